@@ -1,0 +1,111 @@
+"""Every refusal and failure of Waterclock, in one shape: what, where, why and how to mend it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class WaterclockError(Exception):
+    """An error with a stable code that answers what, where, why and how to mend it.
+
+    `where` is `file:line:col`, `table@timelabel` or a path. `excerpt` holds the user's source line and carets below
+    it. `transient` says that the same work may succeed when tried again.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        what: str,
+        *,
+        where: str | None = None,
+        why: str | None = None,
+        fix: str | None = None,
+        excerpt: str | None = None,
+        transient: bool = False,
+    ) -> None:
+        super().__init__(what)
+        self.code = code
+        self.what = what
+        self.where = where
+        self.why = why
+        self.fix = fix
+        self.excerpt = excerpt
+        self.transient = transient
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.to_dict()))
+
+    def render(self) -> str:
+        """Give the error as plain text, one part a line."""
+        lines = [f"{self.code} {self.what}"]
+        if self.where:
+            lines.append(f"  {self.where}")
+        if self.excerpt:
+            lines.extend(f"  {line}" for line in self.excerpt.splitlines())
+        if self.why:
+            lines.append(f"why  {self.why}")
+        if self.fix:
+            lines.append(f"fix  {self.fix}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the error's parts for JSON; parts that are not known are None."""
+        return {
+            "code": self.code,
+            "what": self.what,
+            "where": self.where,
+            "why": self.why,
+            "fix": self.fix,
+            "excerpt": self.excerpt,
+            "transient": self.transient,
+        }
+
+    def at(self, where: str) -> WaterclockError:
+        """Give the same error with its place, unless it has one."""
+        if self.where is None:
+            self.where = where
+        return self
+
+
+class ProjectErrors(WaterclockError):
+    """All the errors of one project, found together; none of its batches can run."""
+
+    def __init__(self, errors: Iterable[WaterclockError]) -> None:
+        self.errors = tuple(errors)
+        count = len(self.errors)
+        super().__init__("E200", f"{count} error{'s' if count != 1 else ''} in the project")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.errors,))
+
+    def render(self) -> str:
+        """Give every error as plain text, with a blank line between them."""
+        return "\n\n".join(error.render() for error in self.errors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the errors' parts for JSON, each as in `WaterclockError.to_dict`."""
+        return super().to_dict() | {"errors": [error.to_dict() for error in self.errors]}
+
+
+def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+    """Find the known names that look most like `name`, best first, at most `most`."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=most, cutoff=0.6)
+    return [by_lower[match] for match in close]
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str | None:
+    """Say which known names are near `name`; `otherwise` where none is."""
+    names = nearest(name, known)
+    return f"did you mean {' or '.join(names)}?" if names else otherwise
+
+
+def _rebuild(kind: type[WaterclockError], parts: dict[str, Any]) -> WaterclockError:
+    error = kind.__new__(kind)
+    WaterclockError.__init__(error, parts.pop("code"), parts.pop("what"), **parts)
+    return error

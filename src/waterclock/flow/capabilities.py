@@ -1,0 +1,31 @@
+"""What a kind of connection can do, as data: `check` reads it without opening anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from waterclock.flow.declarations import Batching, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A legal option of a connection or unit. `kind` is 'text', 'number' or 'flag'; `choices` are the legal texts."""
+
+    kind: str = "text"
+    is_required: bool = False
+    choices: tuple[str, ...] = ()
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a connector type offers. Each connector module holds one as `CAPABILITIES`."""
+
+    type: str
+    connection_options: Mapping[str, Option] = field(default_factory=dict)
+    collect_options: Mapping[str, Option] = field(default_factory=dict)
+    publish_options: Mapping[str, Option] = field(default_factory=dict)
+    collects: frozenset[Batching] = frozenset()
+    publishes: frozenset[Mode] = frozenset()
+    takes_query: bool = False

@@ -1,0 +1,357 @@
+"""What a user declares: the immutable description of a flow, the same from DPL and from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from waterclock.timelabel import Cadence, Duration
+
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something is written: a file relative to the project, with line and column counted from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Kind(StrEnum):
+    """The three data functions."""
+
+    COLLECT = "collect"
+    TRANSFORM = "transform"
+    PUBLISH = "publish"
+
+
+class TableType(StrEnum):
+    """Regular tables have one open claim at a time; partitioned ones one per label."""
+
+    REGULAR = "regular"
+    PARTITIONED = "partitioned"
+
+
+class Mode(StrEnum):
+    """How a batch changes its table."""
+
+    APPEND = "append"
+    REPLACE = "replace"
+    MERGE = "merge"
+
+
+class Batching(StrEnum):
+    """What decides the window of a collected row."""
+
+    DATA_TIME = "data time"
+    ARRIVAL_TIME = "arrival time"
+    SNAPSHOT = "snapshot"
+
+
+class ReadKind(StrEnum):
+    """The read functions of ARCHITECTURE section 4."""
+
+    PLAIN = "plain"
+    PAST = "past"
+    HISTORY = "history"
+    PREVIOUS = "previous"
+    LATEST = "latest"
+
+
+class Action(StrEnum):
+    """What happens where a rule does not hold."""
+
+    FAIL = "fail"
+    WARN = "warn"
+
+
+class Scope(StrEnum):
+    """A rule is asked of each row, or of the batch as a whole (it holds an aggregate)."""
+
+    ROW = "row"
+    BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An EXPECT: `expression` (Spark SQL) holds where it is TRUE; NULL is not TRUE."""
+
+    expression: str
+    name: str
+    scope: Scope
+    action: Action
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a column refers to in another table: states the model, reads nothing."""
+
+    table: str
+    columns: tuple[str, ...] = ()
+    role: str | None = None
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is said of one column. `type` is Spark SQL text, None where it was not said."""
+
+    name: str
+    place: Place = field(compare=False)
+    type: str | None = None
+    is_key: bool = False
+    is_not_null: bool = False
+    rules: tuple[Rule, ...] = ()
+    references: Reference | None = None
+    comment: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A column list. Open (a final `*`, or no list at all) takes columns that are not named; closed leaves them out."""
+
+    named: tuple[Column, ...] = ()
+    is_open: bool = True
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the KEY columns, in the order written."""
+        return tuple(column.name for column in self.named if column.is_key)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is said for people."""
+
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret's name, never its value."""
+
+    name: str
+
+
+Options = Mapping[str, Value | Secret]
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A named system. `options` are those of DPL overlaid with the environment's; secrets are still names."""
+
+    name: str
+    type: str
+    options: Options
+    about: About
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One object of a connection: `path` ('public.orders', 'faa.flights', a glob) or a `query`."""
+
+    connection: str
+    path: str
+    query: str | None
+    options: Options
+    place: Place = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.connection}.{self.path}" if self.path else self.connection
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a COLLECT takes its rows and what puts them into windows. `lookback` is for data time alone."""
+
+    unit: Unit
+    batching: Batching
+    time_column: str | None = None
+    lookback: Duration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Keyed update: per key the last row by (`order_by`, label) wins; a winner where `delete_when` is TRUE is gone."""
+
+    keys: tuple[str, ...]
+    order_by: tuple[str, ...] = ()
+    delete_when: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One reference to a table: what it means for a batch is ARCHITECTURE section 4. `span` is PAST's."""
+
+    table: str
+    kind: ReadKind = ReadKind.PLAIN
+    span: Duration | None = None
+
+    def __str__(self) -> str:
+        if self.kind is ReadKind.PLAIN:
+            return self.table
+        inside = f"{self.table}, '{self.span}'" if self.span else self.table
+        return f"{self.kind.upper()}({inside})"
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """A reference to a table or a view in a query's text, by character offsets.
+
+    `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
+    must be given at offset `alias_at` where the user gave none. Exactly one of `read` and `view` is set.
+    """
+
+    start: int
+    end: int
+    alias: str | None
+    alias_at: int
+    read: Read | None = None
+    view: Query | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReference:
+    """A batch's own value in a query's text: WINDOW_START(), WINDOW_END() or TIMELABEL()."""
+
+    start: int
+    end: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query as the user wrote it, with all that must be put in place of its references. Never regenerated."""
+
+    text: str
+    place: Place = field(compare=False)
+    tables: tuple[TableReference, ...] = ()
+    values: tuple[ValueReference, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of a Python transform: a read, a variable of the project, or the window."""
+
+    name: str
+    read: Read | None = None
+    variable: str | None = None
+    is_window: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """A Python transform: found by file and name at run time; `source` is for the fingerprint and for people."""
+
+    file: str
+    name: str
+    arguments: tuple[Argument, ...]
+    source: str
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A CREATE FUNCTION: a SQL expression or a Python UDF that queries may call by name."""
+
+    name: str
+    parameters: tuple[tuple[str, str], ...]
+    returns: str
+    body: str | None
+    python: PythonFunction | None
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A named query that is put in place of its name."""
+
+    name: str
+    columns: Columns
+    query: Query
+    about: About
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Whatever has batches: a collect, a transform or a publish, with every default settled.
+
+    A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
+    (transforms, publishes) or written down at first application (arrival and snapshot collects).
+    `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
+    modules it imports, and with what is declared of columns and rules; comments and spacing do not count.
+    """
+
+    name: str
+    kind: Kind
+    type: TableType
+    mode: Mode
+    cadence: Cadence
+    place: Place = field(compare=False)
+    start: datetime | None = None
+    columns: Columns = Columns()
+    merge: Merge | None = None
+    rules: tuple[Rule, ...] = ()
+    retain: Duration | None = None
+    pool: str = "default"
+    is_sequential: bool = False
+    about: About = About()
+    reads: tuple[Read, ...] = ()
+    source: Source | None = None
+    query: Query | None = None
+    function: PythonFunction | None = None
+    destination: Unit | None = None
+    fingerprint: str = ""
+
+    @property
+    def is_snapshot(self) -> bool:
+        """True of a REPLACE collect without a BY: it can only take what its source holds now."""
+        return self.source is not None and self.source.batching is Batching.SNAPSHOT
+
+    @property
+    def is_partitioned(self) -> bool:
+        """True where labels are independent slices."""
+        return self.type is TableType.PARTITIONED
+
+    @property
+    def reads_itself(self) -> bool:
+        """True where the query reads PREVIOUS of its own table."""
+        return any(read.table == self.name for read in self.reads)
+
+    @property
+    def in_label_order(self) -> bool:
+        """True where a label is made only after all labels before it (ARCHITECTURE section 5)."""
+        return self.mode is Mode.MERGE or self.is_sequential or self.reads_itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """All that a project declares, checked: every read names a table, every default is settled, no cycle is illegal.
+
+    `fingerprint` names the whole flow; `applied` claims compare it. `order` lists table names upstream first.
+    """
+
+    project: str
+    tables: Mapping[str, Table]
+    views: Mapping[str, View] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    connections: Mapping[str, Connection] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    pools: Mapping[str, int] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    fingerprint: str = ""
