@@ -1,0 +1,100 @@
+"""What the planner is told of the past: an immutable snapshot of the ledger, without a database behind it.
+
+Intervals are of instants (aware UTC). A label is written as the start of its window (an instant); its text form is
+made only for people. `BEGINNING` and `FOREVER` bound what has no bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from waterclock.timelabel import UTC, IntervalSet
+
+BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+class BatchStatus(StrEnum):
+    """The stored states of a batch (ARCHITECTURE section 5); all others are derived by the planner."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    HELD = "held"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFact:
+    """What a batch read of one table, and what would be read there now.
+
+    `content` is the sum over the slices in `[low, high)` of a hash of (label, digest): two equal contents are equal
+    data. For a REPLACE table the interval is the one window whose state was read.
+    """
+
+    table: str
+    low: datetime
+    high: datetime
+    recorded: str
+    current: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A batch whose last claim did not commit, or whose audit said no. `due_again` is set where a retry is timed."""
+
+    status: BatchStatus
+    claim: int
+    attempts: int
+    error: str
+    is_transient: bool
+    due_again: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClaim:
+    """A claim that is not closed: who holds it, and until when by the ledger's real clock."""
+
+    claim: int
+    labels: tuple[datetime, ...]
+    runner: str
+    lease_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """One table's past.
+
+    `covered`: done, skipped or stood for. `suspects`: done batches whose recorded inputs may differ from what is there
+    now, or that stand on such batches, with their inputs (an upper bound; the planner compares). `requested`: done
+    batches somebody asked to restate. `latest`: the tick that LATEST picked at a label's first run, by read table.
+    `codes`: how many done labels ran under which fingerprint.
+    """
+
+    start: datetime | None = None
+    covered: IntervalSet = field(default_factory=IntervalSet)
+    troubles: Mapping[datetime, Trouble] = field(default_factory=dict)
+    open_claims: tuple[OpenClaim, ...] = ()
+    requested: frozenset[datetime] = frozenset()
+    suspects: Mapping[datetime, tuple[InputFact, ...]] = field(default_factory=dict)
+    latest: Mapping[datetime, Mapping[str, datetime]] = field(default_factory=dict)
+    codes: Mapping[str, int] = field(default_factory=dict)
+    seconds_per_batch: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSnapshot:
+    """The past of all tables of a flow at one moment; `flow` is the fingerprint of the applied flow."""
+
+    tables: Mapping[str, TableFacts] = field(default_factory=dict)
+    flow: str | None = None
+
+    def of(self, table: str) -> TableFacts:
+        """Give the facts of `table`; empty ones for a table the ledger has not seen."""
+        return self.tables.get(table, _NOTHING)
+
+
+_NOTHING = TableFacts()

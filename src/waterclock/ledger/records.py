@@ -1,0 +1,110 @@
+"""What is written to the ledger: claims with their pinned inputs, and what came of them. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One reference of one batch, pinned: interval `[low, high)` of `table`, read at a Delta version.
+
+    `kind` is 'slices' (rows by timelabel) or 'state' (the table as of `high`). `location` is the Delta table's folder
+    relative to the storage, `version` its version at claim; `content` as in `facts.InputFact`.
+    """
+
+    table: str
+    read: str
+    kind: str
+    low: datetime
+    high: datetime
+    location: str
+    version: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """Asks for the right to commit `labels` (window starts) of `table`, once.
+
+    `inputs` are by label. `now` is the logical now of the run; `lease_seconds` runs on the ledger's real clock.
+    `target_version` is the table's Delta version known to the ledger (-1 before its first commit): verification walks
+    the log forward from it.
+    """
+
+    table: str
+    labels: tuple[datetime, ...]
+    code: str
+    flow: str
+    runner: str
+    who: str
+    now: datetime
+    lease_seconds: float
+    target_version: int
+    inputs: Mapping[datetime, tuple[Input, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to commit given labels of one table, once. Numbers rise for ever, above the clock in milliseconds."""
+
+    number: int
+    request: ClaimRequest
+    lease_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What one label of a committed claim came to.
+
+    `slice_path` is the sealed slice's folder relative to the table's. `stands_from` is set for snapshots: the batch
+    covers `[stands_from, end)`. `digest` is 'rows:high:low' (None where it must be made by a scan later).
+    `measures` holds EXPECT counts and set-aside rows; `timings` seconds by step; `source` positions in the source.
+    """
+
+    label: datetime
+    end: datetime
+    version: int
+    rows: int
+    bytes: int
+    digest: str | None
+    slice_path: str
+    stands_from: datetime | None = None
+    measures: Mapping[str, Any] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The current sealed slice of one label, as readers of the table see it."""
+
+    table: str
+    label: datetime
+    end: datetime
+    claim: int
+    version: int
+    rows: int
+    bytes: int
+    digest: str | None
+    slice_path: str
+    stands_from: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """What the ledger keeps of a table beside its batches: what may not change, and where its head is."""
+
+    name: str
+    kind: str
+    type: str
+    mode: str
+    cadence: str
+    keys: str
+    start: datetime | None
+    location: str
+    head_version: int
+    head_label: datetime | None

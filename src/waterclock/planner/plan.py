@@ -1,0 +1,104 @@
+"""What a plan says: batches with their status and reason, and the groups that may be claimed now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from waterclock.flow import Read
+from waterclock.timelabel import Window
+
+
+class Status(StrEnum):
+    """The states of ARCHITECTURE section 5: the stored ones and those the planner derives."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    STALE = "stale"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    HELD = "held"
+    SKIPPED = "skipped"
+    STOOD_FOR = "stood for"
+    NOT_NEEDED = "not needed"
+    EXPIRED = "expired"
+
+
+class ReadScope(StrEnum):
+    """Whether a reference means rows by timelabel or the table's whole content at a tick."""
+
+    SLICES = "slices"
+    STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRead:
+    """A reference bound to a batch: slices of `table` in `[low, high)`, or its state as of `high`.
+
+    For a state of a REPLACE table `low` is the start of the window ending at `high`; for APPEND and MERGE it is the
+    table's START. An empty interval (low == high) reads nothing, but has the table's columns.
+    """
+
+    read: Read
+    scope: ReadScope
+    low: datetime
+    high: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What a blocked or waiting batch waits for."""
+
+    table: str
+    window: Window
+    status: Status
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One due batch. `is_revision`: it was done before and runs again, for `reason`."""
+
+    table: str
+    window: Window
+    status: Status
+    reason: str
+    reads: tuple[BoundRead, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    is_revision: bool = False
+    stands_from: datetime | None = None
+
+    @property
+    def label(self) -> datetime:
+        """The window's start; `window.label` is its text."""
+        return self.window.start
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ready labels of one table that share a claim, a Spark job and a commit, oldest first."""
+
+    table: str
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done at `now`.
+
+    `batches`: every due batch that is not done and needed, oldest first within dependency order, at most the cap a
+    table (`left_out` counts the others by table). `groups`: what may be claimed at this moment, in order of claiming.
+    `next_due`: the first instant after `now` at which something becomes due. `older_code`: by table, how many done
+    labels ran under another fingerprint than today's.
+    """
+
+    now: datetime
+    batches: tuple[Batch, ...] = ()
+    groups: tuple[Group, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    next_due: datetime | None = None
+    older_code: Mapping[str, int] = field(default_factory=dict)
