@@ -1,12 +1,21 @@
-"""What every test of the project shares: a repeatable hypothesis profile for CI."""
+"""What every test of the project shares: how hypothesis repeats itself, and which worker runs what needs a JVM."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # CI repeats a run exactly; at a desk the examples are new each time. The machine's speed is no finding.
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file that need a JVM together: they share its session, and a worker starts one at most."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import waterclock
+
+ROOT = Path(__file__).parents[2]
+
+# put together here, so that this file does not name what it looks for
+REGISTRY_HOSTS = [
+    *("pypi" + ".org", "python" + "hosted", "maven" + ".org", "repo1" + ".", "maven" + "-central", "jcenter" + "."),
+    *("npm" + "js", "crates" + ".io", "proxy.golang" + ".org", "deb.debian" + ".org", "conda" + ".io"),
+]
+MACHINE_PATHS = ["/" + "root/", "/" + "work/"]
+
+
+def committed_texts() -> dict[str, str]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    texts = {}
+    for name in filter(None, listed.split("\0")):
+        path = ROOT / name
+        if path.is_file() and path.stat().st_size < 5_000_000:
+            texts[name] = path.read_bytes().decode("utf-8", "replace")
+    return texts
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    found = committed_texts()
+    assert "pyproject.toml" in found
+    return found
+
+
+@pytest.mark.parametrize("unwanted", REGISTRY_HOSTS + MACHINE_PATHS)
+def test_no_committed_file_names_a_registry_host_or_a_path_of_one_machine(texts: dict[str, str], unwanted: str) -> None:
+    naming = [name for name, text in texts.items() if unwanted in text]
+    assert naming == []
+
+
+def imported_by(statement: str) -> set[str]:
+    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+
+
+def test_import_waterclock_loads_no_heavy_package() -> None:
+    heavy = {"pyspark", "sqlalchemy", "alembic", "deltalake", "pyarrow", "pydantic", "sqlglot", "pandas"}
+    assert imported_by("import waterclock") & heavy == set()
+
+
+def test_the_version_is_the_package_s() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert waterclock.__version__ == project["version"]
+
+
+def test_the_lock_holds_each_dependency_with_hashes() -> None:
+    lock = (ROOT / "requirements.lock").read_text(encoding="ascii")
+    entries = lock.replace("\\\n", "").splitlines()
+    assert all("--hash=sha256:" in entry for entry in entries)
+    locked = {entry.partition("==")[0] for entry in entries}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wishes = [project["project"]["dependencies"], *project["dependency-groups"].values()]
+    names = {wish.partition("[")[0].partition("=")[0].partition(">")[0] for some in wishes for wish in some}
+    assert names <= locked
+
+
+def test_the_jars_fit_the_pinned_spark() -> None:
+    lock = (ROOT / "requirements.lock").read_text(encoding="ascii")
+    assert "\npyspark==4.2.0 " in lock
+    dependencies = ET.parse(ROOT / "src/waterclock/engine/ivy.xml").getroot().iter("dependency")
+    coordinates = {(one.get("name"), one.get("rev"), one.get("transitive")) for one in dependencies}
+    assert coordinates == {("delta-spark_4.2_2.13", "4.4.0", "false"), ("delta-storage", "4.4.0", "false")}

@@ -1,0 +1,117 @@
+"""The shell that makes the environment, on machines put together from a PATH."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ["sh", "awk", "cat", "cksum", "dirname", "find", "mkdir", "mktemp", "rm", "sed", "tail", "uname"]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A checkout on a machine with the tools every system has, and neither Java nor uv."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "path").mkdir()
+    shutil.copy(ROOT / "bin" / "_ensure", tmp_path / "bin")
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        assert found, tool
+        (tmp_path / "path" / tool).symlink_to(found)
+    return tmp_path
+
+
+def put(machine: Path, name: str, body: str) -> None:
+    command = machine / "path" / name
+    command.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    command.chmod(0o755)
+
+
+def ensure(machine: Path, **settings: str) -> tuple[int, str]:
+    environment = {"PATH": str(machine / "path"), "HOME": str(machine), "SSL_CERT_FILE": os.devnull, **settings}
+    done = subprocess.run(
+        [str(machine / "path" / "sh"), str(machine / "bin" / "_ensure")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def python_without_pip(machine: Path) -> None:
+    put(machine, "python3", 'case "$2" in *ensurepip*) exit 1;; esac; [ "$1" != -m ]')
+
+
+@pytest.mark.parametrize(
+    ("manager", "order"),
+    [
+        ("apt-get", "apt-get update && apt-get install -y --no-install-recommends default-jre-headless python3-venv"),
+        ("dnf", "dnf install -y java-21-openjdk-headless uv"),
+        ("apk", "apk add openjdk21-jre-headless uv"),
+        ("pacman", "pacman -S jre21-openjdk-headless uv"),
+        ("zypper", "zypper install -y java-21-openjdk-headless python313-uv"),
+        ("brew", "brew install openjdk@21 uv"),
+    ],
+)
+def test_without_root_it_says_exactly_what_to_install(machine: Path, manager: str, order: str) -> None:
+    put(machine, "id", "echo 1000")
+    put(machine, manager, "echo it must not run; exit 9")
+    python_without_pip(machine)
+    status, said = ensure(machine)
+    assert status == 1
+    assert f"    {order}\n" in said
+    assert "Java 17 or newer" in said
+    assert "Python 3.11, 3.12 or 3.13" not in said
+    assert not (machine / ".venv").exists()
+
+
+def test_an_unknown_system_is_told_in_words(machine: Path) -> None:
+    put(machine, "id", "echo 0")
+    status, said = ensure(machine)
+    assert status == 1
+    assert said.splitlines() == [
+        "waterclock: this machine lacks:",
+        "waterclock:   Python 3.11, 3.12 or 3.13 (WATERCLOCK_PYTHON names one that is not called python3)",
+        "waterclock:   Java 17 or newer (on PATH, or named by JAVA_HOME)",
+        "waterclock:   uv, or a Python with its venv module or pip, through which uv is installed",
+        "waterclock: install it, then run this again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [
+        ('openjdk version "1.8.0_412"', False),
+        ('openjdk version "11.0.23" 2024-04-16', False),
+        ('openjdk version "17.0.15" 2025-04-15', True),
+        ('java version "21" 2023-09-19', True),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "25.0.1" 2026-01-01', True),
+    ],
+)
+def test_an_old_java_is_no_java(machine: Path, version: str, *, fits: bool) -> None:
+    put(machine, "id", "echo 1000")
+    put(machine, "java", f"cat >&2 <<'END'\n{version}\nEND")
+    python_without_pip(machine)
+    status, said = ensure(machine)
+    assert status == 1
+    assert ("Java 17 or newer" not in said) is fits
+
+
+def test_as_root_a_failing_apt_get_is_shown(machine: Path) -> None:
+    if not Path("/etc/debian_version").exists():
+        pytest.skip("only Debian and its kin install through apt-get")
+    put(machine, "id", "echo 0")
+    put(machine, "apt-get", "echo E: no such mirror >&2; exit 100")
+    python_without_pip(machine)
+    status, said = ensure(machine, TMPDIR=str(machine))
+    assert status == 1
+    assert "E: no such mirror" in said
+    assert "apt-get update failed" in said
