@@ -1,0 +1,214 @@
+"""How a table's windows tile time, and when each is due."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.duration import elapsed_text
+from waterclock.timelabel.instant import EPOCH, MONDAY, beyond, utc_of
+from waterclock.timelabel.label import instant_of, label_of
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, first_ordinal, index_of
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import date_start, local_text, nominal_zone
+from waterclock.timelabel.zone_history import skipped_dates
+
+_NOTHING = timedelta(0)
+_TICK = timedelta(microseconds=1)
+_DAY = timedelta(days=1)
+_WEEK = timedelta(weeks=1)
+_STEPS = {count: timedelta(minutes=count) for count in MINUTE_COUNTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """Window length, delay and zone (ARCHITECTURE 3).
+
+    Minutes lie on the UTC grid whatever the zone, which then only reads zone-less columns. Days, weeks, months,
+    quarters and years begin at the first instant of their local date: 23 or 25 hours are one window, a skipped date
+    is none. Every method takes aware datetimes and gives UTC.
+
+    Raises  E105 for an unknown zone and for boundaries that no label can name (a zone off UTC by seconds),
+            E106 for instants without a zone or beyond the years 1 to 9999, E107 for a negative delay
+    """
+
+    period: Period
+    delay: timedelta = _NOTHING
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        nominal_zone(self.zone)
+        if self.delay < _NOTHING:
+            raise WaterclockError(
+                "E107",
+                f"a delay of {self.delay} is negative",
+                why="a window is complete at its end, and due from then on",
+                fix="leave DELAY out, or make it positive",
+            )
+
+    def __str__(self) -> str:
+        """Give the cadence in the words of the language: `EVERY DAY DELAY 10 MINUTES ZONE 'Asia/Tokyo'`."""
+        delay = f" DELAY {elapsed_text(self.delay)}" if self.delay else ""
+        zone = f" ZONE '{self.zone}'" if self.zone != "UTC" else ""
+        return f"EVERY {self.period}{delay}{zone}"
+
+    def floor(self, t: datetime) -> datetime:
+        """Give the last boundary at or before `t`: the design's ⌊t⌋."""
+        if t.tzinfo is not EPOCH.tzinfo:
+            t = utc_of(t)
+        grid = self._grid()
+        if grid is None:
+            return self._start(self._index(t))
+        step, anchor = grid
+        return t - (t - anchor) % step
+
+    def ceil(self, t: datetime) -> datetime:
+        """Give the first boundary at or after `t`."""
+        boundary = self.floor(t)
+        return boundary if boundary == t else self.next(t)
+
+    def next(self, t: datetime) -> datetime:
+        """Give the first boundary strictly after `t`."""
+        if t.tzinfo is not EPOCH.tzinfo:
+            t = utc_of(t)
+        grid = self._grid()
+        if grid is None:
+            return self._start(self._index(t) + 1)
+        step, anchor = grid
+        try:
+            return t - (t - anchor) % step + step
+        except OverflowError:
+            raise beyond(f"the window after {t.isoformat()}") from None
+
+    def previous(self, t: datetime) -> datetime:
+        """Give the last boundary strictly before `t`."""
+        try:
+            return self.floor(t - _TICK)
+        except OverflowError:
+            raise beyond(f"the window before {t.isoformat()}") from None
+
+    def is_boundary(self, t: datetime) -> bool:
+        """Whether a window starts (and another ends) at `t`."""
+        return self.floor(t) == t
+
+    def shift(self, t: datetime, n: int) -> datetime:
+        """Give the boundary `n` windows after the boundary `t`, before it where `n` is negative.
+
+        Raises  E103 where `t` is no boundary
+        """
+        if not self.is_boundary(t):
+            raise self._no_start(t, t.isoformat())
+        grid = self._grid()
+        if grid is None:
+            return self._start(self._index_of_rank(self._rank(utc_of(t)) + n))
+        try:
+            return utc_of(t) + n * grid[0]
+        except OverflowError:
+            raise beyond(f"{n} windows from {t.isoformat()}") from None
+
+    def window_of(self, t: datetime) -> Window:
+        """Give the window that contains `t`."""
+        return Window(self.floor(t), self.next(t))
+
+    def window(self, label: str) -> Window:
+        """Give the window that a label names.
+
+        Raises  E101 for a malformed label, E103 for one at which no window starts, naming the nearest labels
+        """
+        start = instant_of(label)
+        if not self.is_boundary(start):
+            raise self._no_start(start, f"label {label!r}")
+        return Window(start, self.next(start))
+
+    def windows(self, start: datetime, end: datetime) -> Iterator[Window]:
+        """Give all windows that lie within `[start, end)`, oldest first, without gap or overlap."""
+        start, end = utc_of(start), utc_of(end)
+        if start >= end:
+            return
+        begin = self.ceil(start)
+        while begin < end and (stop := self.next(begin)) <= end:
+            yield Window(begin, stop)
+            begin = stop
+
+    def count(self, start: datetime, end: datetime) -> int:
+        """Count the windows that lie within `[start, end)`, without making them."""
+        if start >= end:
+            return 0
+        return max(0, self._rank(self.floor(end)) - self._rank(self.ceil(start)))
+
+    def due_at(self, window: Window) -> datetime:
+        """Give the instant from which a window's batch is due: its end and the delay, in elapsed time."""
+        return window.end + self.delay
+
+    def last_due(self, now: datetime) -> datetime:
+        """Give the newest boundary `e` with `e + delay <= now`: the end of the newest due window."""
+        try:
+            return self.floor(now - self.delay)
+        except OverflowError:
+            raise beyond(f"{self.delay} before {now.isoformat()}") from None
+
+    def due_windows(self, start: datetime, now: datetime) -> Iterator[Window]:
+        """Give the windows from `start` on that are due at `now`, oldest first."""
+        return self.windows(start, self.last_due(now))
+
+    def _grid(self) -> tuple[timedelta, datetime] | None:
+        """Give step and anchor where all windows are equally long in UTC, else None."""
+        unit = self.period.unit
+        if unit is Unit.MINUTE:
+            return _STEPS[self.period.count], EPOCH
+        if self.zone == "UTC":
+            if unit is Unit.DAY:
+                return _DAY, EPOCH
+            if unit is Unit.WEEK:
+                return _WEEK, MONDAY
+        return None
+
+    def _index(self, t: datetime) -> int:
+        """Number the calendar window that contains `t`.
+
+        Where midnight is passed twice, the next date has begun already although the clock shows the date before it
+        again; where a date is skipped, the window is the one after it.
+        """
+        try:
+            index = index_of(self.period.unit, t.astimezone(nominal_zone(self.zone)))
+        except OverflowError:
+            raise beyond(f"{t.isoformat()} in {self.zone}") from None
+        while self._start(index + 1) <= t:
+            index += 1
+        return index
+
+    def _start(self, index: int) -> datetime:
+        try:
+            ordinal = first_ordinal(self.period.unit, index)
+        except ValueError:
+            raise beyond(f"{self.period} number {index}") from None
+        return date_start(self.zone, ordinal)
+
+    def _rank(self, boundary: datetime) -> int:
+        """Number a boundary so that neighbours differ by 1."""
+        grid = self._grid()
+        if grid is not None:
+            return (boundary - grid[1]) // grid[0]
+        index = self._index(boundary)
+        return index - bisect_left(skipped_dates(self.zone), index) if self.period.unit is Unit.DAY else index
+
+    def _index_of_rank(self, rank: int) -> int:
+        if self.period.unit is Unit.DAY:
+            for skipped in skipped_dates(self.zone):
+                rank += skipped <= rank
+        return rank
+
+    def _no_start(self, t: datetime, what: str) -> WaterclockError:
+        near = (self.floor(t), self.next(t))
+        labels = [label_of(boundary) for boundary in near]
+        if self.zone != "UTC":
+            labels = [f"{label} ({local_text(t, self.zone)})" for label, t in zip(labels, near, strict=True)]
+        return WaterclockError(
+            "E103",
+            f"no window starts at {what}",
+            why=f"windows are cut {self}",
+            fix=f"the nearest labels: {' or '.join(labels)}",
+        )

@@ -1,0 +1,141 @@
+"""Which cadence a cron schedule spells; cron is read once and never evaluated (ARCHITECTURE 3, DESIGN-NOTES F17)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from math import gcd
+
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.cron_fields import CronFields, Days, parse_cron
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, nearest_periods
+from waterclock.timelabel.zone_history import HISTORY_END, offset_changes
+
+_DAY = 1440
+_EVERY_MONTH = frozenset(range(1, 13))
+_QUARTERS = frozenset({1, 4, 7, 10})
+
+
+def compile_cron(text: str, zone: str = "UTC") -> Cadence:
+    """Read a cron schedule as period and delay: `10 * * * *` is EVERY HOUR DELAY 10 MINUTES.
+
+    The batch kicked off at a firing has the window that ended last before it. Away from changes of the clock the
+    cadence is due exactly when the cron fires; across one, days stay whole and the delay is elapsed time. A weekly
+    cron on another day than Monday, or a monthly one on another day than the first, gives a delay of days.
+
+    Raises  E104 for text that is no cron, or fires at distances that no legal period has, naming the nearest;
+            E105 for an unknown zone
+    """
+    fields = parse_cron(text)
+    period, delay = _Compiler(text, fields, zone).compile()
+    return Cadence(period, delay, zone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    text: str
+    fields: CronFields
+    zone: str
+
+    def compile(self) -> tuple[Period, timedelta]:
+        fields = self.fields
+        if fields.days is Days.EVERY:
+            if fields.months != _EVERY_MONTH:
+                raise self._refusal("it fires every day of some months and never in the others", "EVERY DAY")
+            return self._within_day() if len(fields.minutes) > 1 else self._calendar(Unit.DAY, 0)
+        if len(fields.minutes) > 1:
+            raise self._refusal("it fires several times on some days, never on others", self._each(*self._by_gap()))
+        if fields.days is Days.BY_WEEKDAY:
+            return self._weekly()
+        if fields.days is Days.BY_DATE:
+            return self._monthly()
+        raise self._refusal("it asks for days of the month and days of the week at once", "EVERY DAY or EVERY WEEK")
+
+    def _within_day(self) -> tuple[Period, timedelta]:
+        minutes = self.fields.minutes
+        step = _DAY // len(minutes)
+        if set(self._gaps()) != {step} or step not in MINUTE_COUNTS:
+            raise self._refusal(self._unequal(), self._each(*self._by_gap()))
+        shifts = self._offset_minutes()
+        delays = {(minutes[0] - offset) % step for offset in shifts}
+        if len(delays) > 1:
+            common = gcd(*(offset - min(shifts) for offset in shifts))
+            finer = max(count for count in MINUTE_COUNTS if common % count == 0 and step % count == 0)
+            raise self._refusal(
+                f"windows of {Period(Unit.MINUTE, step)} lie on the UTC grid, and the offset of {self.zone} changes by "
+                f"{common} minutes: two of them a year would be shorter or longer",
+                f"EVERY {Period(Unit.MINUTE, finer)}, EVERY DAY, or the same schedule with ZONE 'UTC'",
+            )
+        return Period(Unit.MINUTE, step), timedelta(minutes=delays.pop())
+
+    def _weekly(self) -> tuple[Period, timedelta]:
+        weekdays = self.fields.weekdays
+        if self.fields.months != _EVERY_MONTH:
+            raise self._refusal("it fires in some months only", "EVERY WEEK")
+        if len(weekdays) > 1:
+            raise self._refusal("its days of the week are not equally far apart", "EVERY DAY or EVERY WEEK")
+        return self._calendar(Unit.WEEK, (min(weekdays) - 1) % 7)
+
+    def _monthly(self) -> tuple[Period, timedelta]:
+        dates, months = self.fields.dates, self.fields.months
+        if len(dates) > 1:
+            raise self._refusal("its days of the month are not equally far apart", "EVERY WEEK or EVERY MONTH")
+        day = min(dates)
+        if months == _EVERY_MONTH:
+            return self._constant(Unit.MONTH, day, last=28, lead=0)
+        if months == _QUARTERS:
+            return self._constant(Unit.QUARTER, day, last=30, lead=0)
+        if months == {1}:
+            return self._constant(Unit.YEAR, day, last=31, lead=0)
+        if months == {2}:
+            return self._constant(Unit.YEAR, day, last=28, lead=31)
+        if len(months) == 1:
+            raise self._refusal("the year before it has 365 or 366 days, so its delay is no fixed time", "EVERY YEAR")
+        if len(months) == 4:
+            raise self._refusal("it fires in months that do not all begin a quarter", "EVERY QUARTER: '… 1 1,4,7,10 *'")
+        raise self._refusal("the months it fires in are no whole quarters", "EVERY MONTH or EVERY QUARTER")
+
+    def _constant(self, unit: Unit, day: int, *, last: int, lead: int) -> tuple[Period, timedelta]:
+        if day > last:
+            raise self._refusal(f"day {day} is not in each of its months", f"EVERY {unit}")
+        return self._calendar(unit, lead + day - 1)
+
+    def _calendar(self, unit: Unit, days: int) -> tuple[Period, timedelta]:
+        return Period(unit), timedelta(days=days, minutes=self.fields.minutes[0])
+
+    def _gaps(self) -> Counter[int]:
+        minutes = self.fields.minutes
+        following = (*minutes[1:], minutes[0] + _DAY)
+        return Counter(after - before for before, after in zip(minutes, following, strict=True))
+
+    def _by_gap(self) -> list[str]:
+        """Name the periods near the distance it fires at most often; the longest day's part where all differ."""
+        gap = self._gaps().most_common(1)[0][0]
+        near = nearest_periods(gap, "HOUR" if gap % 60 == 0 else "MINUTE")
+        if gap in MINUTE_COUNTS and gap < _DAY:
+            return [str(Period(Unit.MINUTE, gap)), "DAY"]
+        return near
+
+    def _unequal(self) -> str:
+        gaps = sorted(self._gaps())
+        return f"it fires {' or '.join(str(gap) for gap in gaps[:3])} minutes apart, and windows are equally long"
+
+    def _offset_minutes(self) -> set[int]:
+        """Give the zone's offsets, in minutes, under the rules it keeps for the years to come."""
+        changes = offset_changes(self.zone)
+        ends = (*(at for at, _ in changes[1:]), HISTORY_END)
+        lasting = {offset for (_, offset), end in zip(changes, ends, strict=True) if end.year >= 2037}
+        return {offset // timedelta(minutes=1) for offset in lasting}
+
+    def _each(self, *periods: str) -> str:
+        return " or ".join(f"EVERY {period}" for period in periods)
+
+    def _refusal(self, why: str, legal: str) -> WaterclockError:
+        return WaterclockError(
+            "E104",
+            f"the schedule {self.text!r} has no uniform windows",
+            why=why,
+            fix=f"the nearest: {legal}",
+        )

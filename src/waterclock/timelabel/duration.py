@@ -1,0 +1,122 @@
+"""How long a span is: elapsed time up to hours, and calendar arithmetic in a zone from days on."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Literal, cast
+
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.instant import beyond, utc_of
+from waterclock.timelabel.period import UNIT_WORDS, meant_span, split_span
+from waterclock.timelabel.zone import date_start, first_instant, nominal_zone, resolve_local
+
+DurationUnit = Literal["SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]
+_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_INTERVAL = re.compile(r"""INTERVAL\s+(?:(['"])(?P<quoted>.*)\1|(?P<plain>.*))""", re.IGNORECASE | re.DOTALL)
+_QUOTED_NUMBER = re.compile(r"""INTERVAL\s+(['"])\s*(?P<number>[0-9]+)\s*\1\s*(?P<unit>[A-Za-z]+)""", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A span of time as it is written; it gets a length only from where it is laid."""
+
+    amount: int
+    unit: DurationUnit
+
+    def __post_init__(self) -> None:
+        if self.amount < 0 or self.unit not in UNIT_WORDS:
+            raise _unreadable(f"{self.amount} {self.unit}")
+
+    def __str__(self) -> str:
+        """Give the canonical form, `1 HOUR` or `7 DAYS`; `parse_duration` reads it back."""
+        return f"{self.amount} {self.unit}{'' if self.amount == 1 else 'S'}"
+
+    def before(self, instant: datetime, zone: str) -> datetime:
+        """Give the instant this long before another.
+
+        Seconds, minutes and hours elapse. Days and more are counted on the calendar of `zone` and keep the local
+        time; from the start of a local date they lead to the start of a local date, whatever the clock did between.
+        Months end early where the month is shorter (31 March less 1 MONTH is 28 or 29 February).
+        """
+        return self._moved(instant, zone, -1)
+
+    def after(self, instant: datetime, zone: str) -> datetime:
+        """Give the instant this long after another, by the rules of `before`."""
+        return self._moved(instant, zone, 1)
+
+    def elapsed(self) -> timedelta:
+        """Give the span as elapsed time, as DELAY takes it: a day is 24 hours.
+
+        Raises  E107 for months, quarters and years, which have no one length
+        """
+        if self.unit in _MONTHS:
+            raise WaterclockError(
+                "E107",
+                f"{self} has no one length",
+                why="elapsed time is meant here, and months differ in length",
+                fix=f"count days: {self.amount * _MONTHS[self.unit] * 30} DAYS",
+            )
+        return timedelta(seconds=self.amount * _SECONDS[self.unit])
+
+    def _moved(self, instant: datetime, zone: str, sign: int) -> datetime:
+        t = utc_of(instant)
+        try:
+            if self.unit in {"SECOND", "MINUTE", "HOUR"}:
+                return t + sign * self.elapsed()
+            local = t.astimezone(nominal_zone(zone)).replace(tzinfo=None)
+            target = self._moved_date(local.date(), sign)
+        except (OverflowError, ValueError):
+            raise beyond(f"{self} {'after' if sign > 0 else 'before'} {t.isoformat()}") from None
+        if t == first_instant(zone, local.toordinal()):
+            return date_start(zone, target.toordinal())
+        return resolve_local(datetime.combine(target, local.time()), zone)
+
+    def _moved_date(self, day: date, sign: int) -> date:
+        if self.unit in {"DAY", "WEEK"}:
+            return day + sign * self.elapsed()
+        months = day.year * 12 + day.month - 1 + sign * self.amount * _MONTHS[self.unit]
+        year, month = months // 12, months % 12 + 1
+        if not 1 <= year <= 9999:
+            raise OverflowError
+        return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
+
+
+def parse_duration(text: str) -> Duration:
+    """Read a span: `2 HOURS`, `7 days`, or Spark's `INTERVAL 7 DAYS`, `INTERVAL '7' DAY`, `INTERVAL '7 days'`.
+
+    Raises  E107 for any other form
+    """
+    body = text.strip()
+    if match := _QUOTED_NUMBER.fullmatch(body):
+        body = f"{match['number']} {match['unit']}"
+    elif match := _INTERVAL.fullmatch(body):
+        body = match["quoted"] or match["plain"] or ""
+    amount, unit = split_span(body)
+    if amount is None or unit is None:
+        raise _unreadable(text)
+    return Duration(amount, cast("DurationUnit", unit))
+
+
+def elapsed_text(span: timedelta) -> str:
+    """Write elapsed time in the largest unit that gives a whole number: 90 minutes → `90 MINUTES`, 0 → `0 SECONDS`."""
+    seconds = span // timedelta(seconds=1)
+    for unit in ("DAY", "HOUR", "MINUTE"):
+        if seconds and seconds % _SECONDS[unit] == 0:
+            return str(Duration(seconds // _SECONDS[unit], unit))
+    return str(Duration(seconds, "SECOND"))
+
+
+def _unreadable(text: str) -> WaterclockError:
+    meant = meant_span(text)
+    if meant and meant in UNIT_WORDS:
+        meant = f"1 {meant}"
+    return WaterclockError(
+        "E107",
+        f"cannot read {text!r} as a duration",
+        why="a duration is a number and a unit: SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER or YEAR",
+        fix=f"write {meant}" if meant else "such as 2 HOURS or 7 DAYS",
+    )

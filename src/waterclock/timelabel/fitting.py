@@ -1,0 +1,82 @@
+"""Whether the windows of one cadence are made of whole windows of another (ARCHITECTURE 4, slices must fit)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from math import log
+
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, first_ordinal, index_of
+from waterclock.timelabel.zone import first_instant, nominal_zone
+from waterclock.timelabel.zone_history import offset_changes, telling_starts
+
+# Each calendar unit begins only where all of these begin too.
+_MADE_OF = {
+    Unit.DAY: {Unit.DAY},
+    Unit.WEEK: {Unit.DAY, Unit.WEEK},
+    Unit.MONTH: {Unit.DAY, Unit.MONTH},
+    Unit.QUARTER: {Unit.DAY, Unit.MONTH, Unit.QUARTER},
+    Unit.YEAR: {Unit.DAY, Unit.MONTH, Unit.QUARTER, Unit.YEAR},
+}
+_LEGAL = tuple(Period(unit) for unit in Unit if unit is not Unit.MINUTE) + tuple(
+    Period(Unit.MINUTE, count) for count in MINUTE_COUNTS
+)
+
+
+def fits(reader: Cadence, read: Cadence) -> bool:
+    """Whether both ends of every window of `reader` are boundaries of `read`, in the years 1971 to 2100.
+
+    Windows that no label can name (a zone off UTC by seconds) are left out. Decided from the zones' changes of
+    offset, some milliseconds for each pair of zones, then remembered.
+    """
+    return _fits(reader.period, _zone(reader), read.period, _zone(read))
+
+
+def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
+    """Give the cadence most like `reader` in length whose windows are made of whole windows of `read`.
+
+    It keeps the reader's zone where any length fits there, else takes the zone of `read`, and keeps the delay.
+    """
+    for zone in (reader.zone, read.zone):
+        fitting = [period for period in _LEGAL if fits(Cadence(period, zone=zone), read)]
+        if fitting:
+            length = reader.period.minutes
+            best = min(fitting, key=lambda period: (abs(log(period.minutes / length)), -period.minutes))
+            return Cadence(best, reader.delay, zone)
+    return Cadence(read.period, reader.delay, read.zone)
+
+
+def nearest_fitting(reader: Cadence, read: Cadence) -> Period:
+    """Give the period of `nearest_fitting_cadence`."""
+    return nearest_fitting_cadence(reader, read).period
+
+
+def _zone(cadence: Cadence) -> str:
+    """Give the zone that bears on the boundaries: none does for minutes."""
+    return "UTC" if cadence.period.unit is Unit.MINUTE else cadence.zone
+
+
+@cache
+def _fits(reader: Period, reader_zone: str, read: Period, read_zone: str) -> bool:
+    if read.unit is Unit.MINUTE:
+        if reader.unit is Unit.MINUTE:
+            return reader.count % read.count == 0
+        starts = telling_starts(reader_zone, reader.unit)
+        return all((start - EPOCH).total_seconds() % (read.count * 60) == 0 for start in starts)
+    if reader.unit is Unit.MINUTE:
+        if reader.count != Period(Unit.DAY).minutes:
+            return False
+        reader = Period(Unit.DAY)
+    if read.unit not in _MADE_OF[reader.unit]:
+        return False
+    if reader_zone == read_zone:
+        return True
+    splits = tuple(at for at, _ in offset_changes(read_zone))
+    return all(_is_start(start, read.unit, read_zone) for start in telling_starts(reader_zone, reader.unit, splits))
+
+
+def _is_start(t: datetime, unit: Unit, zone: str) -> bool:
+    index = index_of(unit, t.astimezone(nominal_zone(zone)))
+    return any(first_instant(zone, first_ordinal(unit, near)) == t for near in (index, index + 1))

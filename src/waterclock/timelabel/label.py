@@ -1,0 +1,125 @@
+"""How a label is written: `YYYYMMDDHHmm00`, its five parts, and its path in storage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.instant import utc_of
+
+_LABEL = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})00")
+_HIVE = re.compile(r"(?:^|/)y=([0-9]{4})/m=([0-9]{2})/d=([0-9]{2})/h=([0-9]{2})/n=([0-9]{2})(?=/|$)")
+_WIDTHS = (4, 2, 2, 2, 2)
+
+
+class LabelParts(NamedTuple):
+    """Year, month, day, hour and minute of a label, each as zero-padded digits."""
+
+    y: str
+    m: str
+    d: str
+    h: str
+    n: str
+
+
+def label_of(instant: datetime) -> str:
+    """Name an instant by its label, in UTC.
+
+    Raises  E106 for an instant without a zone, E101 for one that is no whole minute
+    """
+    t = utc_of(instant)
+    if t.second or t.microsecond:
+        whole = t.replace(second=0, microsecond=0)
+        raise WaterclockError(
+            "E101",
+            f"{t.isoformat()} is no whole minute",
+            why="a label is the UTC start of a window, YYYYMMDDHHmm00, and windows start at whole minutes",
+            fix=f"the minute that holds it is {label_of(whole)}",
+        )
+    return f"{t.year:04d}{t.month:02d}{t.day:02d}{t.hour:02d}{t.minute:02d}00"
+
+
+def instant_of(label: str) -> datetime:
+    """Give the UTC instant that a label names.
+
+    Raises  E101 for anything but fourteen digits YYYYMMDDHHmm00 of a date and time that exist
+    """
+    match = _LABEL.fullmatch(label)
+    if match is None:
+        raise _malformed(label)
+    y, m, d, h, n = match.groups()
+    try:
+        return datetime(int(y), int(m), int(d), int(h), int(n), tzinfo=UTC)
+    except ValueError as error:
+        raise _malformed(label, f"{error}; ") from None
+
+
+def parts_of(label: str) -> LabelParts:
+    """Split a label into its parts: `20180305080000` → ('2018', '03', '05', '08', '00').
+
+    Raises  E101 for a malformed label
+    """
+    instant_of(label)
+    return LabelParts(label[:4], label[4:6], label[6:8], label[8:10], label[10:12])
+
+
+def label_of_parts(parts: Sequence[str]) -> str:
+    """Join year, month, day, hour and minute to a label.
+
+    Raises  E101 where parts are missing, not padded with zeros, or name no time
+    """
+    if tuple(len(part) for part in parts) != _WIDTHS:
+        raise _malformed("".join(parts), f"the parts {tuple(parts)!r} are not y, m, d, h, n of 4, 2, 2, 2, 2 digits; ")
+    label = "".join(parts) + "00"
+    instant_of(label)
+    return label
+
+
+def hive_path(label: str) -> str:
+    """Give a label's folder: `20180305080000` → `y=2018/m=03/d=05/h=08/n=00`.
+
+    Raises  E101 for a malformed label
+    """
+    y, m, d, h, n = parts_of(label)
+    return f"y={y}/m={m}/d={d}/h={h}/n={n}"
+
+
+def label_of_hive_path(path: str) -> str:
+    """Read the label from a folder `y=/m=/d=/h=/n=`, which may stand anywhere in `path`; the last one counts.
+
+    Raises  E101 where there is none
+    """
+    found = _HIVE.findall(path)
+    if not found:
+        raise WaterclockError(
+            "E101",
+            f"no label in the path {path!r}",
+            why="a label's folder is y=YYYY/m=MM/d=DD/h=HH/n=mm, padded with zeros",
+            fix="such as y=2018/m=03/d=05/h=08/n=00",
+        )
+    return label_of_parts(found[-1])
+
+
+def _malformed(label: str, why: str = "") -> WaterclockError:
+    return WaterclockError(
+        "E101",
+        f"malformed label {label!r}",
+        why=f"{why}a label is the UTC start of a window, YYYYMMDDHHmm00",
+        fix=_meant(label) or "such as 20180305080000 for 2018-03-05 08:00 UTC",
+    )
+
+
+def _meant(label: str) -> str | None:
+    """Guess the label behind a date, a time with separators, or seconds that are not zero."""
+    digits = re.sub(r"[-:T_/ Z]", "", label)
+    if not re.fullmatch(r"[0-9]{8}|[0-9]{10}|[0-9]{12}|[0-9]{14}", digits):
+        return None
+    guess = digits[:12].ljust(14, "0")
+    try:
+        instant_of(guess)
+    except WaterclockError:
+        return None
+    return f"write {guess}"

@@ -1,0 +1,177 @@
+"""Which window lengths there are: minutes that divide a day, and calendar units one at a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from waterclock.errors import WaterclockError, nearest
+
+_DAY_MINUTES = 1440
+MINUTE_COUNTS = tuple(count for count in range(1, _DAY_MINUTES + 1) if _DAY_MINUTES % count == 0)
+UNIT_WORDS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+_SHORT = {
+    "S": "SECOND", "SEC": "SECOND", "M": "MINUTE", "MIN": "MINUTE", "H": "HOUR", "HR": "HOUR", "D": "DAY",
+    "W": "WEEK", "WK": "WEEK", "MON": "MONTH", "MO": "MONTH", "Q": "QUARTER", "QTR": "QUARTER", "Y": "YEAR",
+    "YR": "YEAR", "HOURLY": "HOUR", "DAILY": "DAY", "WEEKLY": "WEEK", "MONTHLY": "MONTH", "QUARTERLY": "QUARTER",
+    "YEARLY": "YEAR", "ANNUALLY": "YEAR",
+}  # fmt: skip
+_SPAN = re.compile(r"(?:([0-9]+)\s*)?([A-Za-z]+)")
+_RULE = "minutes and hours divide a day, so that windows tile it; DAY, WEEK, MONTH, QUARTER, YEAR come one at a time"
+
+
+class Unit(StrEnum):
+    """What a period is counted in; hours are 60 minutes."""
+
+    MINUTE = "MINUTE"
+    DAY = "DAY"
+    WEEK = "WEEK"
+    MONTH = "MONTH"
+    QUARTER = "QUARTER"
+    YEAR = "YEAR"
+
+
+_MINUTES = {
+    "MINUTE": 1, "HOUR": 60, "DAY": 1440, "WEEK": 10080, "MONTH": 43830, "QUARTER": 131490, "YEAR": 525960,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A legal window length. `count` is above 1 only for minutes.
+
+    Raises  E102 where it is not legal, naming the nearest that are
+    """
+
+    unit: Unit
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.count not in MINUTE_COUNTS if self.unit is Unit.MINUTE else self.count != 1:
+            raise _illegal(f"{self.count} {self.unit}{'' if self.count == 1 else 'S'}", self.count, self.unit)
+
+    def __str__(self) -> str:
+        """Give the one canonical form: `DAY`, `HOUR`, `15 MINUTES`, `2 HOURS`; `parse_period` reads it back."""
+        if self.unit is not Unit.MINUTE:
+            return str(self.unit)
+        count, word = (self.count // 60, "HOUR") if self.count % 60 == 0 else (self.count, "MINUTE")
+        return word if count == 1 else f"{count} {word}S"
+
+    @property
+    def minutes(self) -> int:
+        """The length in minutes: exact for minutes, a mean for calendar units; for comparing lengths."""
+        return self.count * _MINUTES[self.unit]
+
+
+def parse_period(text: str) -> Period:
+    """Read a period as EVERY takes it: `15 MINUTES`, `HOUR`, `1 hour`, `DAY`, in upper or lower case.
+
+    Raises  E102 where the text is no period, or none that is legal, naming the nearest that are
+    """
+    amount, word = split_span(text)
+    if word is None:
+        raise _unreadable(text)
+    count = 1 if amount is None else amount
+    minutes = count * 60 if word == "HOUR" else count
+    if word in {"MINUTE", "HOUR"} and minutes in MINUTE_COUNTS:
+        return Period(Unit.MINUTE, minutes)
+    if word in {"SECOND", "MINUTE", "HOUR"} or count != 1:
+        raise _illegal(text.strip(), count, word)
+    return Period(Unit(word))
+
+
+def split_span(text: str) -> tuple[int | None, str | None]:
+    """Split `15 MINUTES` into its number and its unit in the singular; (None, None) where it is no span."""
+    match = re.fullmatch(r"(?:([0-9]{1,9})\s+)?([A-Za-z]+)", text.strip())
+    word = unit_word(match[2]) if match else None
+    if match is None or word is None:
+        return None, None
+    return (int(match[1]) if match[1] else None), word
+
+
+def unit_word(word: str) -> str | None:
+    """Give a unit of time in capitals and the singular; None for any other word."""
+    upper = word.upper()
+    return next((unit for unit in UNIT_WORDS if upper in {unit, unit + "S"}), None)
+
+
+def meant_span(text: str) -> str | None:
+    """Guess the span behind an abbreviation or a misspelt unit: `15m` → `15 MINUTES`, `2 huors` → `2 HOURS`."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        return None
+    upper = match[2].upper()
+    word = unit_word(upper) or _SHORT.get(upper) or _SHORT.get(upper.removesuffix("S"))
+    near = [word] if word else nearest(upper.removesuffix("S"), UNIT_WORDS, most=1)
+    if not near:
+        return None
+    plural = "" if match[1] is None or int(match[1]) == 1 else "S"
+    return f"{match[1]} {near[0]}{plural}" if match[1] else near[0]
+
+
+def nearest_periods(minutes: float, word: str) -> list[str]:
+    """Name the legal periods around a length, at most two; hours are proposed to who thinks in hours.
+
+    A length within a twentieth of a calendar unit is taken to mean it.
+    """
+    step = 60 if word == "HOUR" else 1
+    counts = () if word in {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"} else MINUTE_COUNTS
+    ladder = [Period(Unit.MINUTE, count) for count in counts if count % step == 0 and count < _DAY_MINUTES]
+    ladder += [Period(unit) for unit in Unit if unit is not Unit.MINUTE]
+    for period in ladder:
+        if period.unit is not Unit.MINUTE and abs(period.minutes - minutes) * 20 <= period.minutes:
+            return [str(period)]
+    below = [period for period in ladder if period.minutes <= minutes][-1:]
+    above = [period for period in ladder if period.minutes > minutes][:1]
+    return [str(period) for period in below + above]
+
+
+def index_of(unit: Unit, day: date) -> int:
+    """Number the calendar window of `unit` that a local date lies in; consecutive windows differ by 1."""
+    if unit is Unit.DAY:
+        return day.toordinal()
+    if unit is Unit.WEEK:
+        return (day.toordinal() - 1) // 7  # day 1 of the calendar was a Monday
+    if unit is Unit.MONTH:
+        return day.year * 12 + day.month - 1
+    if unit is Unit.QUARTER:
+        return day.year * 4 + (day.month - 1) // 3
+    return day.year
+
+
+def first_ordinal(unit: Unit, index: int) -> int:
+    """Give the ordinal of the first local date of a numbered calendar window.
+
+    Raises  ValueError outside of years 1 to 9999
+    """
+    if unit is Unit.DAY:
+        return index
+    if unit is Unit.WEEK:
+        return index * 7 + 1
+    if unit is Unit.MONTH:
+        return date(index // 12, index % 12 + 1, 1).toordinal()
+    if unit is Unit.QUARTER:
+        return date(index // 4, index % 4 * 3 + 1, 1).toordinal()
+    return date(index, 1, 1).toordinal()
+
+
+def _illegal(text: str, count: int, word: str) -> WaterclockError:
+    minutes = count / 60 if word == "SECOND" else count * _MINUTES[word]
+    return WaterclockError(
+        "E102",
+        f"{text!r} is no window length",
+        why=_RULE,
+        fix=f"the nearest: {' or '.join(nearest_periods(minutes, word))}",
+    )
+
+
+def _unreadable(text: str) -> WaterclockError:
+    meant = meant_span(text)
+    return WaterclockError(
+        "E102",
+        f"cannot read {text!r} as a period",
+        why=_RULE,
+        fix=f"write {meant}" if meant else "such as 15 MINUTES, HOUR or DAY",
+    )

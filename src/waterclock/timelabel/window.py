@@ -1,0 +1,35 @@
+"""What a window is: the half-open span of time whose rows one batch holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.instant import utc_of
+from waterclock.timelabel.label import label_of
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Window:
+    """The instants `start <= t < end`; never empty. Windows sort by their start."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        if not self.start < self.end:
+            raise WaterclockError(
+                "E108",
+                f"a window from {self.start.isoformat()} to {self.end.isoformat()} is empty",
+                why="a window is half-open: it ends after it starts",
+            )
+
+    @property
+    def label(self) -> str:
+        """The window's start as `YYYYMMDDHHmm00`."""
+        return label_of(self.start)
+
+    def contains(self, instant: datetime) -> bool:
+        """Whether the instant lies in the window; its end does not."""
+        return self.start <= utc_of(instant) < self.end

@@ -1,0 +1,154 @@
+"""What a zone says: which instants a local date or a zone-less time stands for."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache, lru_cache
+from importlib.resources import files
+from zoneinfo import ZoneInfo
+
+from waterclock.errors import WaterclockError, nearest
+from waterclock.timelabel.instant import beyond, utc_of
+from waterclock.timelabel.label import instant_of
+
+_SECOND = timedelta(seconds=1)
+_INSTANT = re.compile(
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[ T](?P<time>[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)[ ]?(?P<offset>[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+
+
+@cache
+def zone_names() -> frozenset[str]:
+    """Names of all zones in the pinned tz database, the same on every machine."""
+    return frozenset((files("tzdata") / "zones").read_text(encoding="ascii").split())
+
+
+@cache
+def nominal_zone(name: str) -> tzinfo:
+    """Give the rules of a zone by its name in the tz database.
+
+    Rules come from the locked `tzdata` package, never from the machine: two runners must cut the same windows.
+    Raises  E105 for a name that the database does not have, with the nearest ones
+    """
+    if name == "UTC":
+        return UTC
+    if name not in zone_names():
+        raise _unknown(name)
+    with (files("tzdata") / "zoneinfo" / name).open("rb") as rules:
+        return ZoneInfo.from_file(rules, key=name)
+
+
+@lru_cache(maxsize=1 << 17)
+def first_instant(zone: str, ordinal: int) -> datetime:
+    """Give the first instant whose local date is the one of `ordinal` or later, to the second.
+
+    A repeated midnight counts at its first pass; where midnight is skipped the date starts later; a skipped date
+    starts when the next one does (ARCHITECTURE 3, DESIGN-NOTES F16).
+    """
+    rules = nominal_zone(zone)
+    try:
+        midnight = datetime.fromordinal(ordinal)
+        instant = midnight.replace(tzinfo=rules).astimezone(UTC)
+        if instant.astimezone(rules).replace(tzinfo=None) == midnight:
+            return instant
+        before = midnight.replace(tzinfo=rules, fold=1).astimezone(UTC)
+    except (OverflowError, ValueError):
+        raise beyond(f"day {ordinal} in {zone}") from None
+    low, high = 0, (instant - before) // _SECOND
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (before + middle * _SECOND).astimezone(rules).toordinal() >= ordinal:
+            high = middle
+        else:
+            low = middle
+    return before + high * _SECOND
+
+
+def date_start(zone: str, ordinal: int) -> datetime:
+    """Give the first instant of a local date, as `first_instant`, where a label can name it.
+
+    Raises  E105 where the zone is off UTC by seconds on that date
+    """
+    instant = first_instant(zone, ordinal)
+    if instant.second:
+        offset = instant.astimezone(nominal_zone(zone)).utcoffset()
+        sign, size = ("-", -offset) if offset and offset < timedelta(0) else ("+", offset)
+        raise WaterclockError(
+            "E105",
+            f"{zone} is off UTC by {sign}{size} at {instant:%Y-%m-%d %H:%M:%S}: no label can name that instant",
+            why="labels are whole minutes of UTC",
+            fix="start later, when the zone kept whole minutes, or use ZONE 'UTC'",
+        )
+    return instant
+
+
+def resolve_local(naive: datetime, zone: str) -> datetime:
+    """Give the instant of a zone-less value read in `zone`.
+
+    A repeated hour is read as its first pass; a skipped time is moved on by the length of the gap.
+    Raises  E105 for an unknown zone, E106 for a value that has a zone already
+    """
+    if naive.tzinfo is not None:
+        raise WaterclockError(
+            "E106",
+            f"{naive.isoformat()} has a zone already",
+            why="only a value without a zone is read in the cadence's zone",
+            fix="use it as it is",
+        )
+    try:
+        return naive.replace(tzinfo=nominal_zone(zone), fold=0).astimezone(UTC)
+    except OverflowError:
+        raise beyond(f"{naive.isoformat()} in {zone}") from None
+
+
+def parse_instant(text: str, zone: str) -> datetime:
+    """Read an instant: a date, a date and time (both in `zone` unless an offset is written), or a bare label (UTC).
+
+    `2018-01-01` is the first instant of that date in the zone.
+    Raises  E106 for any other form or a date that does not exist, E105 for an unknown zone
+    """
+    written = text.strip()
+    if re.fullmatch(r"[0-9]{14}", written):
+        return instant_of(written)
+    match = _INSTANT.fullmatch(written)
+    if match is None:
+        raise _unreadable(text)
+    date, time, offset = match["date"], match["time"], match["offset"]
+    try:
+        naive = datetime.fromisoformat(f"{date}T{time or '00:00'}")
+        aware = datetime.fromisoformat(f"{date}T{time}{offset.upper()}") if offset else None
+    except ValueError as error:
+        raise _unreadable(text, f"{error}; ") from None
+    if aware is not None:
+        return utc_of(aware)
+    return resolve_local(naive, zone) if time else date_start(zone, naive.toordinal())
+
+
+def local_text(instant: datetime, zone: str) -> str:
+    """Write an instant as people in `zone` read it: `2024-03-05 00:00 +09:00`; for screens, beside the label (F35)."""
+    local = utc_of(instant).astimezone(nominal_zone(zone))
+    offset = local.isoformat(timespec="minutes")[16:]
+    return f"{local:%Y-%m-%d %H:%M} {offset}"
+
+
+def _unknown(name: str) -> WaterclockError:
+    places = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in sorted(zone_names(), reverse=True)}
+    by_place = places.get(name.rpartition("/")[2].replace("_", " ").strip().lower())
+    near = [by_place] if by_place else nearest(name, zone_names())
+    return WaterclockError(
+        "E105",
+        f"unknown zone {name!r}",
+        why="a zone is a name of the tz database, so that its changes of offset are known",
+        fix=f"did you mean {' or '.join(near)}?" if near else "such as UTC or Europe/Berlin",
+    )
+
+
+def _unreadable(text: str, why: str = "") -> WaterclockError:
+    return WaterclockError(
+        "E106",
+        f"cannot read {text!r} as an instant",
+        why=f"{why}an instant is a date, a date and time, or a label",
+        fix="such as '2018-01-01', '2018-01-01 06:00', '2018-01-01T06:00Z' or '20180101060000'",
+    )
