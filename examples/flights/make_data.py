@@ -215,12 +215,12 @@ def _put_database(
             _insert(database, table, rows)
         before = database.total_changes
         for plane in planes:
-            known = [[*plane, who, gone, at] for at, who, gone in changes.get(plane[0], []) if at < until]
-            _insert(database, "planes", known)
+            known = [change for change in changes.get(plane[0], []) if change[0] < until]
+            _insert(database, "planes", [[*plane, operator, gone, at] for at, operator, gone in known])
         return database.total_changes - before
 
 
-def _insert(database: sqlite3.Connection, table: str, rows: Sequence[Sequence[str | bool]]) -> None:
+def _insert(database: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]]) -> None:
     if rows:
         marks = ", ".join("?" for _ in rows[0])
         unknown_as_null = [[None if value == "" else value for value in row] for row in rows]

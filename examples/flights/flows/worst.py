@@ -8,10 +8,10 @@ import waterclock as wc
 @wc.transform(
     "marts.worst",
     partitioned=True,
-    expect="late > 0 AS somebody_was_late",
+    expect="worst_delay < 24 * 60 AS left_within_a_day",
     comment="By day, how late departures were from each airport of New York",
 )
-def worst(flights=wc.table("clean.flown"), *, late=wc.var("late_minutes")) -> wc.DataFrame:
+def worst(flights: wc.DataFrame = wc.table("clean.flown"), *, late: int = wc.var("late_minutes")) -> wc.DataFrame:
     """One row per origin: how many flights left more than `late` minutes late, and the longest of these delays."""
     from pyspark.sql import functions as sql
 
