@@ -1,0 +1,248 @@
+"""What must a connector offer so that the engine can collect from its system and deliver to it?
+
+A connector is one module-level object that satisfies `Connector`, named by an entry point of the group
+`waterclock.connectors`. It imports nothing heavy; its collectors and deliverers may. The public conformance suite
+`waterclock.testing.connectors` says in tests what is said here in words.
+
+Times: every instant is an aware datetime in UTC. A column without a zone is read in `zone`, a repeated hour as its
+first pass (ARCHITECTURE 3). Errors are `WaterclockError`s that name the unit; `transient` where trying again can help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Capabilities, Columns, Mode, Unit, Value
+from waterclock.timelabel import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TIMELABEL = "timelabel"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a connection is opened with.
+
+    `options` are the connection's, every secret already resolved; relative paths are below `folder`, the project's.
+    `archive` is the storage's folder for originals: a connection keeps its own below `archive/<name>`.
+    The options of a `Unit` that is passed to a collector or deliverer hold no secrets any more either.
+    """
+
+    name: str
+    options: Mapping[str, Value]
+    folder: Path
+    archive: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that arrived, complete. Manifests list items by `name`, which never changes while `path` may.
+
+    `stamp` is its arrival; it may lie after now, which the engine caps.
+    """
+
+    name: str
+    stamp: datetime
+    size: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something that is left alone, and said. `problem` is a short fixed phrase, `detail` speaks to people."""
+
+    path: str
+    problem: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All complete items of a unit, those already archived too, oldest first; and what is left alone."""
+
+    items: tuple[Item, ...]
+    reports: tuple[Report, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRequest:
+    """Which windows are read by which column. `windows` ascend; those of a LOOKBACK are among them.
+
+    `slack`: how long after a window's end rows of it may still land in a source that keeps rows by arrival (the
+    cadence's DELAY plus LOOKBACK). A source that is asked by data time does not need it.
+    """
+
+    time_column: str
+    windows: Sequence[Window]
+    slack: timedelta = timedelta(0)
+
+
+def _nothing() -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Rows read from a source, not yet evaluated.
+
+    `frame` has the columns that were asked for and, but for a snapshot, the STRING column `timelabel`. `set_aside`
+    gives counts of rows that belong to no window; it may wait for the one action on `frame`, so call it after that.
+    `left_out` are columns of the source that a closed list does not name. `source` goes into the manifest.
+    """
+
+    frame: DataFrame
+    set_aside: Callable[[], Mapping[str, int]] = _nothing
+    left_out: tuple[str, ...] = ()
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Collector(Protocol):
+    """What every source offers; the three ways of batching are separate, as a source may offer some of them."""
+
+    def clock(self, unit: Unit) -> datetime | None:
+        """The source's clock: what is before it has been told completely. None where a source has no clock."""
+        ...
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """Names and Spark types of the columns the source holds now, without Spark; None where it cannot say."""
+        ...
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Say in our words what an error met while a frame of this collector was evaluated means; None: not ours."""
+        ...
+
+
+@runtime_checkable
+class ArrivalCollector(Collector, Protocol):
+    """A source of items that arrive (BY ARRIVAL TIME)."""
+
+    def arrivals(self, unit: Unit) -> Listing:
+        """Everything there is, whether taken before or not."""
+        ...
+
+    def read_items(
+        self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
+    ) -> Collected:
+        """Read items by the label (window start) that takes them, all labels in one frame and, mostly, one scan."""
+        ...
+
+    def archive(self, unit: Unit, items: Sequence[Item]) -> None:
+        """Move what was committed out of the way, without loss: idempotent, never over other content."""
+        ...
+
+
+@runtime_checkable
+class WindowCollector(Collector, Protocol):
+    """A source whose rows carry a data time (BY DATA TIME)."""
+
+    def read_windows(
+        self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
+    ) -> Collected:
+        """Read the rows `s <= t < e` of each window, with its label; rows without a data time are set aside."""
+        ...
+
+
+@runtime_checkable
+class SnapshotCollector(Collector, Protocol):
+    """A source that can say what it holds now."""
+
+    def read_snapshot(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
+        """Read all the source holds, as of one moment."""
+        ...
+
+
+class Outcome(StrEnum):
+    """What became of a claim at a destination. The first outcome of a claim stands for ever."""
+
+    DELIVERED = "delivered"
+    KILLED = "killed"
+    OLDER = "older"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One sealed publish slice on its way.
+
+    `label` is the window's start. `is_from_partitioned`: the destination has a column `timelabel`, a slice replaces its
+    own label's rows and never a newer label's. From a regular table REPLACE brings the whole state, MERGE the upserts
+    since the delivery before (`files`) and the keys that went (`deletes`; their columns are `keys`), APPEND the label's
+    own rows. `columns` are names with Spark types, without `timelabel`. `note` is kept beside the delivery.
+    """
+
+    project: str
+    publish: str
+    claim: int
+    label: datetime
+    label_text: str
+    mode: Mode
+    is_from_partitioned: bool
+    columns: tuple[tuple[str, str], ...]
+    files: tuple[Path, ...]
+    keys: tuple[str, ...] = ()
+    deletes: tuple[Path, ...] = ()
+    note: str = ""
+
+    @property
+    def is_by_label(self) -> bool:
+        """True where the destination keeps rows of many labels apart by its column `timelabel`."""
+        return self.is_from_partitioned or self.mode is Mode.APPEND
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What stands at the destination under a claim. `is_repeat`: it stood there before, and nothing was done now."""
+
+    claim: int
+    outcome: Outcome
+    label_text: str
+    rows: int
+    deleted: int = 0
+    note: str = ""
+    is_repeat: bool = False
+
+
+@runtime_checkable
+class Deliverer(Protocol):
+    """A destination. Its record of deliveries, keyed by (project, claim), is the latch: data or kill, first wins."""
+
+    def deliver(self, unit: Unit, delivery: Delivery) -> Delivered:
+        """Deliver all of a slice, or nothing; once per claim. OLDER: a newer label of a regular table is there."""
+        ...
+
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Take the claim's place by an empty record, unless it was delivered; say which of both stands."""
+        ...
+
+    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
+        """What stands under a claim."""
+        ...
+
+    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
+        """The delivery of the newest label, None before the first."""
+        ...
+
+
+class Connector(Protocol):
+    """A kind of connection. `capabilities` says which of the protocols its collectors satisfy."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What `check` knows of this kind, without opening anything."""
+        ...
+
+    def collector(self, setting: Setting) -> Collector:
+        """Open a source; cheap, and without touching it."""
+        ...
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Open a destination; cheap, and without touching it."""
+        ...

@@ -1,0 +1,73 @@
+"""Which connectors are there? Those of Waterclock and those that other packages name by an entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+
+from waterclock.connectors.interface import Connector
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import Capabilities
+
+GROUP = "waterclock.connectors"
+
+BUILT_IN: Mapping[str, str] = MappingProxyType(
+    {
+        "files": "waterclock.connectors.files:CONNECTOR",
+        "sqlite": "waterclock.connectors.sqlite:CONNECTOR",
+    }
+)
+
+
+def connector(type_name: str) -> Connector:
+    """Give the connector of a type.
+
+    Raises  E801 for a type that nobody provides, with the nearest names
+            E802 for one whose package does not load, or that two packages provide
+    """
+    points = _points()
+    if type_name not in points:
+        raise WaterclockError(
+            "E801",
+            f"unknown connection type {type_name}",
+            why=f"there are {', '.join(sorted(points))}; others come with packages that name the entry point {GROUP}",
+            fix=did_you_mean(type_name, points),
+        )
+    return _load(points[type_name])
+
+
+def capabilities() -> Mapping[str, Capabilities]:
+    """Give what each type can do, by type. Loads every connector's module, none of which imports anything heavy."""
+    return {name: _load(point).capabilities for name, point in sorted(_points().items())}
+
+
+@cache
+def _points() -> Mapping[str, EntryPoint]:
+    points = {name: EntryPoint(name=name, value=value, group=GROUP) for name, value in BUILT_IN.items()}
+    for point in entry_points(group=GROUP):
+        known = points.setdefault(point.name, point)
+        if known.value != point.value:
+            raise WaterclockError(
+                "E802",
+                f"two connectors are called {point.name}",
+                why=f"{known.value} and {point.value} both claim the type",
+                fix="uninstall one of the packages",
+            )
+    return points
+
+
+@cache
+def _load(point: EntryPoint) -> Connector:
+    try:
+        loaded: Connector = point.load()
+    except (ImportError, AttributeError) as error:
+        raise WaterclockError(
+            "E802",
+            f"the connector {point.name} does not load",
+            where=point.value,
+            why=f"{type(error).__name__}: {error}",
+            fix="install what its package asks for, or uninstall it",
+        ) from error
+    return loaded
