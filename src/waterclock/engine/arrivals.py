@@ -1,0 +1,43 @@
+"""Puts arrived items into windows (ARCHITECTURE section 3, arrival time): pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from waterclock.connectors.interface import Item
+from waterclock.timelabel import IntervalSet, Window
+
+# a stamp names the last second an item holds: that second is over one second later
+_STAMP_RESOLUTION = timedelta(seconds=1)
+
+
+def assign(
+    items: Iterable[Item], windows: Sequence[Window], sealed: IntervalSet, *, others_open: Sequence[Window] = ()
+) -> Mapping[datetime, tuple[Item, ...]]:
+    """Give each window of `windows` (oldest first) the items it takes, by label; a window without items has none.
+
+    An item belongs to the window of its stamp. Where that window is sealed, or lies before the table's first one, the
+    oldest open window takes it, so that nothing late is lost. `others_open` are open windows that are not being made
+    now: what belongs to them is left for them. Items stamped after the last window wait for theirs.
+    """
+    taken: dict[datetime, list[Item]] = {window.start: [] for window in windows}
+    if not windows:
+        return {}
+    oldest_open = min((*windows, *others_open), key=lambda window: window.start)
+    for item in sorted(items, key=lambda item: (item.stamp, item.name)):
+        home = next((window for window in windows if window.contains(item.stamp)), None)
+        if home is None and _is_late(item, sealed, oldest_open):
+            home = oldest_open if oldest_open.start in taken else None
+        if home is not None:
+            taken[home.start].append(item)
+    return {label: tuple(found) for label, found in taken.items()}
+
+
+def _is_late(item: Item, sealed: IntervalSet, oldest_open: Window) -> bool:
+    return item.stamp < oldest_open.start or sealed.covers_instant(item.stamp)
+
+
+def complete_until(newest_stamp: datetime | None) -> datetime | None:
+    """Give the instant up to which a source that stamps its items is complete; None where it holds nothing."""
+    return None if newest_stamp is None else newest_stamp + _STAMP_RESOLUTION

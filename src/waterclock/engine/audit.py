@@ -1,0 +1,111 @@
+"""Asks a sealed slice what its table's declaration expects of it, before anything is visible (PT-58, PT-59)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Action, Mode, Rule, Scope, Table
+from waterclock.storage import Manifest, duplicate_keys
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_MOST_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the audit of one label found: warnings to record, and the refusals that keep it from being committed."""
+
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+def all_rules(table: Table) -> tuple[Rule, ...]:
+    """Give the rules of the table and of its columns, in the order written."""
+    return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
+
+
+def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
+    """Give the aggregates that count, in the write's own pass, the rows that break a rule.
+
+    Names: `expect:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it (LANGUAGE decision 5).
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+    measures = [
+        (f"expect:{rule.name}", F.expr(f"sum(CASE WHEN ({rule.expression}) THEN 0L ELSE 1L END)"))
+        for rule in all_rules(table)
+        if rule.scope is Scope.ROW
+    ]
+    measures.extend(
+        (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)")) for name in _never_null(table)
+    )
+    return measures
+
+
+def judge(
+    spark: SparkSession, table: Table, folder: str, manifest: Manifest, measures: Mapping[str, Any], rows: DataFrame | None
+) -> Verdict:
+    """Say what is wrong with one sealed label.
+
+    `measures` are `row_measures` as counted. `rows` is the sealed slice, read only where rules of the batch are
+    declared (one job). KEY costs one group-by on the slice; small slices are grouped without a Spark job.
+    """
+    warnings: list[str] = []
+    refusals: list[str] = []
+    for rule, said in (*_row_findings(table, measures, manifest.rows), *_batch_findings(table, rows)):
+        (warnings if rule.action is Action.WARN else refusals).append(said)
+    refusals.extend(
+        f"{name} is null in {count} of {manifest.rows} rows"
+        for name in _never_null(table)
+        if (count := measures.get(f"null:{name}") or 0)
+    )
+    if table.columns.keys and table.mode is not Mode.MERGE and not refusals:
+        refusals.extend(_key_findings(spark, table, folder, manifest))
+    return Verdict(tuple(warnings), tuple(refusals))
+
+
+def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
+    """Give the error of a batch that its audit refused."""
+    return WaterclockError(
+        "E740",
+        f"{table.name} is not as expected: {verdict.refusals[0]}",
+        where=where,
+        why="; ".join(verdict.refusals[1:]) or f"declared at {table.place}",
+        fix="mend the source or the rule, then `waterclock retry`; nothing of this batch is visible",
+    )
+
+
+def _never_null(table: Table) -> list[str]:
+    return [column.name for column in table.columns.named if column.is_not_null or column.is_key]
+
+
+def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Rule, str]]:
+    for rule in all_rules(table):
+        broken = measures.get(f"expect:{rule.name}") or 0
+        if rule.scope is Scope.ROW and broken:
+            yield rule, f"{rule.name}: {broken} of {rows} rows are not ({rule.expression})"
+
+
+def _batch_findings(table: Table, rows: DataFrame | None) -> Iterator[tuple[Rule, str]]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rules = [rule for rule in all_rules(table) if rule.scope is Scope.BATCH]
+    if not rules or rows is None:
+        return
+    found = rows.agg(*(F.expr(rule.expression).alias(f"r{index}") for index, rule in enumerate(rules))).first()
+    for index, rule in enumerate(rules):
+        if found is None or found[f"r{index}"] is not True:
+            yield rule, f"{rule.name}: the batch is not ({rule.expression})"
+
+
+def _key_findings(spark: SparkSession, table: Table, folder: str, manifest: Manifest) -> Iterator[str]:
+    keys = table.columns.keys
+    doubled = duplicate_keys(spark, folder, manifest, keys, most=_MOST_EXAMPLES)
+    if doubled:
+        examples = ", ".join(str(key) for key in doubled)
+        yield f"KEY ({', '.join(keys)}) is not unique: {examples} occur more than once"

@@ -1,0 +1,143 @@
+"""Makes the rows of collects: by data time, by arrival, or the snapshot a source holds (ARCHITECTURE section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.interface import (
+    ArrivalCollector,
+    Collected,
+    Collector,
+    Item,
+    SnapshotCollector,
+    WindowCollector,
+    WindowRequest,
+)
+from waterclock.engine.arrivals import assign
+from waterclock.engine.sources import arrived
+from waterclock.engine.workplace import Workplace
+from waterclock.flow import Batching, Source, Table, Unit
+from waterclock.planner import Group
+from waterclock.timelabel import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows of a source, with what the manifest keeps of each label and what to do once they are committed."""
+
+    collected: Collected
+    source: Mapping[datetime, Mapping[str, Any]]
+    after: Callable[[Workplace], None]
+
+
+def gather(work: Workplace, spark: SparkSession, table: Table, group: Group, now: datetime) -> Gathered:
+    """Read the group's windows from the table's source; nothing is evaluated yet unless the source is small."""
+    source = table.source
+    if source is None:
+        raise AssertionError(f"{table.name} collects from nowhere, which check refuses")
+    unit = work.connections.opened(source.unit)
+    collector = work.connections.collector(unit.connection)
+    if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
+        return _arrivals(work, spark, table, group, now, unit, collector)
+    if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
+        return _windows(spark, table, source, group, unit, collector)
+    if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
+        return _snapshot(spark, table, group, now, unit, collector)
+    raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")
+
+
+def explain(work: Workplace, table: Table, error: BaseException) -> BaseException:
+    """Give the source's own word for an error met while its rows were evaluated, else the error itself."""
+    if table.source is None:
+        return error
+    unit = work.connections.opened(table.source.unit)
+    collector: Collector = work.connections.collector(unit.connection)
+    return collector.explain(unit, table.columns, error) or error
+
+
+def _windows(
+    spark: SparkSession, table: Table, source: Source, group: Group, unit: Unit, collector: WindowCollector
+) -> Gathered:
+    windows = [batch.window for batch in group.batches]
+    request = WindowRequest(source.time_column or "", windows, slack=table.cadence.delay)
+    collected = collector.read_windows(spark, unit, request, table.columns, table.cadence.zone)
+    return Gathered(collected, _for_each(group, {**collected.source}), _nothing)
+
+
+def _snapshot(
+    spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
+) -> Gathered:
+    collected = collector.read_snapshot(spark, unit, table.columns, table.cadence.zone)
+    stands = group.batches[-1].stands_from
+    noted = {**collected.source, "looked_at": now.isoformat()}
+    if stands is not None:
+        noted["stands_from"] = stands.isoformat()
+    return Gathered(collected, _for_each(group, noted), _nothing)
+
+
+def _arrivals(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    now: datetime,
+    unit: Unit,
+    collector: ArrivalCollector,
+) -> Gathered:
+    listing = collector.arrivals(unit)
+    for report in listing.reports:
+        work.note_once(f"{table.name}: {report.path} left alone: {report.problem}; {report.detail}")
+    present = arrived(listing, now).items
+    taken = work.ledger.taken_items(table.name, [item.name for item in present])
+    free = [item for item in present if item.name not in taken]
+    windows = [batch.window for batch in group.batches]
+    by_label = assign(free, windows, _sealed(work, table), others_open=_older_open(work, table, windows))
+    collected = collector.read_items(spark, unit, by_label, table.columns, table.cadence.zone)
+    source = {
+        label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()
+    }
+    return Gathered(collected, source, _Archiving(collector, unit, [item for found in by_label.values() for item in found]))
+
+
+def _sealed(work: Workplace, table: Table) -> Any:
+    return work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name).covered
+
+
+def _older_open(work: Workplace, table: Table, windows: Sequence[Window]) -> list[Window]:
+    facts = work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name)
+    if facts.start is None:
+        return []
+    gap = facts.covered.first_gap(facts.start, windows[0].start)
+    return [] if gap is None else [table.cadence.window_of(gap[0])]
+
+
+def _noted(item: Item) -> dict[str, Any]:
+    return {"name": item.name, "size": item.size, "stamp": item.stamp.isoformat()}
+
+
+def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[str, Any]]:
+    return {batch.label: noted for batch in group.batches}
+
+
+@dataclass(frozen=True, slots=True)
+class _Archiving:
+    """Moves the taken items to the archive, once their batch is recorded; a crash before it leaves that to the next."""
+
+    collector: ArrivalCollector
+    unit: Unit
+    items: list[Item]
+
+    def __call__(self, work: Workplace) -> None:
+        self.collector.archive(self.unit, self.items)
+
+
+def _nothing(work: Workplace) -> None:
+    del work
+
+

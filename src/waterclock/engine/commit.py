@@ -1,0 +1,116 @@
+"""Makes sealed slices visible in one commit, and checks in the log that the commit is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from waterclock.engine.publish import deliver
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow import Kind, Mode, Table
+from waterclock.ledger.records import Claim
+from waterclock.planner.plan import Group
+from waterclock.storage import (
+    Identity,
+    Killed,
+    Manifest,
+    NeedsSpark,
+    commit_by_spark,
+    commit_slices,
+    merge_slice,
+    outcome,
+)
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def commit_group(
+    work: Workplace, spark: SparkSession, table: Table, claim: Claim, group: Group, manifests: Sequence[Manifest]
+) -> int:
+    """Commit the sealed slices of a claim and verify it; gives the Delta version (-1 for a publish).
+
+    Raises:
+        WaterclockError: E750 where the claim was taken over and killed before its data came.
+    """
+    fault("before_commit")
+    if table.kind is Kind.PUBLISH:
+        deliver(work, table, claim, group, manifests)
+        return -1
+    folder = work.lake.folder(table.name)
+    identity = identity_of(work, table, claim, manifests)
+    try:
+        if table.mode is Mode.MERGE:
+            _merge(work, spark, table, folder, identity, manifests)
+        else:
+            mode = "replace" if table.mode is Mode.REPLACE else "append"
+            try:
+                commit_slices(folder, identity, manifests, mode=mode)
+            except NeedsSpark:
+                commit_by_spark(spark, folder, identity, manifests, mode=mode)
+    except Killed as killed:
+        raise taken_over(table, claim) from killed
+    fault("after_commit")
+    found = outcome(folder, claim.number, after_version=claim.request.target_version)
+    if found.kind != "data":
+        raise taken_over(table, claim)
+    return found.version
+
+
+def identity_of(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> Identity:
+    """Give what a commit says of itself: project, table, labels, claim, code, inputs and slices."""
+    request = claim.request
+    return Identity(
+        project=work.flow.project,
+        table=table.name,
+        kind=table.kind.value,
+        labels=tuple(label_of(label) for label in request.labels),
+        newest_label=label_of(max(request.labels)),
+        claim=claim.number,
+        code=request.code,
+        inputs=tuple(
+            (label_of(label), item.table, label_or_bound(item.low), label_or_bound(item.high), item.version)
+            for label, items in request.inputs.items()
+            for item in items
+        ),
+        slices=tuple(manifest.slice_path for manifest in manifests),
+    )
+
+
+def label_or_bound(instant: object) -> str:
+    """Give an interval's end as text; bounds that are no labels are written as ISO instants."""
+    return instant.isoformat() if hasattr(instant, "isoformat") else str(instant)
+
+
+def taken_over(table: Table, claim: Claim) -> WaterclockError:
+    """Give the error of a runner that comes too late with a claim somebody killed."""
+    label = label_of(claim.request.labels[0])
+    return WaterclockError(
+        "E750",
+        f"claim {claim.number} was taken over before its data came",
+        where=f"{table.name}@{label}",
+        why="its lease ran out and another runner killed it; data or kill, the first commit wins",
+        fix="nothing to mend: the other runner makes the batch; raise the lease if this happens often",
+    )
+
+
+def _merge(
+    work: Workplace, spark: SparkSession, table: Table, folder: str, identity: Identity, manifests: Sequence[Manifest]
+) -> None:
+    if table.merge is None:
+        raise AssertionError(f"{table.name} merges without keys, which check refuses")
+    for manifest in manifests:
+        merge_slice(spark, folder, manifest, table.merge, identity, ledger_slices(work, table))
+
+
+def ledger_slices(work: Workplace, table: Table) -> list[str]:
+    """Give the folders of the table's earlier slices, oldest first; their manifests know which hold deletes."""
+    record = work.ledger.table(table.name)
+    if record is None or record.head_label is None:
+        return []
+    from waterclock.ledger.facts import BEGINNING, FOREVER
+
+    return [piece.slice_path for piece in work.ledger.slices(table.name, BEGINNING, FOREVER)]

@@ -1,0 +1,50 @@
+"""Makes the rows of a group, whatever its kind, in the shape its table declares. Runs no job of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.engine.collect import gather
+from waterclock.engine.made import Made
+from waterclock.engine.publish import publish_frame
+from waterclock.engine.reads import PinnedRead
+from waterclock.engine.transform import transform_frame
+from waterclock.engine.workplace import Workplace
+from waterclock.flow import Kind, Table
+from waterclock.planner import Group
+from waterclock.storage import conform, table_exists, table_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def make(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    pins: Mapping[datetime, tuple[PinnedRead, ...]],
+    now: datetime,
+) -> Made:
+    """Give the rows of every label of the group, declared columns and types applied, and the schema they have."""
+    folder = work.lake.folder(table.name)
+    known = table_schema(folder) if table.kind is not Kind.PUBLISH and table_exists(folder) else None
+    if table.kind is Kind.COLLECT:
+        gathered = gather(work, spark, table, group, now)
+        shaped = conform(gathered.collected.frame, table.columns, known, table=table.name)
+        return Made(
+            shaped.frame,
+            shaped.schema,
+            source=gathered.source,
+            set_aside=gathered.collected.set_aside,
+            left_out=(*shaped.left_out, *gathered.collected.left_out),
+            after=gathered.after,
+        )
+    if table.kind is Kind.PUBLISH:
+        frame = publish_frame(work, spark, table, group, pins)
+    else:
+        frame = transform_frame(work, spark, table, group.batches, pins)
+    shaped = conform(frame, table.columns, known, table=table.name)
+    return Made(shaped.frame, shaped.schema, left_out=shaped.left_out)

@@ -1,0 +1,68 @@
+"""What a runner tells while it works: a listener's calls, thin enough for a terminal, a log or a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from waterclock.errors import WaterclockError
+from waterclock.planner.plan import Group, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """What came of one group: how many rows its labels have, how long each step took, and the error if there was one."""
+
+    group: Group
+    claim: int | None
+    rows: int = 0
+    seconds: float = 0.0
+    timings: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    error: WaterclockError | None = None
+
+
+class Listener(Protocol):
+    """Hears what a runner does. Calls come from several threads, one at a time."""
+
+    def tick(self, now: datetime) -> None:
+        """Hear that the runner works at `now`."""
+
+    def planned(self, plan: Plan) -> None:
+        """Hear of a new plan."""
+
+    def started(self, group: Group) -> None:
+        """Hear that a group was taken up."""
+
+    def step(self, group: Group, name: str) -> None:
+        """Hear that a group has come to the step `name`."""
+
+    def finished(self, report: GroupReport) -> None:
+        """Hear what came of a group."""
+
+    def said(self, message: str) -> None:
+        """Hear something a person should know: a file left alone, a takeover, a retry."""
+
+
+class Silent:
+    """A listener that hears nothing."""
+
+    def tick(self, now: datetime) -> None:
+        """Ignore it."""
+
+    def planned(self, plan: Plan) -> None:
+        """Ignore it."""
+
+    def started(self, group: Group) -> None:
+        """Ignore it."""
+
+    def step(self, group: Group, name: str) -> None:
+        """Ignore it."""
+
+    def finished(self, report: GroupReport) -> None:
+        """Ignore it."""
+
+    def said(self, message: str) -> None:
+        """Ignore it."""

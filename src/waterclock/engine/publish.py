@@ -1,0 +1,140 @@
+"""Stages what is published as a sealed slice, and delivers it under its claim (ARCHITECTURE section 5, Publishing)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.engine.reads import PinnedRead, frame_of
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow import Mode, Table, Unit
+from waterclock.ledger.records import Claim
+from waterclock.planner import Group
+from waterclock.storage import Manifest, frame_at, spark_columns
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# rows of a MERGE publish that went since the delivery before: staged beside the upserts, told apart by this column
+DELETED = "_deleted"
+
+
+def publish_frame(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    pins: Mapping[datetime, tuple[PinnedRead, ...]],
+) -> DataFrame:
+    """Give the rows to stage: a partitioned table's slice, a regular one's state, or what changed of it (MERGE).
+
+    Cost: none for REPLACE and APPEND; MERGE from a regular table compares two states (two joins on the keys).
+    """
+    batch = group.batches[-1]
+    pinned = pins[batch.label][0]
+    rows = _published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
+    source = work.flow.tables[pinned.read.table]
+    if source.is_partitioned or table.mode is not Mode.MERGE:
+        return rows
+    return _changes(work, spark, table, rows)
+
+
+def _published_columns(table: Table, rows: DataFrame) -> DataFrame:
+    names = [column.name for column in table.columns.named]
+    if table.columns.is_open:
+        return rows
+    kept = [name for name in rows.columns if name == "timelabel" or name in names]
+    return rows.select(*kept)
+
+
+def _changes(work: Workplace, spark: SparkSession, table: Table, rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    before = _delivered_before(work, spark, table)
+    now = rows.drop("timelabel")
+    if before is None:
+        return now.withColumn(DELETED, F.lit(False))  # noqa: FBT003 - Spark's own signature
+    keys = list(_keys(table))
+    then = before.drop("timelabel").select(*now.columns)
+    upserts = now.exceptAll(then).withColumn(DELETED, F.lit(False))  # noqa: FBT003
+    gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns).withColumn(DELETED, F.lit(True))  # noqa: FBT003
+    return upserts.unionByName(gone)
+
+
+def _delivered_before(work: Workplace, spark: SparkSession, table: Table) -> DataFrame | None:
+    """Give the state that the newest delivery brought the destination to, at the version it was pinned at."""
+    last = work.ledger.newest(table.name)
+    if last is None:
+        return None
+    inputs = work.ledger.inputs(table.name, last.label)
+    if not inputs or inputs[0].version < 0:
+        return None
+    frame = frame_at(spark, work.lake.folder(inputs[0].table), inputs[0].version, is_partitioned=False)
+    return _published_columns(table, frame)
+
+
+def _keys(table: Table) -> tuple[str, ...]:
+    return table.merge.keys if table.merge is not None else table.columns.keys
+
+
+def deliver(work: Workplace, table: Table, claim: Claim, group: Group, manifests: Sequence[Manifest]) -> None:
+    """Bring the staged slices to the destination, each once, with the deliveries row in its own transaction.
+
+    Raises:
+        WaterclockError: E750 where the claim was killed there before its data came.
+    """
+    if not work.project.publish:
+        work.note_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
+        return
+    unit = _unit(work, table)
+    for manifest in manifests:
+        delivered = work.connections.deliverer(unit.connection).deliver(
+            unit, _delivery(work, table, claim, manifest)
+        )
+        if delivered.outcome is Outcome.KILLED:
+            raise WaterclockError(
+                "E750",
+                f"claim {claim.number} was taken over before its delivery",
+                where=f"{table.name}@{label_of(manifest.label)}",
+                why="its lease ran out and another runner killed it at the destination",
+                fix="nothing to mend: the other runner delivers",
+            )
+
+
+def kill_delivery(work: Workplace, table: Table, claim: Claim) -> bool:
+    """Take the claim's place at the destination; True where it had been delivered."""
+    if not work.project.publish:
+        return False
+    unit = _unit(work, table)
+    killed = work.connections.deliverer(unit.connection).kill(
+        unit, work.flow.project, table.name, claim.number
+    )
+    return killed.outcome is not Outcome.KILLED
+
+
+def _unit(work: Workplace, table: Table) -> Unit:
+    if table.destination is None:
+        raise AssertionError(f"{table.name} publishes to nowhere, which check refuses")
+    return work.connections.opened(table.destination)
+
+
+def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
+    folder = Path(work.lake.folder(table.name))
+    source = work.flow.tables[table.reads[0].table]
+    return Delivery(
+        project=work.flow.project,
+        publish=table.name,
+        claim=claim.number,
+        label=manifest.label,
+        label_text=label_of(manifest.label),
+        mode=table.mode,
+        is_from_partitioned=source.is_partitioned,
+        columns=tuple(column for column in spark_columns(manifest) if column[0] not in {"timelabel", DELETED}),
+        files=tuple(folder / file.path for file in manifest.files),
+        keys=_keys(table),
+    )

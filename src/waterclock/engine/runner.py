@@ -1,0 +1,197 @@
+"""Runs a flow: plans, hands ready groups to threads under their pools, and plans again until nothing is ready."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.retry import patiently
+from waterclock.engine.sources import SourceClocks
+from waterclock.engine.takeover import take_over_expired
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.ledger.ledger import ClaimRefused
+from waterclock.planner import Group, Plan, Planner
+from waterclock.timelabel import label_of
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """What a run came to: batches done and failed, and the plan as it stands after it."""
+
+    done: int = 0
+    rows: int = 0
+    failed: list[GroupReport] = field(default_factory=list)
+    was_stopped: bool = False
+    plan: Plan | None = None
+
+
+class Runner:
+    """Carries a flow out from one process: many batches side by side, none twice.
+
+    Due work is taken oldest first in dependency order. A regular table has one batch at a time; a pool bounds how many
+    of its tables' batches run at once; `threads` bounds all. Calls are from one thread.
+    """
+
+    def __init__(self, work: Workplace, *, only: Iterable[str] | None = None) -> None:
+        self._work = work
+        self._planner = Planner(work.flow)
+        self._only = None if only is None else frozenset(only)
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
+        self._stop.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once `stop` was called."""
+        return self._stop.is_set()
+
+    def plan(self, now: datetime) -> Plan:
+        """Plan at `now` from the ledger as it is."""
+        return self._planner.plan(
+            self._work.ledger.snapshot(self._work.flow),
+            now,
+            only=self._only,
+            cap=self._work.settings.catch_up,
+            group_cap=self._work.settings.group_cap,
+        )
+
+    def run_once(self, now: datetime) -> RunOutcome:
+        """Run all that is due at `now`, and what becomes ready by it, until nothing is ready."""
+        outcome = RunOutcome()
+        self._work.listener.tick(now)
+        take_over_expired(self._work)
+        heartbeat = _Heartbeat(self._work)
+        with heartbeat, ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads:
+            self._drain(now, threads, outcome)
+        outcome.was_stopped = self.is_stopping
+        outcome.plan = self.plan(now)
+        return outcome
+
+    def run_until(self, now: datetime, until: datetime) -> RunOutcome:
+        """Step `now` through every instant at which something becomes due, up to and with `until`."""
+        total = RunOutcome()
+        while True:
+            outcome = self.run_once(now)
+            total.done += outcome.done
+            total.rows += outcome.rows
+            total.failed.extend(outcome.failed)
+            total.was_stopped = outcome.was_stopped
+            total.plan = outcome.plan
+            upcoming = outcome.plan.next_due if outcome.plan else None
+            if self.is_stopping or upcoming is None or upcoming > until:
+                return total
+            now = upcoming
+
+    def _drain(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
+        running: dict[Future[tuple[GroupReport, ...]], Group] = {}
+        tried: set[tuple[str, datetime]] = set()
+        clocks = SourceClocks(self._work, now)
+        ready = self._fresh(now, tried, clocks)
+        while True:
+            if not self.is_stopping:
+                self._take_up(ready, running, threads, now)
+            if not running:
+                if self.is_stopping or not ready:
+                    return
+                continue
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                group = running.pop(future)
+                for report in future.result():
+                    self._note(report, tried, outcome)
+            # ready groups stay ready, so planning again can wait until the queue cannot fill the free threads
+            if not self.is_stopping and not self._could_take(ready, running):
+                busy = {group.table for group in running.values()}
+                ready = deque(
+                    group for group in self._fresh(now, tried, clocks) if not _is_running(group, running, busy)
+                )
+
+    def _fresh(self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks) -> deque[Group]:
+        plan = self.plan(now)
+        self._work.listener.planned(plan)
+        groups = (clocks.complete(group) for group in plan.groups)
+        return deque(
+            group
+            for group in groups
+            if group.batches and not any((group.table, batch.label) in tried for batch in group.batches)
+        )
+
+    def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
+        return any(self._has_slot(group, running) for group in ready)
+
+    def _take_up(
+        self,
+        ready: deque[Group],
+        running: dict[Future[tuple[GroupReport, ...]], Group],
+        threads: ThreadPoolExecutor,
+        now: datetime,
+    ) -> None:
+        for group in tuple(ready):
+            if len(running) >= self._work.settings.threads:
+                return
+            if self._has_slot(group, running):
+                ready.remove(group)
+                self._work.listener.started(group)
+                running[threads.submit(patiently, self._work, group, now)] = group
+
+    def _has_slot(self, group: Group, running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
+        tables = self._work.flow.tables
+        table = tables[group.table]
+        in_pools = Counter(tables[other.table].pool for other in running.values())
+        limit = self._work.flow.pools.get(table.pool, self._work.settings.threads)
+        if in_pools[table.pool] >= limit:
+            return False
+        is_alone = not table.is_partitioned or table.source is not None or table.in_label_order
+        return not (is_alone and any(other.table == group.table for other in running.values()))
+
+    def _note(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+        self._work.listener.finished(report)
+        if report.error is None:
+            outcome.done += len(report.group.batches)
+            outcome.rows += report.rows
+            return
+        tried.update((report.group.table, batch.label) for batch in report.group.batches)
+        if not isinstance(report.error, ClaimRefused):
+            outcome.failed.append(report)
+
+
+def _is_running(group: Group, running: dict[Future[tuple[GroupReport, ...]], Group], busy: set[str]) -> bool:
+    if group.table not in busy:
+        return False
+    labels = {batch.label for batch in group.batches}
+    return any(
+        other.table == group.table and labels & {batch.label for batch in other.batches} for other in running.values()
+    )
+
+
+class _Heartbeat:
+    """Renews the leases of the claims that are worked on, three times a lease, from a thread of its own."""
+
+    def __init__(self, work: Workplace) -> None:
+        self._work = work
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._done.wait(self._work.settings.lease / 3):
+            for claim in self._work.held():
+                try:
+                    self._work.ledger.renew(claim)
+                except WaterclockError as error:
+                    label = label_of(claim.request.labels[0])
+                    self._work.listener.said(f"lease of {claim.request.table}@{label} not renewed: {error.what}")

@@ -1,0 +1,101 @@
+"""Opens the one warm Spark session of a runner, and a session of its own for every batch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.engine.jars import delta_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Sessions:
+    """Starts Spark on first use and gives each batch a session of its own.
+
+    A batch's confs, temporary views and functions are seen by that batch alone. Nothing starts before `root` or
+    `own` is called: a run with nothing to do needs no JVM.
+    """
+
+    def __init__(self, *, master: str, work_folder: Path, confs: Mapping[str, str] | None = None) -> None:
+        self._master = master
+        self._work = work_folder
+        self._confs = dict(confs or {})
+        self._root: SparkSession | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """True once Spark was started by `root` or `own`."""
+        return self._root is not None
+
+    def root(self) -> SparkSession:
+        """Give the runner's session; starts Spark (seconds) on first use."""
+        with self._lock:
+            if self._root is None:
+                self._root = open_session(self._master, self._work, self._confs)
+            return self._root
+
+    def own(self) -> SparkSession:
+        """Give a fresh session that shares the JVM and nothing else (about a millisecond)."""
+        return self.root().newSession()
+
+    def close(self) -> None:
+        """Stop Spark, if it was started."""
+        with self._lock:
+            if self._root is not None:
+                self._root.stop()
+                self._root = None
+
+
+def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> SparkSession:
+    """Start Spark with Delta, every zone pinned to UTC, and its own folders below `work_folder`."""
+    from pyspark.sql import SparkSession
+
+    from waterclock.storage import SESSION_CONFS
+
+    # workers must be this very interpreter, or they lack our libraries (field-notes part 2 section 2)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    work_folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.driver.extraJavaOptions": _java_options(work_folder),
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(work_folder / "warehouse"),
+        **SESSION_CONFS,
+        **confs,
+    }
+    builder = SparkSession.builder.master(master).appName("waterclock")  # type: ignore[attr-defined, unused-ignore]
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def _java_options(work_folder: Path) -> str:
+    return " ".join(
+        (
+            "-Duser.timezone=UTC",
+            f"-Dderby.system.home={work_folder}",
+            f"-Djava.io.tmpdir={_made(work_folder / 'tmp')}",
+            "-XX:+UseParallelGC",
+        )
+    )
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,99 @@
+"""Opens a project's connections, and asks sources how far they have come."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.connectors import connector
+from waterclock.connectors.interface import Collector, Deliverer, Listing, Setting
+from waterclock.flow import Connection, Options, Secret, Table, Unit, Value
+from waterclock.planner import Group
+from waterclock.secrets import Secrets
+
+if TYPE_CHECKING:
+    from waterclock.engine.workplace import Workplace
+
+
+class Connections:
+    """The open collectors and deliverers of a project; secrets are resolved when a connection is opened, not before."""
+
+    def __init__(self, root: Path, archive: Path, connections: dict[str, Connection], secrets: Secrets) -> None:
+        self._root = root
+        self._archive = archive
+        self._connections = connections
+        self._secrets = secrets
+        self._collectors: dict[str, Collector] = {}
+        self._deliverers: dict[str, Deliverer] = {}
+        self._lock = threading.Lock()
+
+    def collector(self, name: str) -> Collector:
+        """Give the source behind a connection."""
+        with self._lock:
+            if name not in self._collectors:
+                self._collectors[name] = connector(self._connections[name].type).collector(self._setting(name))
+            return self._collectors[name]
+
+    def deliverer(self, name: str) -> Deliverer:
+        """Give the destination behind a connection."""
+        with self._lock:
+            if name not in self._deliverers:
+                self._deliverers[name] = connector(self._connections[name].type).deliverer(self._setting(name))
+            return self._deliverers[name]
+
+    def opened(self, unit: Unit) -> Unit:
+        """Give the unit with its secrets resolved."""
+        return dataclasses.replace(unit, options=self._resolved(unit.options))
+
+    def _setting(self, name: str) -> Setting:
+        return Setting(
+            name=name,
+            options=self._resolved(self._connections[name].options),
+            folder=self._root,
+            archive=self._archive,
+        )
+
+    def _resolved(self, options: Options) -> dict[str, Value]:
+        return {
+            key: self._secrets.resolve(value) if isinstance(value, Secret) else value for key, value in options.items()
+        }
+
+
+class SourceClocks:
+    """How far each source has come at one `now`: asked once a run, before anything is claimed.
+
+    A source that can tell its clock is read only once that is past the window's end (ARCHITECTURE section 3, Now).
+    """
+
+    def __init__(self, work: Workplace, now: datetime) -> None:
+        self._work = work
+        self._now = now
+        self._clocks: dict[str, datetime | None] = {}
+
+    def complete(self, group: Group) -> Group:
+        """Leave out the labels whose windows the source has not passed yet."""
+        table = self._work.flow.tables[group.table]
+        if table.source is None:
+            return group
+        clock = self._clock(table)
+        if clock is None:
+            return group
+        passed = tuple(batch for batch in group.batches if batch.window.end <= clock)
+        return dataclasses.replace(group, batches=passed)
+
+    def _clock(self, table: Table) -> datetime | None:
+        if table.source is None or table.is_snapshot:
+            return None
+        unit = self._work.connections.opened(table.source.unit)
+        key = table.name
+        if key not in self._clocks:
+            self._clocks[key] = self._work.connections.collector(unit.connection).clock(unit)
+        return self._clocks[key]
+
+
+def arrived(listing: Listing, now: datetime) -> Listing:
+    """Leave out what has not arrived yet at `now`: a replay of the past does not see the future."""
+    return dataclasses.replace(listing, items=tuple(item for item in listing.items if item.stamp < now))

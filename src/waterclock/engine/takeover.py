@@ -1,0 +1,82 @@
+"""Settles claims of unknown outcome: the kill is committed first, then the log says who won (DESIGN-NOTES F1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from waterclock.engine.publish import kill_delivery
+from waterclock.engine.workplace import Workplace
+from waterclock.faults import fault
+from waterclock.flow import Kind, Table
+from waterclock.ledger.records import BatchResult, Claim
+from waterclock.storage import Manifest, kill, outcome, read_manifest, table_exists
+from waterclock.timelabel import label_of
+
+
+def take_over_expired(work: Workplace) -> int:
+    """Settle every claim whose lease ran out by the ledger's real clock; gives how many there were."""
+    settled = 0
+    for claim in work.ledger.expired(work.real_now()):
+        table = work.flow.tables.get(claim.request.table)
+        if table is None:
+            continue
+        settled += 1
+        if record_if_committed(work, table, claim):
+            work.listener.said(f"claim {claim.number} of {table.name} had committed: recorded")
+        else:
+            work.ledger.close_lost(claim, why=f"the lease of {claim.request.runner} ran out")
+            work.listener.said(f"claim {claim.number} of {table.name} was left behind by {claim.request.runner}: killed")
+    return settled
+
+
+def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
+    """Kill the claim, read who won, and record it where its data came first; True then.
+
+    No claim of unknown outcome may be closed otherwise, so no paused runner lands later. Where this gives False, the
+    caller closes the claim.
+    """
+    fault("settling")
+    version = _committed_version(work, table, claim)
+    if version is None:
+        return False
+    folder = work.lake.folder(table.name)
+    manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in claim.request.labels]
+    work.ledger.record_done(claim, _results(table, manifests, version))
+    return True
+
+
+def _committed_version(work: Workplace, table: Table, claim: Claim) -> int | None:
+    if table.kind is Kind.PUBLISH:
+        return -1 if kill_delivery(work, table, claim) else None
+    folder = work.lake.folder(table.name)
+    if not table_exists(folder):
+        # a claim is taken only after its table was created: without a table nothing can land
+        return None
+    kill(folder, claim.number)
+    found = outcome(folder, claim.number, after_version=claim.request.target_version)
+    return found.version if found.kind == "data" else None
+
+
+def _results(table: Table, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
+    return [
+        BatchResult(
+            label=manifest.label,
+            end=table.cadence.window(label_of(manifest.label)).end,
+            version=version,
+            rows=manifest.rows,
+            bytes=manifest.bytes,
+            digest=manifest.digest,
+            slice_path=manifest.slice_path,
+            stands_from=stands_from(manifest),
+            measures={"recovered": True},
+            source=manifest.source,
+        )
+        for manifest in manifests
+    ]
+
+
+def stands_from(manifest: Manifest) -> datetime | None:
+    """Give the instant from which a sealed snapshot stands, as its manifest keeps it."""
+    text = manifest.source.get("stands_from")
+    return None if text is None else datetime.fromisoformat(str(text))

@@ -1,0 +1,112 @@
+"""Makes the rows of transforms: the user's SQL or Python over pinned reads (ARCHITECTURE sections 4 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from waterclock.dpl import splice
+from waterclock.engine.functions import load_function, register_functions
+from waterclock.engine.reads import PinnedRead, frame_of
+from waterclock.engine.translate import to_error, user_code_error
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow import PythonFunction, Query, Read, Table
+from waterclock.planner import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def transform_frame(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    batches: Sequence[Batch],
+    pins: Mapping[datetime, tuple[PinnedRead, ...]],
+) -> DataFrame:
+    """Give the rows of all `batches`, each batch's with its label in `timelabel`.
+
+    Every batch's query is bound to its own window and reads; Spark runs their union as one job.
+    """
+    frames = [
+        _labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in batches
+    ]
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def _labelled(frame: DataFrame, label: str) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # a query over two tables brings two columns `timelabel`: dropped by name, both go (field-notes part 6, section 4)
+    return frame.drop("timelabel").withColumn("timelabel", F.lit(label))
+
+
+def _rows_of(
+    work: Workplace, spark: SparkSession, table: Table, batch: Batch, reads: tuple[PinnedRead, ...]
+) -> DataFrame:
+    frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
+    where = f"{table.name}@{batch.window.label}"
+    if table.function is not None:
+        return _python_rows(work, table.function, batch, frames, where)
+    if table.query is None:
+        raise AssertionError(f"{table.name} has neither a query nor a function, which check refuses")
+    return _sql_rows(work, spark, table.query, batch, frames, where)
+
+
+def _sql_rows(
+    work: Workplace, spark: SparkSession, query: Query, batch: Batch, frames: Mapping[Read, DataFrame], where: str
+) -> DataFrame:
+    names: dict[Read, str] = {}
+    for index, (read, frame) in enumerate(frames.items()):
+        names[read] = f"wc_{batch.window.label}_{index}"
+        frame.createOrReplaceTempView(names[read])
+    spliced = splice(query, names.__getitem__)
+    register_functions(spark, work.root, work.flow, [spliced.text])
+    try:
+        return spark.sql(spliced.text, args=_arguments(work, spliced.text, batch))
+    except Exception as raised:
+        raise to_error(raised, where=where, spliced=spliced) from raised
+
+
+def _arguments(work: Workplace, text: str, batch: Batch) -> dict[str, Any]:
+    values = {
+        "wc_window_start": batch.window.start,
+        "wc_window_end": batch.window.end,
+        "wc_timelabel": batch.window.label,
+        **work.flow.variables,
+    }
+    return {name: value for name, value in values.items() if f":{name}" in text}
+
+
+def _python_rows(
+    work: Workplace, function: PythonFunction, batch: Batch, frames: Mapping[Read, DataFrame], where: str
+) -> DataFrame:
+    from pyspark.sql import DataFrame as SparkFrame
+
+    call = load_function(work.root, function)
+    arguments: dict[str, Any] = {}
+    for argument in function.arguments:
+        if argument.is_window:
+            arguments[argument.name] = batch.window
+        elif argument.variable is not None:
+            arguments[argument.name] = work.flow.variables[argument.variable]
+        elif argument.read is not None:
+            arguments[argument.name] = frames[argument.read]
+    try:
+        made = call(**arguments)
+    except Exception as raised:
+        raise user_code_error(raised, where=where, file=work.root / function.file) from raised
+    if not hasattr(made, "createOrReplaceTempView"):
+        raise WaterclockError(
+            "E722",
+            f"{function.name} gave {type(made).__name__}, not a DataFrame",
+            where=f"{function.file} ({where})",
+            fix="return the DataFrame that the transform makes",
+        )
+    result: SparkFrame = made
+    return result
+
+

@@ -1,0 +1,168 @@
+"""Turns what Spark, Delta, a driver or the user's code raises into our errors: the one place that knows theirs."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError, did_you_mean
+
+if TYPE_CHECKING:
+    from waterclock.dpl import Spliced
+
+_TRANSIENT_CONDITIONS = (
+    "CONCURRENT",
+    "DELTA_CONCURRENT",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+)
+_TRANSIENT_WORDS = (
+    "connection reset",
+    "connection refused",
+    "broken pipe",
+    "timed out",
+    "timeout",
+    "temporarily unavailable",
+    "lost task",
+    "executor lost",
+    "executorlost",
+    "slow down",
+    "service unavailable",
+    "too many requests",
+    "database is locked",
+)
+_POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
+_JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== SQL|\.\.\. \d+ more|Caused by:)")
+_MOST_WHY = 400
+
+
+def to_error(error: BaseException, *, where: str, spliced: Spliced | None = None) -> WaterclockError:
+    """Give `error` in our shape. Errors of ours pass through, with `where` if they have no place.
+
+    Spark's error positions are mapped back through `spliced` to the user's file. `transient` says whether the same
+    work may succeed when tried again.
+    """
+    if isinstance(error, WaterclockError):
+        return error.at(where)
+    if isinstance(error, MemoryError):
+        return WaterclockError("E790", "out of memory", where=where, fix="give the runner more memory, or smaller batches")
+    if isinstance(error, OSError) and error.errno == 28:  # noqa: PLR2004 - ENOSPC
+        return WaterclockError(
+            "E711",
+            "the disk is full",
+            where=where,
+            why=f"writing {error.filename or 'the slice'} failed: {error.strerror}",
+            fix="make room, then `waterclock run` again: nothing of this batch is visible",
+            transient=True,
+        )
+    condition = _condition(error)
+    text = _short(str(error))
+    if "No space left on device" in str(error):
+        return to_error(OSError(28, "No space left on device"), where=where)
+    if _is_jvm_gone(error):
+        return WaterclockError(
+            "E712",
+            "Spark's JVM is gone",
+            where=where,
+            why=text or type(error).__name__,
+            fix="`waterclock run` again: the claim is taken over and the batch made anew",
+            transient=True,
+        )
+    if condition:
+        return _spark_error(error, condition, text, where, spliced)
+    return WaterclockError(
+        "E790", f"{type(error).__name__}: {text}", where=where, why=_own_frames(error), transient=is_transient(error)
+    )
+
+
+def user_code_error(error: BaseException, *, where: str, file: Path) -> WaterclockError:
+    """Give what a user's Python raised, with the user's own frames only."""
+    if isinstance(error, WaterclockError):
+        return error.at(where)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
+    place = f"{file.name}:{frames[-1].lineno}" if frames else file.name
+    condition = _condition(error)
+    lines = [f"{place} in {frames[-1].name}: {frames[-1].line}"] if frames else []
+    return WaterclockError(
+        "E720",
+        f"{type(error).__name__}: {_short(str(error))}",
+        where=f"{place} ({where})",
+        why="; ".join(lines) or None,
+        fix=_suggestion(error, condition or ""),
+        transient=is_transient(error),
+    )
+
+
+def is_transient(error: BaseException) -> bool:
+    """True where the same work may succeed when tried again: conflicts, lost executors, networks; never a division."""
+    if isinstance(error, WaterclockError):
+        return error.transient
+    condition = _condition(error) or ""
+    if condition.startswith(_TRANSIENT_CONDITIONS):
+        return True
+    if condition:
+        return False
+    words = str(error).lower()
+    return isinstance(error, ConnectionError | TimeoutError) or any(word in words for word in _TRANSIENT_WORDS)
+
+
+def _spark_error(
+    error: BaseException, condition: str, text: str, where: str, spliced: Spliced | None
+) -> WaterclockError:
+    place, excerpt = where, None
+    position = _position(error)
+    if spliced is not None and position is not None:
+        place = f"{spliced.place_of(*position)} ({where})"
+    what = text.split("] ", 1)[-1].split(" SQLSTATE")[0].strip()
+    return WaterclockError(
+        "E730",
+        what[:_MOST_WHY],
+        where=place,
+        excerpt=excerpt,
+        why=f"Spark says {condition}",
+        fix=_suggestion(error, condition),
+        transient=is_transient(error),
+    )
+
+
+def _suggestion(error: BaseException, condition: str) -> str | None:
+    parameters = getattr(error, "getMessageParameters", dict)() or {}
+    if "objectName" in parameters and "proposal" in parameters:
+        known = [part.strip(" `") for part in parameters["proposal"].split(",")]
+        return did_you_mean(parameters["objectName"].strip("`"), known, otherwise=f"known: {', '.join(known[:3])}")
+    if condition.startswith(("DIVIDE_BY_ZERO", "CAST_INVALID_INPUT", "NUMERIC_VALUE_OUT_OF_RANGE")):
+        return "use try_divide, try_cast or the like where such rows are expected; the batch is not tried again"
+    return None
+
+
+def _condition(error: BaseException) -> str | None:
+    getter = getattr(error, "getCondition", None)
+    if getter is None:
+        return None
+    try:
+        found = getter()
+    except Exception:  # noqa: BLE001 - a JVM that is gone cannot say its condition
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _position(error: BaseException) -> tuple[int, int] | None:
+    match = _POSITION.search(str(error))
+    return (int(match[1]), int(match[2]) + 1) if match else None
+
+
+def _is_jvm_gone(error: BaseException) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"Py4JNetworkError", "ConnectionRefusedError"}) or "Answer from Java side is empty" in str(error)
+
+
+def _short(text: str) -> str:
+    kept = _JVM_LINES.split(text, maxsplit=1)[0].strip()
+    return kept if len(kept) <= _MOST_WHY else kept[: _MOST_WHY - 1] + "…"
+
+
+def _own_frames(error: BaseException) -> str | None:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"raised in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else None

@@ -1,0 +1,71 @@
+"""What every step of a batch needs at hand: the project, the ledger, the lake, Spark, and who listens."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from waterclock.dpl import Project
+from waterclock.engine.progress import Listener, Silent
+from waterclock.engine.session import Sessions
+from waterclock.engine.settings import RunSettings
+from waterclock.engine.sources import Connections
+from waterclock.flow import Flow
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.records import Claim
+from waterclock.storage import Lake
+
+
+@dataclass(slots=True)
+class Workplace:
+    """The surroundings of a run, shared by its threads. `now` of the run is passed beside it."""
+
+    project: Project
+    ledger: Ledger
+    lake: Lake
+    sessions: Sessions
+    connections: Connections
+    settings: RunSettings = field(default_factory=RunSettings)
+    listener: Listener = field(default_factory=Silent)
+    _held: dict[int, Claim] = field(default_factory=dict)
+    _noted: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def flow(self) -> Flow:
+        """The checked flow that is carried out."""
+        return self.project.flow
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return self.project.root
+
+    def keep_alive(self, claim: Claim) -> None:
+        """Have the heartbeat renew the claim's lease until `let_go`."""
+        with self._lock:
+            self._held[claim.number] = claim
+
+    def let_go(self, claim: Claim) -> None:
+        """Stop renewing the claim's lease."""
+        with self._lock:
+            self._held.pop(claim.number, None)
+
+    def held(self) -> tuple[Claim, ...]:
+        """Give the claims this runner is working on."""
+        with self._lock:
+            return tuple(self._held.values())
+
+    def real_now(self) -> datetime:
+        """Give the ledger's real clock: leases and timings alone use it."""
+        return self.ledger.now()
+
+    def note_once(self, message: str) -> None:
+        """Tell the listener something that would otherwise be said again at every batch."""
+        with self._lock:
+            is_new = message not in self._noted
+            self._noted.add(message)
+        if is_new:
+            self.listener.said(message)
