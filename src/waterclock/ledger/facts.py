@@ -71,7 +71,8 @@ class TableFacts:
     `covered`: done, skipped or stood for. `suspects`: done batches whose recorded inputs may differ from what is there
     now, or that stand on such batches, with their inputs (an upper bound; the planner compares). `requested`: done
     batches somebody asked to restate. `latest`: the tick that LATEST picked at a label's first run, by read table.
-    `codes`: how many done labels ran under which fingerprint.
+    `codes`: how many done labels ran under which fingerprint. `stands`: from when on a snapshot label that is requested
+    or claimed stands. `dropped_before`: what RETAIN has dropped on disk; no window before it can be read.
     """
 
     start: datetime | None = None
@@ -83,6 +84,8 @@ class TableFacts:
     latest: Mapping[datetime, Mapping[str, datetime]] = field(default_factory=dict)
     codes: Mapping[str, int] = field(default_factory=dict)
     seconds_per_batch: float | None = None
+    stands: Mapping[datetime, datetime] = field(default_factory=dict)
+    dropped_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

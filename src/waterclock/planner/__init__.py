@@ -1,1 +1,24 @@
 """Says which batches are due, which are ready and why the others wait: pure, of (flow, ledger snapshot, now)."""
+
+from __future__ import annotations
+
+from waterclock.planner.plan import Batch, BoundRead, Cause, Group, Plan, ReadScope, Status
+from waterclock.planner.planning import DEFAULT_CAP, DEFAULT_GROUP_CAP, Planner, plan
+from waterclock.planner.reads import bind
+from waterclock.planner.starting import starts
+
+__all__ = [
+    "DEFAULT_CAP",
+    "DEFAULT_GROUP_CAP",
+    "Batch",
+    "BoundRead",
+    "Cause",
+    "Group",
+    "Plan",
+    "Planner",
+    "ReadScope",
+    "Status",
+    "bind",
+    "plan",
+    "starts",
+]

@@ -1,0 +1,195 @@
+"""Which batches are to be done: due windows that are missing and needed, and done ones that must run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import merge
+
+from waterclock.flow import Flow, Read, ReadKind
+from waterclock.ledger.facts import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
+from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.reads import bind_read
+from waterclock.planner.settling import Settlement
+from waterclock.timelabel import Cadence, IntervalSet, Period, Unit, Window
+
+_NOTHING = IntervalSet()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one table has to do: needed windows that are `missing`, and done labels to run again, oldest first.
+
+    `awaited`: done windows that somebody needs and that wait to be settled, the revisions among them.
+    """
+
+    missing: IntervalSet
+    revisions: tuple[datetime, ...]
+    awaited: IntervalSet = field(default_factory=IntervalSet)
+
+    def windows(self, cadence: Cadence) -> Iterator[Window]:
+        """Give all windows to do, oldest first."""
+        missing = (window for low, high in self.missing for window in cadence.windows(low, high))
+        return merge(missing, (Window(label, cadence.next(label)) for label in self.revisions))
+
+    def count(self, cadence: Cadence) -> int:
+        """Count the windows to do, without making them."""
+        return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
+
+    def between(self, low: datetime | None, high: datetime | None) -> Work:
+        """Give the part with labels in `[low, high)`; None bounds nothing."""
+        if low is None and high is None:
+            return self
+        low, high = low or BEGINNING, high or FOREVER
+        span = IntervalSet.from_intervals([(low, high)] if low < high else [])
+        return Work(self.missing & span, tuple(label for label in self.revisions if low <= label < high), self.awaited)
+
+    def first(self) -> datetime | None:
+        """Give the oldest label to do."""
+        spans = iter(self.missing)
+        oldest = [span[0] for span in [next(spans, None)] if span is not None]
+        return min([*oldest, *self.revisions[:1]], default=None)
+
+
+_IDLE = Work(_NOTHING, ())
+
+
+def due_end(node: Node, now: datetime) -> datetime:
+    """Give the end of the newest window that is due."""
+    return node.table.cadence.last_due(now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """All that bears on what is to be done."""
+
+    flow: Flow
+    graph: FlowGraph
+    snapshot: LedgerSnapshot
+    now: datetime
+    starts: Mapping[str, datetime]
+    settlement: Settlement
+    forced: Mapping[str, frozenset[datetime]]
+
+
+def work(
+    flow: Flow,
+    graph: FlowGraph,
+    snapshot: LedgerSnapshot,
+    now: datetime,
+    starts: Mapping[str, datetime],
+    settlement: Settlement,
+    forced: Mapping[str, frozenset[datetime]],
+) -> dict[str, Work]:
+    """Find what every table has to do, readers before what they read: they decide which labels are needed."""
+    question = _Question(flow, graph, snapshot, now, starts, settlement, forced)
+    found: dict[str, Work] = {}
+    for name in reversed(graph.nodes):
+        found[name] = _work_of(question, graph.nodes[name], found)
+    return found
+
+
+def _work_of(question: _Question, node: Node, found: Mapping[str, Work]) -> Work:
+    name, cadence = node.table.name, node.table.cadence
+    facts = question.snapshot.of(name)
+    begin, end = _begin(question, node, facts), cadence.last_due(question.now)
+    if node.table.is_snapshot:
+        return _snapshot_work(question, node, facts, end)
+    missing = facts.covered.gaps(begin, end) if begin < end else _NOTHING
+    unsettled = question.settlement.unsettled.get(name, _NOTHING)
+    if not missing and not unsettled:
+        return _IDLE
+    asked = _asked(question, name, facts)
+    revisions = asked | question.settlement.stale.get(name, frozenset())
+    if node.is_newest_only or node.is_optional:
+        needed = IntervalSet.from_intervals([(cadence.previous(end), end)] if begin < end else [])
+        needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked)
+        if node.is_optional and (missing | unsettled) - needed:
+            needed |= _needed_by_readers(question, node, found)
+        missing, unsettled = missing & needed, unsettled & needed
+        revisions = frozenset(label for label in revisions if needed.covers_instant(label))
+    return Work(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled)
+
+
+def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:
+    """Give the first window that the table holds: its START, or what RETAIN has left."""
+    begin = question.starts[node.table.name]
+    return begin if facts.dropped_before is None else max(begin, facts.dropped_before)
+
+
+def _asked(question: _Question, name: str, facts: TableFacts) -> frozenset[datetime]:
+    running = {label for claim in facts.open_claims for label in claim.labels}
+    asked = facts.requested | question.forced.get(name, frozenset()) | running
+    return frozenset(label for label in asked if facts.covered.covers_instant(label))
+
+
+def _with_asked(needed: IntervalSet, node: Node, labels: frozenset[datetime]) -> IntervalSet:
+    if not labels:
+        return needed
+    cadence = node.table.cadence
+    return needed | IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
+
+
+def _snapshot_work(question: _Question, node: Node, facts: TableFacts, end: datetime) -> Work:
+    """Take the newest complete label alone: it stands for all since the snapshot before it."""
+    begin = node.table.cadence.previous(end)
+    is_due = begin >= question.starts[node.table.name] and not facts.covered.covers_instant(begin)
+    missing = IntervalSet.from_intervals([(begin, end)]) if is_due else _NOTHING
+    return Work(missing, tuple(sorted(_asked(question, node.table.name, facts))))
+
+
+def stands_from(facts: TableFacts) -> datetime:
+    """Give from when on the next snapshot stands: the end of what is covered, or the beginning of time."""
+    spans = list(facts.covered)
+    return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
+
+
+def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, Work]) -> IntervalSet:
+    """Give the windows of a REPLACE transform whose state some reader's batch needs that is not done and settled."""
+    name = node.table.name
+    spans: list[tuple[datetime, datetime]] = []
+    for reader, read in node.readers:
+        above = question.graph.nodes[reader]
+        facts = question.snapshot.of(reader)
+        to_do = found[reader].missing | found[reader].awaited
+        if read.kind is not ReadKind.LATEST:
+            spans += _image(question, above, read, node, to_do)
+        for label, inputs in facts.suspects.items():
+            if to_do.covers_instant(label):
+                spans += [(fact.low, fact.high) for fact in inputs if fact.table == name]
+        for label, ticks in facts.latest.items():
+            if name in ticks and to_do.covers_instant(label):
+                spans.append((node.table.cadence.previous(ticks[name]), ticks[name]))
+    return IntervalSet.from_intervals(spans)
+
+
+def _image(
+    question: _Question, reader: Node, read: Read, node: Node, spans: IntervalSet
+) -> Iterator[tuple[datetime, datetime]]:
+    """Give the windows of `node` that a reference reads for the reader's windows in `spans`.
+
+    Where the reader's windows are not longer than those it reads, neighbours read neighbours, and the first and the
+    last of them tell all between.
+    """
+    table, cadence = reader.table, reader.table.cadence
+    is_finer = _longest(cadence.period) <= _shortest(node.table.cadence.period)
+    for low, high in spans:
+        if is_finer:
+            first, last = cadence.window_of(low), Window(cadence.previous(high), high)
+            ends = [bind_read(table, read, window, question.flow, question.starts) for window in (first, last)]
+            yield ends[0].low, ends[1].high
+        else:
+            for window in cadence.windows(low, high):
+                bound = bind_read(table, read, window, question.flow, question.starts)
+                yield bound.low, bound.high
+
+
+def _longest(period: Period) -> int:
+    """Bound a window's length in minutes from above: days of 25 hours and more, where a zone moves."""
+    return period.minutes if period.unit is Unit.MINUTE else period.minutes + 3 * 1440
+
+
+def _shortest(period: Period) -> int:
+    """Bound a window's length in minutes from below."""
+    return period.minutes if period.unit is Unit.MINUTE else period.minutes * 9 // 10 - 3 * 60

@@ -1,0 +1,119 @@
+"""What a batch reads: the consistency rule of ARCHITECTURE section 4, reference by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Flow, Mode, Read, ReadKind, Table
+from waterclock.planner.graph import is_empty_before_start
+from waterclock.planner.plan import BoundRead, ReadScope
+from waterclock.timelabel import Window
+
+_NO_TICKS: Mapping[str, datetime] = {}
+
+
+def bind(
+    table: Table,
+    window: Window,
+    flow: Flow,
+    starts: Mapping[str, datetime],
+    latest: Mapping[str, datetime] = _NO_TICKS,
+    *,
+    cycle: frozenset[str] = frozenset(),
+) -> tuple[BoundRead, ...]:
+    """Bind every reference of `table` for the batch with `window`, in the order of `table.reads`.
+
+    `starts` holds the START of every table, `latest` the tick that LATEST keeps, by table read. `cycle` names the
+    tables that read `table` in turn: PREVIOUS of them is empty before START, as PREVIOUS of itself is.
+    Raises  E501 where LATEST has no tick yet
+    """
+    return tuple(_bound(table, read, window, flow, starts, latest, cycle) for read in table.reads)
+
+
+def bind_read(
+    table: Table,
+    read: Read,
+    window: Window,
+    flow: Flow,
+    starts: Mapping[str, datetime],
+    *,
+    cycle: frozenset[str] = frozenset(),
+) -> BoundRead:
+    """Bind one reference that is no LATEST; the rules are those of `bind`."""
+    return _bound(table, read, window, flow, starts, _NO_TICKS, cycle)
+
+
+def _bound(
+    table: Table,
+    read: Read,
+    window: Window,
+    flow: Flow,
+    starts: Mapping[str, datetime],
+    latest: Mapping[str, datetime],
+    cycle: frozenset[str],
+) -> BoundRead:
+    u = flow.tables[read.table]
+    start = starts[u.name]
+    if read.kind is ReadKind.LATEST:
+        return _at_tick(read, u, start, _kept_tick(table, read, window, latest))
+    if u.is_partitioned:
+        bound = _slices(table, read, u, window, start)
+    else:
+        tick = u.cadence.floor(window.start if read.kind is ReadKind.PREVIOUS else window.end)
+        bound = _state(read, u, start, tick)
+    if is_empty_before_start(table, read, cycle):
+        return _cut(bound, start)
+    return bound
+
+
+def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime) -> BoundRead:
+    low, high = window.start, window.end
+    if read.kind is ReadKind.PAST and read.span is not None:
+        low = max(u.cadence.ceil(read.span.before(high, table.cadence.zone)), start)
+    elif read.kind is ReadKind.HISTORY:
+        low, high = start, u.cadence.floor(high)
+    elif read.kind is ReadKind.PREVIOUS:
+        low, high = table.cadence.previous(low), low
+    return BoundRead(read, ReadScope.SLICES, _kept_from(u, min(low, high), high), high)
+
+
+def _state(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead:
+    if u.mode is Mode.REPLACE:
+        return BoundRead(read, ReadScope.STATE, u.cadence.previous(tick), tick)
+    return BoundRead(read, ReadScope.STATE, _kept_from(u, min(start, tick), tick), tick)
+
+
+def _at_tick(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead:
+    if u.is_partitioned:
+        return BoundRead(read, ReadScope.SLICES, u.cadence.previous(tick), tick)
+    return _state(read, u, start, tick)
+
+
+def _kept_from(u: Table, low: datetime, high: datetime) -> datetime:
+    """Cut at RETAIN: as of b an APPEND table holds the windows in `[b - d, b)`."""
+    if u.retain is None or u.mode is not Mode.APPEND:
+        return low
+    return min(max(low, u.cadence.ceil(u.retain.before(high, u.cadence.zone))), high)
+
+
+def _cut(bound: BoundRead, start: datetime) -> BoundRead:
+    """Leave out what lies before START; nothing is left of a read that ends there or earlier."""
+    if bound.low >= start:
+        return bound
+    high = max(bound.high, start)
+    return BoundRead(bound.read, bound.scope, start, high)
+
+
+def _kept_tick(table: Table, read: Read, window: Window, latest: Mapping[str, datetime]) -> datetime:
+    tick = latest.get(read.table)
+    if tick is None:
+        raise WaterclockError(
+            "E501",
+            f"{read} has no tick yet",
+            where=f"{table.name}@{window.label}",
+            why=f"LATEST picks its tick at the first run, and waits for the first batch of {read.table}",
+            fix=f"run {read.table} first",
+        )
+    return tick

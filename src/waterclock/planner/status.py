@@ -1,0 +1,202 @@
+"""In which state a due batch is, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from waterclock.flow import Flow, Read, ReadKind
+from waterclock.ledger.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
+from waterclock.planner.due import Work, stands_from
+from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.plan import Batch, BoundRead, Cause, Status
+from waterclock.planner.reads import bind
+from waterclock.planner.settling import Settlement, is_dropped
+from waterclock.timelabel import Window, local_text
+
+_NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that one plan is made from. `clock` is the ledger's real clock: timed retries go by it."""
+
+    flow: Flow
+    graph: FlowGraph
+    snapshot: LedgerSnapshot
+    now: datetime
+    clock: datetime
+    starts: Mapping[str, datetime]
+    settlement: Settlement
+    works: Mapping[str, Work]
+    selected: frozenset[str]
+
+
+@dataclass(slots=True)
+class Judge:
+    """Judges batches one by one, and remembers what it found: causes lead from batch to batch."""
+
+    facts: Facts
+    _seen: dict[tuple[str, datetime], Batch] = field(default_factory=dict)
+
+    def batch(self, name: str, window: Window) -> Batch:
+        """Give a due batch with its status, its reads and its causes."""
+        key = (name, window.start)
+        if key not in self._seen:
+            node = self.facts.graph.nodes[name]
+            # what a circle of causes meets half-way; a legal flow has none that stays
+            self._seen[key] = Batch(name, window, Status.WAITING, "waits for itself")
+            self._seen[key] = self._judged(node, window)
+        return self._seen[key]
+
+    def _judged(self, node: Node, window: Window) -> Batch:
+        name, past = node.table.name, self.facts.snapshot.of(node.table.name)
+        bare = self._bare(node, window, past)
+        if any(window.start in claim.labels for claim in past.open_claims):
+            return replace(bare, status=Status.RUNNING, reason="running")
+        trouble = past.troubles.get(window.start)
+        if trouble is not None and not _is_due_again(trouble, self.facts.clock):
+            status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
+            return replace(bare, status=status, reason=_first_line(trouble.error))
+        if cause := self._before_in_order(node, window, past):
+            return _stopped(bare, (cause,))
+        reads, causes = self._reads(node, window, past)
+        dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
+        if dropped is not None:
+            reason = f"RETAIN of {dropped} has dropped what it reads"
+            return replace(bare, status=Status.EXPIRED, reason=reason, reads=reads)
+        if causes:
+            return _stopped(replace(bare, reads=reads), causes)
+        reason = _why_again(self.facts, name, window) if bare.is_revision else "due"
+        if trouble is not None:
+            reason = f"tried again after: {_first_line(trouble.error)}"
+        return replace(bare, status=Status.READY, reason=reason, reads=reads)
+
+    def _bare(self, node: Node, window: Window, past: TableFacts) -> Batch:
+        is_revision = past.covered.covers_instant(window.start)
+        stands = None
+        if node.table.is_snapshot:
+            stands = past.stands.get(window.start) if is_revision else stands_from(past)
+        return Batch(node.table.name, window, Status.READY, "", is_revision=is_revision, stands_from=stands)
+
+    def _before_in_order(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
+        """Give the batch that an ordered table must finish first, if it is not this one."""
+        if not node.is_ordered or past.covered.covers_instant(window.start):
+            return None
+        name = node.table.name
+        missing = next(iter(self.facts.works[name].missing), None)
+        if missing is None or missing[0] >= window.start:
+            return None
+        first = self.batch(name, node.table.cadence.window_of(missing[0]))
+        if node.groups_in_order and first.status is Status.READY:
+            stopped = min((label for label in past.troubles if first.label < label < window.start), default=None)
+            if stopped is None or _is_due_again(past.troubles[stopped], self.facts.clock):
+                return None
+            first = self.batch(name, node.table.cadence.window_of(stopped))
+        return self._cause(first)
+
+    def _reads(self, node: Node, window: Window, past: TableFacts) -> tuple[tuple[BoundRead, ...], tuple[Cause, ...]]:
+        """Bind what the batch reads, and find for each reference what is not settled there."""
+        table, facts = node.table, self.facts
+        ticks, causes = self._ticks(node, window, past)
+        bindable = table
+        if causes:
+            reads = tuple(r for r in table.reads if r.kind is not ReadKind.LATEST or r.table in ticks)
+            bindable = replace(table, reads=reads)
+        bound = bind(bindable, window, facts.flow, facts.starts, ticks, cycle=node.cycle)
+        causes += [cause for read in bound if (cause := self._gap(read))]
+        return bound, tuple(dict.fromkeys(causes))
+
+    def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
+        """Give the tick of every LATEST: the one kept since the first run, or the newest that is settled."""
+        ticks = dict(past.latest.get(window.start, {}))
+        causes = []
+        for read in node.table.reads:
+            if read.kind is ReadKind.LATEST and read.table not in ticks:
+                above = self.facts.graph.nodes[read.table]
+                tick = self.facts.settlement.newest_tick(above, self.facts.starts[read.table])
+                if tick is None:
+                    causes.append(self._first_batch(above, read))
+                else:
+                    ticks[read.table] = tick
+        return ticks, causes
+
+    def _first_batch(self, node: Node, read: Read) -> Cause:
+        first = self.facts.works[node.table.name].first()
+        if first is None:
+            first = self.facts.starts[node.table.name]
+        return self._cause_at(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
+
+    def _gap(self, read: BoundRead) -> Cause | None:
+        """Find the oldest window in what is read that is not settled."""
+        if read.low >= read.high:
+            return None
+        name = read.read.table
+        settled = self.facts.settlement.settled[name]
+        gap = settled.first_gap(read.low, read.high)
+        if gap is None:
+            return None
+        node = self.facts.graph.nodes[name]
+        cadence, instant = node.table.cadence, gap[0]
+        if node.table.is_snapshot and not self.facts.snapshot.of(name).covered.covers_instant(instant):
+            newest = next(iter(self.facts.works[name].missing), None)
+            if newest is not None and newest[1] >= read.high:
+                return self._cause_at(node, Window(*newest))
+            return self._cause_at(node, Window(cadence.previous(read.high), read.high))
+        window = cadence.window_of(instant)
+        if node.is_ordered:
+            first = self.facts.works[name].first()
+            if first is not None and first < window.start:
+                window = cadence.window_of(first)
+        return self._cause_at(node, window)
+
+    def _cause_at(self, node: Node, window: Window, detail: str = "") -> Cause:
+        """Say why a window of another table cannot be read yet."""
+        name, due = node.table.name, node.table.cadence.due_at(window)
+        if window.start < self.facts.starts[name] and not node.table.is_snapshot:
+            begins = node.table.cadence.window_of(self.facts.starts[name])
+            return Cause(name, window, Status.WAITING, f"{name} begins at {begins.label}")
+        if due > self.facts.now:
+            when = local_text(due, node.table.cadence.zone)
+            return Cause(name, window, Status.WAITING, f"due at {when}")
+        cause = self._cause(self.batch(name, window))
+        return replace(cause, detail=detail) if detail and not cause.detail else cause
+
+    def _cause(self, batch: Batch) -> Cause:
+        if batch.status is Status.BLOCKED:
+            return next(cause for cause in batch.causes if cause.status in _NEEDS_SOMEBODY)
+        if batch.status in _NEEDS_SOMEBODY:
+            return Cause(batch.table, batch.window, batch.status, batch.reason)
+        detail = "" if batch.table in self.facts.selected else "not selected"
+        return Cause(batch.table, batch.window, batch.status, detail)
+
+
+def _stopped(batch: Batch, causes: tuple[Cause, ...]) -> Batch:
+    """Give the batch with what stops it: blocked where somebody must act, else waiting."""
+    ordered = tuple(sorted(causes, key=lambda cause: cause.status not in _NEEDS_SOMEBODY))
+    first = ordered[0]
+    where = f"{first.table}@{first.window.label}"
+    if first.status in _NEEDS_SOMEBODY:
+        reason = f"blocked by {where}, {first.status}: {first.detail}"
+        return replace(batch, status=Status.BLOCKED, reason=reason, causes=ordered)
+    reason = f"waits for {where}, {first.detail or first.status}"
+    return replace(batch, status=Status.WAITING, reason=reason, causes=ordered)
+
+
+def _is_due_again(trouble: Trouble, clock: datetime) -> bool:
+    return trouble.due_again is not None and trouble.due_again <= clock
+
+
+def _why_again(facts: Facts, name: str, window: Window) -> str:
+    """Say why a done batch runs again."""
+    past = facts.snapshot.of(name)
+    if window.start in past.suspects:
+        changed = {fact.table for fact in past.suspects[window.start] if fact.recorded != fact.current}
+        if changed:
+            return f"stale: {', '.join(sorted(changed))} changed since"
+    return "asked to be restated"
+
+
+def _first_line(error: str) -> str:
+    return error.strip().partition("\n")[0]

@@ -1,0 +1,318 @@
+"""Which tables and labels somebody means: one grammar for every command, page and address.
+
+    tables    = item { separator item } [ "except" item { separator item } ]      separator: blanks or a comma
+    item      = [ "+" ] ( name | pattern | "tag:" word ) [ "+" ] [ "@" labels ]   + before: all upstream, behind: all
+    labels    = point | [ point ] ".." [ point ]                                  downstream; pattern: marts.*, *
+    point     = YYYYMMDDHHmm00 | YYYY-MM-DD | YYYYMMDD | YYYY-MM | YYYY-MM-DDTHH:MM [ Z | +HH:MM ]
+
+A range holds both its ends. A date or month means every label that begins in it, in the zone of the table; a name with
+other characters than these stands in `backticks`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from fnmatch import fnmatchcase
+
+from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.flow import Flow, Table
+from waterclock.timelabel import Cadence, instant_of, label_of, local_text, parse_instant
+
+_MINUTE = timedelta(minutes=1)
+_TOKEN = re.compile(
+    r"(?P<blank>\s+)|(?P<comma>,)|(?P<plus>\+)|(?P<at>@(?P<labels>[^\s,]*))|`(?P<quoted>[^`]+)`|(?P<word>[^\s,+@`]+)"
+)
+_POINT = re.compile(
+    r"(?P<label>[0-9]{14})|(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})?)"
+    r"|(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})|(?P<month>[0-9]{4}-[0-9]{2})"
+)
+_FORMS = "a label is 20130105000000, 2013-01-05, 20130105, 2013-01 or 2013-01-05T06:00, a range 2013-01-01..2013-01-07"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One end of a range as it was written; which instants it means depends on the zone."""
+
+    text: str
+    kind: str
+
+    def span(self, zone: str) -> tuple[datetime, datetime]:
+        """Give the instants `[low, high)` in which a label must lie to be meant."""
+        if self.kind == "label":
+            low = instant_of(self.text)
+            return low, low + _MINUTE
+        if self.kind == "time":
+            low = parse_instant(self.text.upper(), zone)
+            return low, low + _MINUTE
+        if self.kind == "month":
+            first = date.fromisoformat(f"{self.text}-01")
+            return _date_start(first, zone), _date_start((first + timedelta(days=31)).replace(day=1), zone)
+        day = date.fromisoformat(self.text)
+        return _date_start(day, zone), _date_start(day + timedelta(days=1), zone)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A range of labels, both ends in it; an end that is None is open. `Labels()` is all there are."""
+
+    low: Point | None = None
+    high: Point | None = None
+
+    def __str__(self) -> str:
+        low, high = (self.low.text if self.low else ""), (self.high.text if self.high else "")
+        return low if low and low == high else f"{low}..{high}"
+
+    def bounds(self, cadence: Cadence) -> tuple[datetime | None, datetime | None]:
+        """Give the boundaries `[low, high)` between which the labels meant begin, in the zone of the cadence."""
+        low = self.low.span(cadence.zone)[0] if self.low else None
+        high = self.high.span(cadence.zone)[1] if self.high else None
+        return (low and cadence.ceil(low)), (high and cadence.ceil(high))
+
+    def contains(self, label: datetime, cadence: Cadence) -> bool:
+        """Whether the window that starts at `label` is meant."""
+        low, high = self.bounds(cadence)
+        return (low is None or low <= label) and (high is None or label < high)
+
+    def within(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
+        """Give the boundaries of the labels meant, cut to a table's windows in `[start, end)`.
+
+        Raises  E513 where none is left, with the nearest labels
+        """
+        low, high = self.bounds(table.cadence)
+        low, high = max(low or start, start), min(high or end, end)
+        if low >= high:
+            raise _no_label(self, table, start, end)
+        return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The tables meant, upstream first, and the labels of those that were written with an `@`."""
+
+    tables: tuple[str, ...]
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    text: str
+    column: int
+    is_tag: bool
+    is_exact: bool
+    with_upstream: bool
+    with_downstream: bool
+    labels: Labels | None
+
+
+def parse_labels(text: str) -> Labels:
+    """Read a label or a range of labels.
+
+    Raises  E512 for what is no label, E514 for a range that ends before it starts
+    """
+    body = text.strip()
+    low, at = _point(body, 0)
+    if at == len(body) and low is not None:
+        return Labels(low, low)
+    if not body.startswith("..", at):
+        raise _no_point(text, at)
+    high, end = _point(body, at + 2)
+    if end != len(body):
+        raise _no_point(text, end)
+    if low and high and low.span("UTC")[0] >= high.span("UTC")[1]:
+        raise WaterclockError(
+            "E514",
+            f"the labels {text!r} end before they start",
+            why="a range is written oldest first, and holds both its ends",
+            fix=f"write {high.text}..{low.text}",
+        )
+    return Labels(low, high)
+
+
+def select(flow: Flow, *texts: str) -> Selection:
+    """Find the tables and labels that the texts mean together; no text means all tables.
+
+    Raises  E510 for what is no selection, E511 for a name, pattern or tag that matches nothing, with the nearest
+            names, E512 and E514 as `parse_labels`
+    """
+    meant, taken = _parsed(" ".join(texts))
+    labels: dict[str, Labels] = {}
+    found = set() if meant else set(flow.tables)
+    for item in meant:
+        names = _matches(flow, item)
+        found |= names
+        if item.labels is not None:
+            labels |= dict.fromkeys(names, item.labels)
+    for item in taken:
+        found -= _matches(flow, item)
+    order = flow.order or tuple(flow.tables)
+    kept = tuple(name for name in order if name in found)
+    return Selection(kept, {name: labels[name] for name in kept if name in labels})
+
+
+def _parsed(text: str) -> tuple[list[_Item], list[_Item]]:
+    """Part a text into the items meant and those taken away by `except`."""
+    meant: list[_Item] = []
+    taken: list[_Item] = []
+    current, at = meant, 0
+    while at < len(text):
+        token = _token(text, at)
+        if token["blank"] or token["comma"]:
+            at = token.end()
+        elif token["word"] and token["word"].lower() == "except" and current is meant:
+            current, at = taken, token.end()
+        else:
+            item, at = _item(text, at)
+            current.append(item)
+    if current is taken and not taken:
+        raise _no_selection(text, len(text), "except takes tables away: say which")
+    return meant, taken
+
+
+def _item(text: str, at: int) -> tuple[_Item, int]:
+    column, token = at + 1, _token(text, at)
+    with_upstream = bool(token["plus"])
+    if with_upstream:
+        token = _token(text, token.end())
+    quoted, word = token["quoted"], token["word"]
+    if quoted is None and word is None:
+        raise _no_selection(text, token.start(), "here a table's name, a pattern or tag:word is written")
+    is_tag = word is not None and word.startswith("tag:")
+    name = quoted or word.removeprefix("tag:")
+    at, with_downstream, labels = token.end(), False, None
+    if at < len(text) and (token := _token(text, at))["plus"]:
+        with_downstream, at = True, token.end()
+    if at < len(text) and (token := _token(text, at))["at"]:
+        labels, at = parse_labels(token["labels"]), token.end()
+    if at < len(text) and not ((token := _token(text, at))["blank"] or token["comma"]):
+        raise _no_selection(text, at, "items are parted by blanks or commas")
+    return _Item(name, column, is_tag, quoted is not None, with_upstream, with_downstream, labels), at
+
+
+def _token(text: str, at: int) -> re.Match[str]:
+    token = _TOKEN.match(text, at)
+    if token is None:
+        raise _no_selection(text, at, "a name ends here" if at == len(text) else "a backtick is not closed")
+    return token
+
+
+def _matches(flow: Flow, item: _Item) -> set[str]:
+    if item.is_tag:
+        names = {name for name, table in flow.tables.items() if item.text in table.about.tags}
+    elif not item.is_exact and any(mark in item.text for mark in "*?"):
+        names = {name for name in flow.tables if fnmatchcase(name, item.text.replace("[", "[[]"))}
+    else:
+        names = {item.text} & set(flow.tables)
+    if not names:
+        raise _no_table(flow, item)
+    up = _closure(names, _parents(flow)) if item.with_upstream else set()
+    down = _closure(names, _children(flow)) if item.with_downstream else set()
+    return names | up | down
+
+
+def _parents(flow: Flow) -> dict[str, set[str]]:
+    return {
+        name: {read.table for read in table.reads if read.table in flow.tables} for name, table in flow.tables.items()
+    }
+
+
+def _children(flow: Flow) -> dict[str, set[str]]:
+    children: dict[str, set[str]] = {name: set() for name in flow.tables}
+    for name, parents in _parents(flow).items():
+        for parent in parents:
+            children[parent].add(name)
+    return children
+
+
+def _closure(names: Iterable[str], arrows: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    to_do = list(names)
+    while to_do:
+        for name in arrows[to_do.pop()] - found:
+            found.add(name)
+            to_do.append(name)
+    return found
+
+
+def _point(text: str, at: int) -> tuple[Point | None, int]:
+    match = _POINT.match(text, at)
+    if match is None:
+        return None, at
+    kind = str(match.lastgroup)
+    point = Point(match[0], kind)
+    try:
+        point.span("UTC")
+    except (WaterclockError, ValueError):
+        raise _no_point(text, at) from None
+    return point, match.end()
+
+
+def _date_start(day: date, zone: str) -> datetime:
+    return parse_instant(day.isoformat(), zone)
+
+
+def _no_point(text: str, at: int) -> WaterclockError:
+    return WaterclockError(
+        "E512",
+        f"cannot read {text!r} as labels",
+        excerpt=f"{text}\n{' ' * at}^",
+        why=_FORMS,
+        fix="write one of these forms",
+    )
+
+
+def _no_selection(text: str, at: int, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E510",
+        f"cannot read the selection {text!r}",
+        excerpt=f"{text}\n{' ' * at}^",
+        why=why,
+        fix="such as +marts.revenue, marts.*, tag:daily or shop.orders@20130101..20130107",
+    )
+
+
+def _no_table(flow: Flow, item: _Item) -> WaterclockError:
+    if item.is_tag:
+        tags = {tag for table in flow.tables.values() for tag in table.about.tags}
+        listed = f"the tags are {', '.join(sorted(tags))}" if tags else "no table has a tag"
+        return WaterclockError(
+            "E511", f"no table has the tag {item.text}", fix=did_you_mean(item.text, tags), why=listed
+        )
+    bare = item.text.replace("*", "").strip(".")
+    near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _by_last_part(bare, flow.tables)
+    names = ", ".join(list(flow.tables)[:3]) + (", …" if len(flow.tables) > 3 else "")
+    return WaterclockError(
+        "E511",
+        f"no table matches {item.text}",
+        why=f"the project has {len(flow.tables)} tables" if near else f"the project's tables are {names or 'none yet'}",
+        fix=f"did you mean {' or '.join(near)}?" if near else "name a table, a pattern such as marts.*, or tag:word",
+    )
+
+
+def _by_last_part(text: str, names: Iterable[str]) -> list[str]:
+    """Find tables by their name without the schema, for `revenue` or `mart.revenue`."""
+    by_last = {name.rpartition(".")[2]: name for name in names}
+    return [by_last[part] for part in nearest(text.rpartition(".")[2], by_last)]
+
+
+def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> WaterclockError:
+    if start >= end:
+        fix = f"its first label {label_of(start)} is not due yet"
+    else:
+        low, high = labels.bounds(table.cadence)
+        wanted = low or high or start
+        near = dict.fromkeys(_near(table.cadence, min(max(wanted, start), end), start, end))
+        shown = (f"{label_of(label)} ({local_text(label, table.cadence.zone)})" for label in near)
+        fix = f"the nearest: {' or '.join(shown)}"
+    return WaterclockError(
+        "E513", f"no label of {table.name} is in {labels}", why=f"windows are cut {table.cadence}", fix=fix
+    )
+
+
+def _near(cadence: Cadence, wanted: datetime, start: datetime, end: datetime) -> Iterator[datetime]:
+    if wanted > start:
+        yield cadence.previous(wanted)
+    if wanted < end:
+        yield wanted
