@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples.flights import make_data, oracle
+
+DAYS = 3
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+
+
+def waterclock(project: Path, command: str, *arguments: str) -> str:
+    """Run one command in a process of its own and give what it prints; it must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "waterclock", command, *arguments, "--project", str(project)],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
+    )
+    assert done.returncode == 0, f"waterclock {command} gave {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def answer(project: Path, query: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(waterclock(project, "query", query, "--json"))
+    return rows
+
+
+def published(project: Path, query: str) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(project / "data" / "reports.sqlite")) as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute(query)]
+
+
+def assert_same(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+    """Equal rows in equal order; a sum of fractions may differ in its last digits."""
+    assert len(rows) == len(wanted)
+    for row, right in zip(rows, wanted, strict=True):
+        assert row == {
+            name: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value for name, value in right.items()
+        }
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example after three days, run as the demo runs it: `now` steps through every due instant."""
+    folder: Path = tmp_path_factory.mktemp("flights")
+    shutil.copytree(EXAMPLE / "flows", folder / "flows", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(EXAMPLE / "waterclock.toml", folder)
+    make_data.put_days(folder / "data", make_data.FIRST_DAY, DAYS)
+    waterclock(folder, "run", "--now", "2013-01-01T05:00Z", "--until", "2013-01-04T06:00Z")
+    return folder
+
+
+@pytest.mark.parametrize("question", oracle.QUESTIONS, ids=lambda question: question.table)
+def test_a_table_holds_what_duckdb_finds_in_the_raw_files(project: Path, question: oracle.Question) -> None:
+    assert_same(answer(project, question.asked), oracle.expected(question.table, DAYS))
+
+
+@pytest.mark.parametrize("name", oracle.PUBLISHED)
+def test_a_published_table_holds_what_its_table_holds(project: Path, name: str) -> None:
+    table, query = oracle.PUBLISHED[name]
+
+    rows = published(project, query)
+
+    for row in rows:
+        if "last_seen" in row:
+            row["last_seen"] = row["last_seen"][:16].replace("T", " ")
+    assert_same(rows, oracle.expected(table, DAYS))
+
+
+def test_published_files_hold_the_delays_of_every_day(project: Path) -> None:
+    rows: list[dict[str, str]] = []
+    for file in (project / "data" / "out" / "delays").rglob("*.csv.gz"):
+        with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
+            rows += csv.DictReader(text)
+
+    wanted = oracle.expected("marts.delays", DAYS)
+    assert sorted((row["timelabel"], row["carrier"], int(row["flights"]), int(row["late"])) for row in rows) == [
+        (row["timelabel"], row["carrier"], row["flights"], row["late"]) for row in wanted
+    ]
+
+
+def test_every_due_batch_is_done_once(project: Path) -> None:
+    rows = answer(
+        project,
+        "SELECT table, count(*) AS n, count(DISTINCT label) AS labels FROM waterclock.batches "
+        "WHERE status = 'done' GROUP BY table ORDER BY table",
+    )
+
+    hourly = {"raw.weather": 24 * DAYS}
+    assert {row["table"]: (row["n"], row["labels"]) for row in rows} == {
+        table: (hourly.get(table, DAYS),) * 2
+        for table in (
+            *(question.table for question in oracle.QUESTIONS),
+            *(f"reports.{name}" for name in oracle.PUBLISHED),
+            "out.delays",
+        )
+    }
+
+
+def test_a_second_run_finds_nothing_due_and_changes_nothing(project: Path) -> None:
+    before = answer(project, "SELECT count(*) AS n FROM waterclock.batches")
+
+    waterclock(project, "run", "--now", "2013-01-04T06:00Z")
+
+    assert answer(project, "SELECT count(*) AS n FROM waterclock.batches") == before
+
+
+def test_the_audit_of_a_day_names_all_that_it_was_made_from(project: Path) -> None:
+    story = waterclock(project, "audit", "clean.flights@20130102050000", "--json")
+
+    assert json.loads(story)
+    for part in ("raw.flights", "raw.weather", "943"):
+        assert part in story
