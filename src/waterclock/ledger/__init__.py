@@ -1,1 +1,21 @@
-"""The durable record of every batch: claims, revisions, inputs, events. An index over commit records."""
+"""The durable record of every batch: claims, revisions, inputs, events. An index over commit records.
+
+Opening a ledger imports SQLAlchemy; the facts and records that the planner and the engine speak do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from waterclock.ledger.ledger import Ledger as Ledger
+
+__all__ = ["Ledger"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Ledger":
+        from waterclock.ledger.ledger import Ledger
+
+        return Ledger
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -90,10 +90,14 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
-    """The past of all tables of a flow at one moment; `flow` is the fingerprint of the applied flow."""
+    """The past of all tables of a flow at one moment; `flow` is the fingerprint of the applied flow.
+
+    `sequence` rises with everything written to the ledger: a snapshot of the same sequence is the same.
+    """
 
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
     flow: str | None = None
+    sequence: int = 0
 
     def of(self, table: str) -> TableFacts:
         """Give the facts of `table`; empty ones for a table the ledger has not seen."""

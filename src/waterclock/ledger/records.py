@@ -32,7 +32,8 @@ class ClaimRequest:
 
     `inputs` are by label. `now` is the logical now of the run; `lease_seconds` runs on the ledger's real clock.
     `target_version` is the table's Delta version known to the ledger (-1 before its first commit): verification walks
-    the log forward from it.
+    the log forward from it. `restates` says why done labels are made again that nobody requested and whose inputs did
+    not change: late rows within a LOOKBACK. `run` names the run, where there is one.
     """
 
     table: str
@@ -45,6 +46,8 @@ class ClaimRequest:
     lease_seconds: float
     target_version: int
     inputs: Mapping[datetime, tuple[Input, ...]] = field(default_factory=dict)
+    restates: str | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +111,35 @@ class TableRecord:
     location: str
     head_version: int
     head_label: datetime | None
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What binds a reference at one moment: where the table is, which Delta version to read, what the interval holds.
+
+    `version` is the table's newest for APPEND, and for REPLACE and MERGE the stored one of the state as of the
+    interval's end, `NO_VERSION` where the table keeps none (older REPLACE states lie in its history; others are made
+    again). `content` is as in `facts.InputFact`.
+    """
+
+    table: str
+    low: datetime
+    high: datetime
+    location: str
+    version: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What recording a claim changed.
+
+    `changed`: the labels whose content is another than before. `suspects`: how many batches that made suspect.
+    """
+
+    changed: tuple[datetime, ...]
+    suspects: int
+
+
+NO_VERSION = -1

@@ -1,0 +1,342 @@
+"""The right to commit given labels of one table, once: given, kept alive, taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.flow import TableType
+from waterclock.ledger import refusals
+from waterclock.ledger.content import contents_of
+from waterclock.ledger.database import Database, Write
+from waterclock.ledger.facts import BatchStatus, OpenClaim
+from waterclock.ledger.instants import to_micros
+from waterclock.ledger.records import Claim, ClaimRequest, Input
+from waterclock.ledger.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, ledger, tables
+
+_NAMES = sa.select(tables.c.name)
+_TABLES = sa.select(tables.c.name, tables.c.type, tables.c.mode, tables.c.changes).where(
+    tables.c.name.in_(sa.bindparam("names", expanding=True))
+)
+_HOLDERS = (
+    sa.select(claims.c.number, claims.c.runner, claims.c.lease_until, claim_labels.c.label)
+    .join(claim_labels, claim_labels.c.claim == claims.c.number)
+    .where(IS_OPEN, claims.c.table_name == sa.bindparam("of"))
+    .order_by(claims.c.number, claim_labels.c.label)
+)
+_BATCHES = sa.select(
+    batches.c.label,
+    batches.c.status,
+    batches.c.claim,
+    batches.c.current_claim,
+    batches.c.requested,
+    batches.c.is_suspect,
+).where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
+_SET_LAST = sa.update(ledger).values(last_claim=sa.bindparam("number_"))
+_ADD_CLAIM = sa.insert(claims)
+_ADD_LABELS = sa.insert(claim_labels)
+_ADD_BATCHES = sa.insert(batches)
+_RUN_BATCHES = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .values(status=BatchStatus.RUNNING.value, claim=sa.bindparam("number_"), attempts=batches.c.attempts + 1)
+)
+_ADD_INPUTS = sa.insert(inputs)
+_RENEW = (
+    sa.update(claims)
+    .where(claims.c.number == sa.bindparam("number_"), IS_OPEN)
+    .values(lease_until=sa.bindparam("until"))
+)
+_STATUS = sa.select(claims.c.status).where(claims.c.number == sa.bindparam("number_"))
+_CLOSE = (
+    sa.update(claims)
+    .where(claims.c.number == sa.bindparam("number_"), IS_OPEN)
+    .values(
+        status=sa.bindparam("as_"),
+        closed_at=sa.bindparam("closed"),
+        error=sa.bindparam("why"),
+        is_transient=sa.bindparam("transient"),
+    )
+)
+_FAIL_BATCHES = (
+    sa.update(batches)
+    .where(batches.c.claim == sa.bindparam("number_"), batches.c.table_name == sa.bindparam("of"))
+    .where(batches.c.label == sa.bindparam("at"))
+    .values(
+        status=sa.bindparam("as_"),
+        error=sa.bindparam("why"),
+        is_transient=sa.bindparam("transient"),
+        due_again=sa.bindparam("again"),
+    )
+)
+_PRIOR = sa.select(claim_labels).where(claim_labels.c.claim == sa.bindparam("number_"))
+_PUT_BACK = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .where(batches.c.claim == sa.bindparam("number_"))
+    .values(status=sa.bindparam("as_"), claim=sa.bindparam("before"))
+)
+_OPEN = sa.select(claims).where(IS_OPEN).order_by(claims.c.number)
+_LABELS = (
+    sa.select(claim_labels.c.label)
+    .where(claim_labels.c.claim == sa.bindparam("number_"))
+    .order_by(claim_labels.c.label)
+)
+_INPUTS = sa.select(inputs).where(inputs.c.claim == sa.bindparam("number_")).order_by(inputs.c.label, inputs.c.position)
+
+
+def claim(database: Database, request: ClaimRequest) -> Claim:
+    """Give the right to commit the labels of `request`, once, in one transaction, or refuse all of it.
+
+    Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
+            done, neither requested nor suspect (unless the request says why it restates), E409 for a skipped one,
+            E410 (transient) where an input changed since it was looked up, E412 for an unknown table
+    """
+    with database.write() as write:
+        if write.flow != request.flow:
+            raise refusals.not_applied(request.flow, write.flow)
+        known = _tables(write, request)
+        _refuse_second(write, request, known[request.table].type)
+        before = _batches(write, request)
+        _check_inputs(write, request, known)
+        number = max(write.last_claim + 1, to_micros(write.at) // 1000)
+        lease_until = write.at + timedelta(seconds=request.lease_seconds)
+        write.execute(_SET_LAST, {"number_": number})
+        write.execute(_ADD_CLAIM, _claim_row(write, request, number, lease_until))
+        _add_labels(write, request, number, before)
+        rows = list(_input_rows(request, number, known))
+        if rows:
+            write.execute(_ADD_INPUTS, rows)
+        write.log("claimed", who=request.who, table=request.table, labels=request.labels, claim=number, run=request.run)
+        return Claim(number, request, lease_until)
+
+
+def renew(database: Database, held: Claim) -> Claim:
+    """Let the claim's lease run anew from now.
+
+    Raises  E411 where the claim is closed: it was taken over, and its work must stop
+    """
+    with database.write() as write:
+        until = write.at + timedelta(seconds=held.request.lease_seconds)
+        if write.execute(_RENEW, {"number_": held.number, "until": until}).rowcount == 0:
+            raise _closed(write, held.number)
+    return replace(held, lease_until=until)
+
+
+def open_claims(database: Database) -> list[Claim]:
+    """Give all claims that are not closed, with their labels and inputs, oldest first."""
+    with database.read() as connection:
+        return [_read_claim(connection, row) for row in connection.execute(_OPEN).all()]
+
+
+def close_lost(database: Database, held: Claim, why: str, *, who: str) -> None:
+    """Close a claim that can no longer commit; its labels go back to what they were, but the attempt counts.
+
+    Raises  E411 where it is closed already
+    """
+    with database.write() as write:
+        close(write, held.number, "lost", why=why)
+        put_back(write, held.number, held.request.labels)
+        _log(write, "lost", held, {"why": why}, who=who)
+
+
+def record_failed(
+    database: Database,
+    held: Claim,
+    *,
+    error: str,
+    is_transient: bool,
+    status: BatchStatus = BatchStatus.FAILED,
+    due_again: datetime | None = None,
+) -> None:
+    """Close a claim that did not commit; each of its labels keeps the error until it is claimed again.
+
+    `status` is FAILED, or HELD where an audit said no. A label that was done before stays readable as it was.
+    Raises  E411 where the claim is closed already
+    """
+    with database.write() as write:
+        close(write, held.number, status.value, why=error, is_transient=is_transient)
+        told = {"number_": held.number, "of": held.request.table, "as_": status.value, "why": error}
+        told |= {"transient": is_transient, "again": due_again}
+        write.execute(_FAIL_BATCHES, [told | {"at": label} for label in held.request.labels])
+        _log(write, status.value, held, {"error": error, "is_transient": is_transient})
+
+
+def close(write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None) -> None:
+    """Close an open claim within a transaction.
+
+    Raises  E411 where it is not open
+    """
+    values = {"number_": number, "as_": status, "closed": write.at, "why": why, "transient": is_transient}
+    if write.execute(_CLOSE, values).rowcount == 0:
+        raise _closed(write, number)
+
+
+def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
+    """Give labels of a closed claim the status they had before it."""
+    wanted = set(labels)
+    rows = [
+        {"of": row.table_name, "at": row.label, "number_": number, "as_": row.prior_status, "before": row.prior_claim}
+        for row in write.execute(_PRIOR, {"number_": number})
+        if row.label in wanted
+    ]
+    if rows:
+        write.execute(_PUT_BACK, rows)
+
+
+def _tables(write: Write, request: ClaimRequest) -> Mapping[str, AnyRow]:
+    names = {pinned.table for of_label in request.inputs.values() for pinned in of_label} | {request.table}
+    known = {row.name: row for row in write.execute(_TABLES, {"names": sorted(names)})}
+    if request.table not in known:
+        raise refusals.unknown_table(request.table, write.execute(_NAMES).scalars())
+    return known
+
+
+def _refuse_second(write: Write, request: ClaimRequest, table_type: str) -> None:
+    rows = write.execute(_HOLDERS, {"of": request.table}).all()
+    if not rows:
+        return
+    asked = set(request.labels)
+    for row in rows:
+        if table_type == TableType.REGULAR or row.label in asked:
+            labels = tuple(other.label for other in rows if other.number == row.number)
+            holder = OpenClaim(row.number, labels, row.runner, row.lease_until)
+            raise refusals.held(request.table, row.label if row.label in asked else None, holder)
+
+
+def _batches(write: Write, request: ClaimRequest) -> Mapping[datetime, AnyRow]:
+    rows = write.execute(_BATCHES, {"of": request.table, "labels": request.labels})
+    before = {row.label: row for row in rows}
+    for row in before.values():
+        if row.status == BatchStatus.SKIPPED:
+            raise refusals.is_skipped(request.table, row.label)
+        is_asked = row.requested is not None or row.is_suspect or request.restates is not None
+        if row.current_claim is not None and not is_asked:
+            raise refusals.already_done(request.table, row.label, row.current_claim)
+    return before
+
+
+def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRow]) -> None:
+    pinned = [(label, read) for label, reads in request.inputs.items() for read in reads if read.table in known]
+    modes = {name: row.mode for name, row in known.items()}
+    found = contents_of(write.connection, modes, ((read.table, read.low, read.high) for _, read in pinned))
+    for label, read in pinned:
+        if found[read.table, read.low, read.high] != read.content:
+            raise refusals.inputs_changed(request.table, label, read.read)
+
+
+def _claim_row(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> dict[str, Any]:
+    return {
+        "number": number,
+        "table_name": request.table,
+        "status": "open",
+        "code": request.code,
+        "flow": request.flow,
+        "runner": request.runner,
+        "who": request.who,
+        "run": request.run,
+        "now": request.now,
+        "target_version": request.target_version,
+        "claimed_at": write.at,
+        "claimed_sequence": write.sequence,
+        "lease_seconds": request.lease_seconds,
+        "lease_until": lease_until,
+    }
+
+
+def _add_labels(write: Write, request: ClaimRequest, number: int, before: Mapping[datetime, AnyRow]) -> None:
+    labels: list[dict[str, Any]] = []
+    new: list[dict[str, Any]] = []
+    again: list[dict[str, Any]] = []
+    for label in request.labels:
+        row = before.get(label)
+        prior = {"prior_status": row.status, "prior_claim": row.claim} if row else {}
+        labels.append(
+            {"claim": number, "label": label, "table_name": request.table, "prior_status": None, "prior_claim": None}
+            | prior
+        )
+        if row is None:
+            new.append(_new_batch(request.table, label, number))
+        else:
+            again.append({"of": request.table, "at": label, "number_": number})
+    for statement, values in ((_ADD_LABELS, labels), (_ADD_BATCHES, new), (_RUN_BATCHES, again)):
+        if values:
+            write.execute(statement, values)
+
+
+def _new_batch(table: str, label: datetime, number: int) -> dict[str, Any]:
+    return {
+        "table_name": table,
+        "label": label,
+        "status": BatchStatus.RUNNING.value,
+        "claim": number,
+        "attempts": 1,
+        "is_suspect": False,
+        "hash_high": 0,
+        "hash_low": 0,
+    }
+
+
+def _input_rows(request: ClaimRequest, number: int, known: Mapping[str, AnyRow]) -> Iterable[dict[str, Any]]:
+    for label, reads in request.inputs.items():
+        for position, read in enumerate(reads):
+            row = known.get(read.table)
+            yield {
+                "claim": number,
+                "label": label,
+                "position": position,
+                "reader": request.table,
+                "table_name": read.table,
+                "read": read.read,
+                "kind": read.kind,
+                "low": read.low,
+                "high": read.high,
+                "location": read.location,
+                "version": read.version,
+                "content": read.content,
+                "changes": row.changes if row else 0,
+            }
+
+
+def _read_claim(connection: sa.Connection, row: AnyRow) -> Claim:
+    labels = tuple(connection.execute(_LABELS, {"number_": row.number}).scalars())
+    read: dict[datetime, list[Input]] = {}
+    for found in connection.execute(_INPUTS, {"number_": row.number}):
+        fields = (found.table_name, found.read, found.kind, found.low, found.high)
+        read.setdefault(found.label, []).append(Input(*fields, found.location, found.version, found.content))
+    request = ClaimRequest(
+        table=row.table_name,
+        labels=labels,
+        code=row.code,
+        flow=row.flow,
+        runner=row.runner,
+        who=row.who,
+        now=row.now,
+        lease_seconds=row.lease_seconds,
+        target_version=row.target_version,
+        inputs={label: tuple(reads) for label, reads in read.items()},
+        run=row.run,
+    )
+    return Claim(row.number, request, row.lease_until)
+
+
+def _closed(write: Write, number: int) -> refusals.ClaimClosed:
+    return refusals.closed(number, write.execute(_STATUS, {"number_": number}).scalar())
+
+
+def _log(write: Write, kind: str, held: Claim, data: Mapping[str, Any], *, who: str | None = None) -> None:
+    request = held.request
+    labels: Sequence[datetime] = request.labels
+    write.log(
+        kind,
+        who=who or request.who,
+        table=request.table,
+        labels=labels,
+        claim=held.number,
+        run=request.run,
+        data=data,
+    )

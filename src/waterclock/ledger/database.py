@@ -1,0 +1,196 @@
+"""How the ledger's database is opened, brought up to date, and written in one transaction at a time.
+
+Every writing transaction starts by raising the ledger's sequence: the row it updates is the lock that makes writers
+take turns on any database, and the number tells readers whether anything was written since they looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.ledger import refusals, schema, sqlite
+
+NEWEST_SCHEMA = "0001"
+Clock = Callable[[], datetime]
+
+_SCHEMA_VERSION = sa.text("SELECT version_num FROM alembic_version")
+_RAISE_SEQUENCE = (
+    sa.update(schema.ledger)
+    .values(sequence=schema.ledger.c.sequence + 1)
+    .returning(schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim)
+)
+_SEQUENCE = sa.select(schema.ledger.c.sequence)
+_ADD_EVENTS = sa.insert(schema.events)
+
+
+@dataclass(slots=True)
+class Write:
+    """A writing transaction: its connection, its place among all of them, and the events it will leave."""
+
+    connection: sa.Connection
+    at: datetime
+    sequence: int
+    flow: str | None
+    last_claim: int
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    def execute(self, statement: sa.Executable, values: Any = None) -> sa.CursorResult[Any]:
+        """Carry out one statement; a list of values carries it out for each."""
+        return self.connection.execute(statement, values)
+
+    def log(
+        self,
+        kind: str,
+        *,
+        who: str,
+        table: str | None = None,
+        labels: Iterable[datetime | None] = (None,),
+        claim: int | None = None,
+        run: str | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Leave an event, one a label, in the append-only log."""
+        for label in labels:
+            self.events.append(
+                {
+                    "at": self.at,
+                    "kind": kind,
+                    "who": who,
+                    "table_name": table,
+                    "label": label,
+                    "claim": claim,
+                    "run": run,
+                    "data": data or {},
+                }
+            )
+
+
+class Database:
+    """An open ledger database of the newest schema; threads may share it, each transaction has its own connection."""
+
+    def __init__(self, url: sa.URL, clock: Clock) -> None:
+        self.url = url
+        self.clock = clock
+        self._lock = sqlite.lock_of(url)
+        self._reading = sqlite.create_engine(url)
+        self._writing = self._reading.execution_options(**{sqlite.WRITES: True})
+
+    def close(self) -> None:
+        """Give up all connections; nothing is lost, for nothing is kept back."""
+        self._reading.dispose()
+
+    def bring_up_to_date(self) -> None:
+        """Make the tables of a new ledger and add what an older one lacks; free where nothing is to be done.
+
+        Raises  E401 where the database is no ledger, E402 where newer code has written it
+        """
+        if self._schema_version() == NEWEST_SCHEMA:
+            return
+        from waterclock.ledger.migrations import migrate
+
+        with self._transaction(self._writing) as connection:
+            if _found_version(connection, self.url) != NEWEST_SCHEMA:
+                migrate(connection)
+                _write_first_row(connection, self.clock())
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """See one moment of the ledger, whatever is written meanwhile."""
+        with self._transaction(self._reading) as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Write]:
+        """Change the ledger, all or nothing; others wait for their turn."""
+        with self._transaction(self._writing) as connection:
+            row = connection.execute(_RAISE_SEQUENCE).one()
+            write = Write(connection, self.clock(), row.sequence, row.flow, row.last_claim)
+            yield write
+            if write.events:
+                connection.execute(_ADD_EVENTS, write.events)
+
+    def sequence(self) -> int:
+        """Give the number of the newest writing transaction."""
+        with self.read() as connection:
+            return int(connection.execute(_SEQUENCE).scalar_one())
+
+    @contextmanager
+    def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        try:
+            with self._lock, engine.begin() as connection:
+                yield connection
+        except sa.exc.DBAPIError as error:
+            if sqlite.is_busy(error):
+                raise refusals.busy(self.url, error) from error
+            if sqlite.is_foreign(error):
+                raise refusals.no_ledger(self.url, str(error.orig)) from error
+            raise refusals.failed(self.url, error) from error
+
+    def _schema_version(self) -> str | None:
+        with self.read() as connection:
+            return _found_version(connection, self.url)
+
+
+def open_database(url: str, *, create: bool, clock: Clock | None) -> Database | None:
+    """Open the ledger at `url`; None where there is none and none is to be made."""
+    parsed = _parse(url)
+    if not sqlite.exists(parsed):
+        if not create:
+            return None
+        try:
+            sqlite.make_room(parsed)
+        except OSError as error:
+            raise refusals.failed(parsed, error) from error
+    database = Database(parsed, clock or _system_clock)
+    try:
+        database.bring_up_to_date()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _parse(url: str) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise refusals.unknown_url(url) from error
+    if parsed.get_backend_name() != "sqlite":
+        raise refusals.unknown_url(url)
+    return parsed
+
+
+def _found_version(connection: sa.Connection, url: sa.URL) -> str | None:
+    """Read which schema the database has; None for an empty one."""
+    names = set(sa.inspect(connection).get_table_names()) if not _has_version(connection) else None
+    if names is not None:
+        if names:
+            raise refusals.no_ledger(url, f"its tables are {', '.join(sorted(names)[:3])}")
+        return None
+    found = connection.execute(_SCHEMA_VERSION).scalar()
+    if found is None:
+        return None
+    if not str(found).isdigit():
+        raise refusals.no_ledger(url, f"its schema is {found!r}")
+    if str(found) > NEWEST_SCHEMA:
+        raise refusals.newer(url, str(found), NEWEST_SCHEMA)
+    return str(found)
+
+
+def _has_version(connection: sa.Connection) -> bool:
+    return sa.inspect(connection).has_table("alembic_version")
+
+
+def _write_first_row(connection: sa.Connection, at: datetime) -> None:
+    if connection.execute(_SEQUENCE).first() is None:
+        connection.execute(sa.insert(schema.ledger).values(id=1, sequence=0, last_claim=0, created_at=at))
+
+
+def _system_clock() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,152 @@
+"""What people decide about batches: leave them out, try them again, make them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.ledger import refusals
+from waterclock.ledger.coverage import cover, uncover
+from waterclock.ledger.database import Database, Write
+from waterclock.ledger.facts import BatchStatus
+from waterclock.ledger.schema import AnyRow, batches, tables
+from waterclock.timelabel import IntervalSet, Window
+
+_NAMES = sa.select(tables.c.name)
+_BATCHES = sa.select(batches).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True))
+)
+_ADD_SKIPPED = sa.insert(batches).values(
+    status=BatchStatus.SKIPPED.value, attempts=0, is_suspect=False, hash_high=0, hash_low=0
+)
+_OF_BATCH = sa.and_(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+_SKIP = (
+    sa.update(batches)
+    .where(_OF_BATCH)
+    .values(status=BatchStatus.SKIPPED.value, end=sa.bindparam("until"), error=None, is_transient=None, due_again=None)
+)
+_CLEAR = (
+    sa.update(batches)
+    .where(_OF_BATCH)
+    .values(status=sa.bindparam("as_"), attempts=0, error=None, is_transient=None, due_again=None)
+)
+_REQUEST = sa.update(batches).where(_OF_BATCH).values(requested=sa.bindparam("verb"))
+_CHUNK = 500
+
+
+def record_skipped(database: Database, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
+    """Leave batches out: they count as covered, without rows, until somebody takes that back.
+
+    Raises  E413 for a label that is done or under an open claim, E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        known = _known(write, table, [window.start for window in windows])
+        for row in known.values():
+            if row.current_claim is not None:
+                raise refusals.impossible(
+                    table, row.label, "cannot be skipped", why="it is done, and its rows are read by others"
+                )
+            _refuse_running(table, row, "skipped")
+        new = [
+            {"table_name": table, "label": window.start, "end": window.end}
+            for window in windows
+            if window.start not in known
+        ]
+        old = [{"of": table, "at": window.start, "until": window.end} for window in windows if window.start in known]
+        _each(write, _ADD_SKIPPED, new)
+        _each(write, _SKIP, old)
+        cover(write.connection, table, IntervalSet.from_windows(windows))
+        write.log("skipped", who=who, table=table, labels=[window.start for window in windows], data={"why": why})
+
+
+def retry(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
+    """Make failed, held and skipped batches due again, with all their attempts; give which of `labels` were.
+
+    Raises  E413 for a label under an open claim, E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        known = _known(write, table, labels)
+        troubled = [row for row in known.values() if row.status in _UNDONE]
+        for row in known.values():
+            _refuse_running(table, row, "tried again")
+        cleared = [
+            {"of": table, "at": row.label, "as_": None if row.current_claim is None else BatchStatus.DONE.value}
+            for row in troubled
+        ]
+        _each(write, _CLEAR, cleared)
+        skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
+        uncover(write.connection, table, IntervalSet.from_intervals(skipped))
+        _log_each(write, "retried", table, troubled, who)
+        return tuple(row.label for row in troubled)
+
+
+def request_restate(
+    database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str
+) -> tuple[datetime, ...]:
+    """Ask that done batches are made again, by `recompute` or `recollect`; give those not asked for before.
+
+    Raises  E413 for a label that is not done, E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        known = _known(write, table, labels)
+        for label in labels:
+            if label not in known or known[label].current_claim is None:
+                raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
+        asked = [row for row in known.values() if row.requested != verb]
+        _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": verb} for row in asked])
+        _log_each(write, f"{verb} requested", table, asked, who)
+        return tuple(row.label for row in asked)
+
+
+def withdraw_restate(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
+    """Take requests to restate back; give which of `labels` had one."""
+    with database.write() as write:
+        _check_table(write, table)
+        asked = [row for row in _known(write, table, labels).values() if row.requested is not None]
+        _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": None} for row in asked])
+        _log_each(write, "request withdrawn", table, asked, who)
+        return tuple(row.label for row in asked)
+
+
+_UNDONE = {BatchStatus.FAILED.value, BatchStatus.HELD.value, BatchStatus.SKIPPED.value}
+
+
+def _check_table(write: Write, table: str) -> None:
+    names = set(write.execute(_NAMES).scalars())
+    if table not in names:
+        raise refusals.unknown_table(table, names)
+
+
+def _known(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
+    asked = sorted(set(labels))
+    found: dict[datetime, AnyRow] = {}
+    for start in range(0, len(asked), _CHUNK):
+        values = {"of": table, "labels": asked[start : start + _CHUNK]}
+        found |= {row.label: row for row in write.execute(_BATCHES, values)}
+    return found
+
+
+def _refuse_running(table: str, row: AnyRow, done: str) -> None:
+    if row.status == BatchStatus.RUNNING:
+        raise refusals.impossible(
+            table,
+            row.label,
+            f"cannot be {done}",
+            why=f"claim {row.claim} is open and may still commit it",
+            fix="wait for it, or let a run take it over when its lease has run out",
+        )
+
+
+def _each(write: Write, statement: sa.Executable, values: Sequence[dict[str, Any]]) -> None:
+    if values:
+        write.execute(statement, values)
+
+
+def _log_each(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str) -> None:
+    write.log(kind, who=who, table=table, labels=[row.label for row in rows])

@@ -1,0 +1,35 @@
+"""How instants rest in the ledger: whole microseconds since 1970 in UTC, which sort and index as numbers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_micros(instant: datetime) -> int:
+    """Count the microseconds from 1970 to an aware instant; negative before."""
+    passed = instant - _EPOCH
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+def from_micros(micros: int) -> datetime:
+    """Give the aware UTC instant that lies `micros` after 1970."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+class Instant(sa.types.TypeDecorator[datetime]):
+    """A column of aware UTC instants, held as BIGINT microseconds."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _dialect: sa.Dialect) -> int | None:
+        """Write an instant as a number."""
+        return None if value is None else to_micros(value)
+
+    def process_result_value(self, value: int | None, _dialect: sa.Dialect) -> datetime | None:
+        """Read a number as an instant."""
+        return None if value is None else from_micros(value)

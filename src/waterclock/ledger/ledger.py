@@ -1,0 +1,169 @@
+"""The ledger as the rest of the project uses it: one object over one database, safe to share between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Literal, overload
+
+from waterclock.flow import Flow
+from waterclock.ledger import applying, claims, decisions, reading, record
+from waterclock.ledger.applying import Applied
+from waterclock.ledger.database import Clock, Database, open_database
+from waterclock.ledger.facts import BatchStatus, LedgerSnapshot
+from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Pin, Recorded, Slice, TableRecord
+from waterclock.ledger.snapshot import snapshot
+from waterclock.timelabel import Window
+
+
+class Ledger:
+    """The durable record of a project. Every method is one transaction, and none keeps one open.
+
+    Methods raise E415 (transient) where another process holds the database's lock, E416 where the database fails.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @overload
+    @classmethod
+    def open(cls, url: str, *, create: Literal[True] = True, clock: Clock | None = None) -> Ledger: ...
+    @overload
+    @classmethod
+    def open(cls, url: str, *, create: bool, clock: Clock | None = None) -> Ledger | None: ...
+    @classmethod
+    def open(cls, url: str, *, create: bool = True, clock: Clock | None = None) -> Ledger | None:
+        """Open the ledger at a SQLAlchemy URL (`sqlite:///path`, `sqlite://` in memory), of the newest schema.
+
+        Without `create`, a ledger that does not exist gives None and leaves no trace. `clock` is for tests.
+        Raises  E401 for a database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL
+        """
+        database = open_database(url, create=create, clock=clock)
+        return None if database is None else cls(database)
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._database.close()
+
+    def now(self) -> datetime:
+        """Give the ledger's real clock, which leases and event times go by."""
+        return self._database.clock()
+
+    def sequence(self) -> int:
+        """Give a number that rises with everything written: snapshots of the same number are the same."""
+        return self._database.sequence()
+
+    # what is declared
+
+    def apply(self, flow: Flow, *, who: str, now: datetime, runner: str) -> Applied:
+        """See `applying.apply`."""
+        return applying.apply(self._database, flow, who=who, now=now, runner=runner)
+
+    def applied(self) -> Applied | None:
+        """See `applying.applied`."""
+        return applying.applied(self._database)
+
+    def set_start(self, table: str, instant: datetime, *, who: str = "waterclock") -> datetime:
+        """See `applying.set_start`."""
+        return applying.set_start(self._database, table, instant, who=who)
+
+    # what is done
+
+    def claim(self, request: ClaimRequest) -> Claim:
+        """See `claims.claim`."""
+        return claims.claim(self._database, request)
+
+    def renew(self, claim: Claim) -> Claim:
+        """See `claims.renew`."""
+        return claims.renew(self._database, claim)
+
+    def open_claims(self) -> list[Claim]:
+        """See `claims.open_claims`."""
+        return claims.open_claims(self._database)
+
+    def expired(self, now_real: datetime | None = None) -> list[Claim]:
+        """Give the open claims whose lease has run out by the real clock; each is to be killed, then settled."""
+        at = self.now() if now_real is None else now_real
+        return [claim for claim in self.open_claims() if claim.lease_until < at]
+
+    def close_lost(self, claim: Claim, why: str, *, who: str | None = None) -> None:
+        """See `claims.close_lost`."""
+        claims.close_lost(self._database, claim, why, who=who or claim.request.who)
+
+    def record_done(self, claim: Claim, results: Sequence[BatchResult]) -> Recorded:
+        """See `record.record_done`."""
+        return record.record_done(self._database, claim, results)
+
+    def record_failed(
+        self,
+        claim: Claim,
+        *,
+        error: str,
+        is_transient: bool,
+        status: BatchStatus = BatchStatus.FAILED,
+        due_again: datetime | None = None,
+    ) -> None:
+        """See `claims.record_failed`."""
+        claims.record_failed(
+            self._database, claim, error=error, is_transient=is_transient, status=status, due_again=due_again
+        )
+
+    # what people decide
+
+    def record_skipped(self, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
+        """See `decisions.record_skipped`."""
+        decisions.record_skipped(self._database, table, windows, who=who, why=why)
+
+    def retry(self, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
+        """See `decisions.retry`."""
+        return decisions.retry(self._database, table, labels, who=who)
+
+    def request_restate(self, table: str, labels: Collection[datetime], verb: str, *, who: str) -> tuple[datetime, ...]:
+        """See `decisions.request_restate`."""
+        return decisions.request_restate(self._database, table, labels, verb, who=who)
+
+    def withdraw_restate(self, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
+        """See `decisions.withdraw_restate`."""
+        return decisions.withdraw_restate(self._database, table, labels, who=who)
+
+    # what readers are bound to
+
+    def snapshot(self, flow: Flow, *, tables: Collection[str] | None = None) -> LedgerSnapshot:
+        """See `snapshot.snapshot`."""
+        return snapshot(self._database, flow, names=tables)
+
+    def table(self, name: str) -> TableRecord:
+        """See `reading.table`."""
+        return reading.table(self._database, name)
+
+    def tables(self) -> list[TableRecord]:
+        """See `reading.all_tables`."""
+        return reading.all_tables(self._database)
+
+    def slices(self, table: str, low: datetime, high: datetime) -> list[Slice]:
+        """See `reading.slices`."""
+        return reading.slices(self._database, table, low, high)
+
+    def state(self, table: str, at: datetime) -> Slice | None:
+        """See `reading.state`."""
+        return reading.state(self._database, table, at)
+
+    def version_at(self, table: str, label: datetime) -> int | None:
+        """See `reading.version_at`."""
+        return reading.version_at(self._database, table, label)
+
+    def versions(self, table: str) -> dict[datetime, int]:
+        """See `reading.versions_of`."""
+        return reading.versions_of(self._database, table)
+
+    def content(self, table: str, low: datetime, high: datetime) -> str:
+        """Give what an interval of a table holds, as `facts.InputFact` compares it."""
+        return reading.contents(self._database, [(table, low, high)])[table, low, high]
+
+    def pins(self, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
+        """See `reading.pins`."""
+        return reading.pins(self._database, wanted)
+
+    def taken_items(self, table: str, names: Iterable[str] | None = None) -> set[str]:
+        """See `reading.taken_items`."""
+        return reading.taken_items(self._database, table, names)

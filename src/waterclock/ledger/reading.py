@@ -1,0 +1,182 @@
+"""What readers of a table are bound to: its current slices, its state at a tick, the versions that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.flow import Mode
+from waterclock.ledger import refusals
+from waterclock.ledger.content import contents_of
+from waterclock.ledger.database import Database
+from waterclock.ledger.records import NO_VERSION, Pin, Slice, TableRecord
+from waterclock.ledger.schema import AnyRow, batches, items, tables, versions
+
+_TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
+_TABLES = sa.select(tables).order_by(tables.c.name)
+_NAMES = sa.select(tables.c.name)
+_CURRENT = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
+_SLICES = _CURRENT.where(batches.c.label >= sa.bindparam("low"), batches.c.label < sa.bindparam("high")).order_by(
+    batches.c.label
+)
+_NEWEST_BEFORE = _CURRENT.where(batches.c.label < sa.bindparam("at")).order_by(batches.c.label.desc()).limit(1)
+_STANDING = (
+    _CURRENT.where(batches.c.label >= sa.bindparam("at"), batches.c.stands_from < sa.bindparam("at"))
+    .order_by(batches.c.label)
+    .limit(1)
+)
+_VERSION = (
+    sa.select(versions.c.version)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.label == sa.bindparam("at"))
+    .where(versions.c.dropped_by.is_(None))
+)
+_VERSIONS = (
+    sa.select(versions.c.label, versions.c.version)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
+    .order_by(versions.c.label)
+)
+_TAKEN = sa.select(items.c.item).where(items.c.table_name == sa.bindparam("of"))
+_TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
+
+
+def table(database: Database, name: str) -> TableRecord:
+    """Give what the ledger keeps of a table.
+
+    Raises  E412 for a table that no applied flow has declared
+    """
+    with database.read() as connection:
+        return _record(_row(connection, name))
+
+
+def all_tables(database: Database) -> list[TableRecord]:
+    """Give what the ledger keeps of every table it has seen, by name."""
+    with database.read() as connection:
+        return [_record(row) for row in connection.execute(_TABLES)]
+
+
+def slices(database: Database, name: str, low: datetime, high: datetime) -> list[Slice]:
+    """Give the current slices with a label in `[low, high)`, by label."""
+    with database.read() as connection:
+        return [_slice(row) for row in connection.execute(_SLICES, {"of": name, "low": low, "high": high})]
+
+
+def state(database: Database, name: str, at: datetime) -> Slice | None:
+    """Give the slice that made the table's state as of the boundary `at`, with the version that holds that state.
+
+    REPLACE: the slice of the window ending at `at`, or of the snapshot that stands for it. MERGE, APPEND: the newest
+    done label before. The version is the stored one of exactly that state (`NO_VERSION` where there is none); for
+    APPEND, whose states are read by timelabel, the table's newest.
+    """
+    with database.read() as connection:
+        found = connection.execute(_TABLE, {"of": name}).first()
+        return None if found is None else _state(connection, found, at)
+
+
+def version_at(database: Database, name: str, label: datetime) -> int | None:
+    """Give the version that holds the state of a REPLACE or MERGE table at `label`; None where none is stored."""
+    with database.read() as connection:
+        return connection.execute(_VERSION, {"of": name, "at": label}).scalar()
+
+
+def versions_of(database: Database, name: str) -> dict[datetime, int]:
+    """Give the version map of a REPLACE or MERGE table: which version holds the state at which label."""
+    with database.read() as connection:
+        return {row.label: row.version for row in connection.execute(_VERSIONS, {"of": name})}
+
+
+def contents(
+    database: Database, wanted: Collection[tuple[str, datetime, datetime]]
+) -> dict[tuple[str, datetime, datetime], str]:
+    """Give what intervals of tables hold, all at one moment.
+
+    Raises  E412 for a table that no applied flow has declared
+    """
+    with database.read() as connection:
+        modes = {name: _row(connection, name).mode for name in {name for name, _, _ in wanted}}
+        return contents_of(connection, modes, wanted)
+
+
+def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
+    """Bind references `(table, low, high)` to versions and contents of one moment, in the order asked for.
+
+    Raises  E412 for a table that no applied flow has declared
+    """
+    with database.read() as connection:
+        rows = {name: _row(connection, name) for name in {name for name, _, _ in wanted}}
+        found = contents_of(connection, {name: row.mode for name, row in rows.items()}, wanted)
+        return [
+            Pin(name, low, high, rows[name].location, _version(connection, rows[name], high), found[name, low, high])
+            for name, low, high in wanted
+        ]
+
+
+def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
+    """Give which items of its source a table has taken: of those named, or all."""
+    with database.read() as connection:
+        if names is None:
+            return set(connection.execute(_TAKEN, {"of": name}).scalars())
+        found: set[str] = set()
+        asked = list(names)
+        for start in range(0, len(asked), 500):
+            values = {"of": name, "names": asked[start : start + 500]}
+            found.update(connection.execute(_TAKEN_OF, values).scalars())
+        return found
+
+
+def _row(connection: sa.Connection, name: str) -> AnyRow:
+    row = connection.execute(_TABLE, {"of": name}).first()
+    if row is None:
+        raise refusals.unknown_table(name, connection.execute(_NAMES).scalars())
+    return row
+
+
+def _version(connection: sa.Connection, row: AnyRow, at: datetime) -> int:
+    if row.mode == Mode.APPEND:
+        return int(row.head_version)
+    found = _state(connection, row, at)
+    return NO_VERSION if found is None else found.version
+
+
+def _state(connection: sa.Connection, row: AnyRow, at: datetime) -> Slice | None:
+    found = connection.execute(_NEWEST_BEFORE, {"of": row.name, "at": at}).first()
+    if row.mode == Mode.REPLACE and (found is None or found.end < at):
+        found = connection.execute(_STANDING, {"of": row.name, "at": at}).first()
+    if found is None:
+        return None
+    if row.mode == Mode.APPEND:
+        return _slice(found, row.head_version)
+    version = connection.execute(_VERSION, {"of": row.name, "at": found.label}).scalar()
+    return _slice(found, NO_VERSION if version is None else version)
+
+
+def _slice(row: AnyRow, version: int | None = None) -> Slice:
+    return Slice(
+        table=row.table_name,
+        label=row.label,
+        end=row.end,
+        claim=row.current_claim,
+        version=row.version if version is None else version,
+        rows=row.rows,
+        bytes=row.bytes,
+        digest=row.digest,
+        slice_path=row.slice_path,
+        stands_from=row.stands_from,
+    )
+
+
+def _record(row: AnyRow) -> TableRecord:
+    return TableRecord(
+        name=row.name,
+        kind=row.kind,
+        type=row.type,
+        mode=row.mode,
+        cadence=row.cadence,
+        keys=row.keys,
+        start=row.start,
+        location=row.location,
+        head_version=row.head_version,
+        head_label=row.head_label,
+        zone=row.zone,
+    )

@@ -1,0 +1,274 @@
+"""What the ledger refuses, in the one shape of all errors; codes E401 to E419."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.ledger.facts import OpenClaim
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+CODES = {
+    "E401": (
+        "not a ledger",
+        "The database exists, but no ledger made it, or its file is damaged.",
+    ),
+    "E402": (
+        "ledger of a newer version",
+        "A newer Waterclock has changed the ledger's tables; older code may not write there.",
+    ),
+    "E403": (
+        "no such kind of ledger",
+        "A ledger lives in a SQLite file: `sqlite:///path/to/ledger.db`. PostgreSQL is to follow.",
+    ),
+    "E404": (
+        "ledger of another project",
+        "Each project has a ledger of its own; its tables and claims are not shared.",
+    ),
+    "E405": (
+        "table would need a rebuild",
+        (
+            "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. They change "
+            "by `rebuild`, which re-cuts the table from its stage."
+        ),
+    ),
+    "E406": (
+        "flow not applied",
+        "Another flow was applied since this runner read its own. A runner with an older flow claims nothing.",
+    ),
+    "E407": (
+        "already claimed",
+        (
+            "A regular table has one open claim at a time, a partitioned one has one a label. The claim is open until "
+            "its runner records an outcome or its lease runs out."
+        ),
+    ),
+    "E408": (
+        "already done",
+        "The batch is done, and neither restated by request nor stale.",
+    ),
+    "E409": (
+        "skipped",
+        "Somebody decided that the batch is not made. `retry` takes that back.",
+    ),
+    "E410": (
+        "inputs changed while claiming",
+        "A table that the batch reads was committed between the look at it and the claim. Looking again helps.",
+    ),
+    "E411": (
+        "claim closed",
+        (
+            "The claim was recorded before, or its lease ran out and another runner took it over. Its work is not "
+            "recorded again."
+        ),
+    ),
+    "E412": (
+        "unknown to the ledger",
+        "No flow with that table was applied, or the table has no such batch yet.",
+    ),
+    "E413": (
+        "not possible for this batch",
+        "What was asked does not fit what the ledger knows of the batch.",
+    ),
+    "E414": (
+        "item taken twice",
+        "An item of a source belongs to one batch of a table. Another batch has it already.",
+    ),
+    "E415": (
+        "ledger busy",
+        "Another process holds the ledger's lock for longer than a minute.",
+    ),
+    "E416": (
+        "ledger failed",
+        "The database refused a statement: a full disk, missing rights, a damaged file.",
+    ),
+}
+
+
+class ClaimRefused(WaterclockError):
+    """The right to commit was not given. `holder` is who has it, where somebody has."""
+
+    holder: OpenClaim | None = None
+
+
+class ClaimClosed(WaterclockError):
+    """The claim is no longer open: nothing was recorded under it."""
+
+
+def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
+    """Refuse a database that is something else."""
+    return WaterclockError(
+        "E401",
+        f"{url.render_as_string()} is not a ledger",
+        why=detail,
+        fix="name another file for the ledger, or move this one away",
+    )
+
+
+def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
+    """Refuse a ledger that newer code has changed."""
+    return WaterclockError(
+        "E402",
+        f"{url.render_as_string()} was written by a newer version of waterclock",
+        why=f"its schema is {found}, this version knows {known}",
+        fix="install that version or a later one",
+    )
+
+
+def unknown_url(url: str) -> WaterclockError:
+    """Refuse a URL that names no known kind of database; PostgreSQL is known and not there yet."""
+    kind = url.partition("://")[0]
+    later = "a ledger in PostgreSQL is not there yet" if kind.startswith("postgres") else None
+    return WaterclockError(
+        "E403",
+        f"no ledger can be opened at {kind}://…" if "://" in url else f"{url!r} is no URL of a ledger",
+        why=later or "a ledger lives in a SQLite file",
+        fix="write sqlite:///path/to/ledger.db",
+    )
+
+
+def other_project(found: str, asked: str) -> WaterclockError:
+    """Refuse a flow of another project."""
+    return WaterclockError(
+        "E404",
+        f"the ledger belongs to project {found}, not {asked}",
+        why="each project has a ledger of its own",
+        fix="set another `ledger` or `storage` in waterclock.toml",
+    )
+
+
+def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
+    """Refuse a declaration whose labels would mean something else than those that are done."""
+    told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
+    return WaterclockError(
+        "E405",
+        f"{table} has batches and would change what they mean",
+        where=where,
+        why=told,
+        fix=f"`waterclock rebuild {table}` re-cuts it from its stage; or put the declaration back",
+    )
+
+
+def not_applied(asked: str, applied: str | None) -> ClaimRefused:
+    """Refuse a claim of a runner that works from another flow than the applied one."""
+    return ClaimRefused(
+        "E406",
+        "this runner's flow is not the applied one",
+        why=f"applied is {applied or 'none'}, the runner has {asked}",
+        fix="start the runner again, so that it reads the flow as it is now",
+    )
+
+
+def held(table: str, label: datetime | None, holder: OpenClaim) -> ClaimRefused:
+    """Refuse a second open claim."""
+    what = table if label is None else f"{table}@{label_of(label)}"
+    error = ClaimRefused(
+        "E407",
+        f"{what} is claimed by {holder.runner}",
+        where=what,
+        why=f"claim {holder.claim} of {', '.join(map(label_of, holder.labels[:3]))} is open, "
+        f"its lease runs until {holder.lease_until:%Y-%m-%d %H:%M:%S} UTC",
+        fix="wait for it to end; a claim whose lease ran out is taken over by the next run",
+        transient=True,
+    )
+    error.holder = holder
+    return error
+
+
+def already_done(table: str, label: datetime, claim: int) -> ClaimRefused:
+    """Refuse to make a batch again that nobody asked to restate and whose inputs did not change."""
+    return ClaimRefused(
+        "E408",
+        f"{table}@{label_of(label)} is done already",
+        where=f"{table}@{label_of(label)}",
+        why=f"claim {claim} committed it, and nothing it read has changed since",
+        fix=f"`waterclock backfill {table} --labels {label_of(label)}` restates it",
+    )
+
+
+def is_skipped(table: str, label: datetime) -> ClaimRefused:
+    """Refuse to make a batch that somebody decided to leave out."""
+    return ClaimRefused(
+        "E409",
+        f"{table}@{label_of(label)} was skipped",
+        where=f"{table}@{label_of(label)}",
+        fix=f"`waterclock retry {table}@{label_of(label)}` makes it due again",
+    )
+
+
+def inputs_changed(table: str, label: datetime, read: str) -> ClaimRefused:
+    """Refuse a claim whose pinned inputs are no longer what is there."""
+    return ClaimRefused(
+        "E410",
+        f"{read} changed while {table}@{label_of(label)} was being claimed",
+        where=f"{table}@{label_of(label)}",
+        why="the versions to read were looked up before another batch was recorded",
+        transient=True,
+    )
+
+
+def closed(claim: int, status: str | None) -> ClaimClosed:
+    """Refuse to record under a claim that is not open."""
+    return ClaimClosed(
+        "E411",
+        f"claim {claim} is {'unknown' if status is None else f'no longer open: {status}'}",
+        why="it was recorded before, or its lease ran out and another runner took it over",
+    )
+
+
+def unknown_table(table: str, known: Iterable[str]) -> WaterclockError:
+    """Refuse a table that no applied flow has declared."""
+    return WaterclockError(
+        "E412",
+        f"the ledger knows no table {table}",
+        why="no flow that declares it was applied",
+        fix=did_you_mean(table, known, otherwise="`waterclock run` applies the flow"),
+    )
+
+
+def impossible(table: str, label: datetime, what: str, *, why: str, fix: str | None = None) -> WaterclockError:
+    """Refuse a decision that does not fit the batch."""
+    return WaterclockError(
+        "E413", f"{table}@{label_of(label)} {what}", where=f"{table}@{label_of(label)}", why=why, fix=fix
+    )
+
+
+def taken_twice(table: str, label: datetime, item: str, other: datetime) -> WaterclockError:
+    """Refuse an item that another batch holds."""
+    return WaterclockError(
+        "E414",
+        f"{item} was taken by {table}@{label_of(other)} already",
+        where=f"{table}@{label_of(label)}",
+        why="an item belongs to one batch of a table, so that no row comes twice",
+        fix="restate the batch: it will take what is still free",
+    )
+
+
+def busy(url: sa.URL, error: Exception) -> WaterclockError:
+    """Report a lock that did not come free; the same may succeed later."""
+    return WaterclockError(
+        "E415",
+        f"the ledger {url.render_as_string()} is busy",
+        why=f"another process has held its lock for a minute ({_cause(error)})",
+        fix="end whatever holds the file open in a transaction",
+        transient=True,
+    )
+
+
+def failed(url: sa.URL, error: Exception) -> WaterclockError:
+    """Report what the database itself refused."""
+    return WaterclockError(
+        "E416",
+        f"the ledger {url.render_as_string()} cannot be used",
+        why=_cause(error),
+        fix="see that its folder exists, may be written and has space left",
+    )
+
+
+def _cause(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error)

@@ -1,0 +1,99 @@
+"""All that is said to SQLite alone: how its files are opened, locked and asked for the text of an instant.
+
+WAL lets readers go on while one writer writes; `synchronous=NORMAL` may lose the newest transactions on a power cut,
+never the file, and what is lost there is found again in the commit records. A writing transaction begins IMMEDIATE, so
+that it waits for its turn at its start and never fails half-way.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
+
+WRITES = "waterclock_writes"
+_BUSY_MILLISECONDS = 60_000
+
+
+def create_engine(url: sa.URL) -> sa.Engine:
+    """Make the engine of a ledger in a SQLite file; one in memory keeps to a single connection."""
+    arguments: dict[str, Any] = {"json_serializer": partial(json.dumps, default=str)}
+    if is_in_memory(url):
+        arguments |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
+    else:
+        arguments |= {"max_overflow": -1}
+    engine = sa.create_engine(url, **arguments)
+    sa.event.listen(engine, "connect", _prepare)
+    sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def lock_of(url: sa.URL) -> AbstractContextManager[Any]:
+    """Give what threads of this process must hold during a transaction: one connection has one at a time."""
+    return threading.RLock() if is_in_memory(url) else nullcontext()
+
+
+def exists(url: sa.URL) -> bool:
+    """Whether there is anything at the URL yet."""
+    if is_in_memory(url):
+        return False
+    path = Path(str(url.database))
+    return path.exists() and path.stat().st_size > 0
+
+
+def make_room(url: sa.URL) -> None:
+    """Make the folder that a new ledger's file is to lie in."""
+    if not is_in_memory(url):
+        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+
+
+def is_in_memory(url: sa.URL) -> bool:
+    """Whether the ledger lives no longer than its engine."""
+    return url.database in {None, "", ":memory:"}
+
+
+def is_busy(error: sa.exc.DBAPIError) -> bool:
+    """Whether the statement failed for another's lock, so that trying again may help."""
+    return _primary_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def is_foreign(error: sa.exc.DBAPIError) -> bool:
+    """Whether the file is no SQLite database at all, or a damaged one."""
+    return _primary_code(error) in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
+
+
+def label_text(column: str) -> str:
+    """Give the SQL that writes an instant as a label, `YYYYMMDDHHmm00`."""
+    return f"strftime('%Y%m%d%H%M00', {column} / 1000000, 'unixepoch')"
+
+
+def time_text(column: str) -> str:
+    """Give the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS` in UTC."""
+    return f"strftime('%Y-%m-%d %H:%M:%S', {column} / 1000000, 'unixepoch')"
+
+
+def _primary_code(error: sa.exc.DBAPIError) -> int | None:
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _prepare(connection: Any, _record: object) -> None:
+    # Python's driver would begin transactions by itself, and not around every statement; _begin does.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.close()
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get(WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

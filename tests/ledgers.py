@@ -1,0 +1,163 @@
+"""What tests of the ledger share: small flows, claims in one line, and results that need no storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from waterclock.flow import Flow, Kind, Merge, Mode, Place, Read, Table, TableType
+from waterclock.ledger import Ledger
+from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input, Recorded
+from waterclock.timelabel import Cadence, parse_period
+
+DAY = timedelta(days=1)
+ZERO = datetime(2013, 1, 1, tzinfo=UTC)
+SOMEWHERE = Place("flow.dpl", 1, 1)
+
+
+def day(number: float) -> datetime:
+    """Give the label `number` days after the first."""
+    return ZERO + number * DAY
+
+
+def table(
+    name: str,
+    *,
+    mode: Mode = Mode.APPEND,
+    partitioned: bool = False,
+    reads: Iterable[str] = (),
+    every: str = "DAY",
+    zone: str = "UTC",
+    keys: tuple[str, ...] = (),
+    kind: Kind = Kind.TRANSFORM,
+    start: datetime | None = None,
+) -> Table:
+    """Declare a table of a test."""
+    return Table(
+        name=name,
+        kind=kind,
+        type=TableType.PARTITIONED if partitioned else TableType.REGULAR,
+        mode=mode,
+        cadence=Cadence(parse_period(every), zone=zone),
+        place=SOMEWHERE,
+        start=start,
+        merge=Merge(keys) if keys else None,
+        reads=tuple(Read(read) for read in reads),
+        fingerprint=f"code of {name}",
+    )
+
+
+def flow(*tables: Table, fingerprint: str = "flow 1", project: str = "demo") -> Flow:
+    """Declare a flow of a test."""
+    return Flow(
+        project=project,
+        tables={each.name: each for each in tables},
+        order=tuple(each.name for each in tables),
+        fingerprint=fingerprint,
+    )
+
+
+@dataclass
+class Clock:
+    """A real clock that only tests move."""
+
+    at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def pass_by(self, **span: float) -> None:
+        self.at += timedelta(**span)
+
+
+@dataclass
+class Desk:
+    """A ledger with a flow applied, and short ways to claim and to record."""
+
+    ledger: Ledger
+    clock: Clock
+    version: int = 0
+    flow: Flow = field(default_factory=flow)
+
+    def apply(self, *tables: Table, fingerprint: str = "flow 1") -> None:
+        self.flow = flow(*tables, fingerprint=fingerprint)
+        self.ledger.apply(self.flow, who="ann", now=ZERO, runner="here")
+
+    def request(
+        self, name: str, *labels: float, reads: Mapping[float, Iterable[Input]] | None = None, **more: Any
+    ) -> ClaimRequest:
+        inputs = {day(label): tuple(of) for label, of in (reads or {}).items()}
+        values: dict[str, Any] = {
+            "table": name,
+            "labels": tuple(map(day, labels)),
+            "code": f"code of {name}",
+            "flow": self.flow.fingerprint,
+            "runner": "here",
+            "who": "ann",
+            "now": ZERO,
+            "lease_seconds": 60,
+            "target_version": -1,
+            "inputs": inputs,
+        }
+        return ClaimRequest(**(values | more))
+
+    def claim(
+        self, name: str, *labels: float, reads: Mapping[float, Iterable[Input]] | None = None, **more: Any
+    ) -> Claim:
+        return self.ledger.claim(self.request(name, *labels, reads=reads, **more))
+
+    def read(self, name: str, low: float, high: float, *, read: str | None = None) -> Input:
+        [pin] = self.ledger.pins([(name, day(low), day(high))])
+        return Input(name, read or name, "slices", pin.low, pin.high, pin.location, pin.version, pin.content)
+
+    def done(
+        self,
+        name: str,
+        *labels: float,
+        digest: str | None = "1:2:3",
+        reads: Mapping[float, Iterable[Input]] | None = None,
+        stands_from: float | None = None,
+        claim: Claim | None = None,
+        **more: Any,
+    ) -> Recorded:
+        held = claim or self.claim(name, *labels, reads=reads, **more)
+        self.version += 1
+        stands = None if stands_from is None else day(stands_from)
+        results = [result(label, digest=digest, version=self.version, stands_from=stands) for label in labels]
+        return self.ledger.record_done(held, results)
+
+    def suspects(self, *names: str) -> set[tuple[str, datetime]]:
+        """Give the batches of which an input is another than recorded."""
+        found = self.ledger.snapshot(self.flow)
+        return {
+            (name, label)
+            for name in names or self.flow.tables
+            for label, facts in found.of(name).suspects.items()
+            if any(fact.recorded != fact.current for fact in facts)
+        }
+
+
+def result(
+    label: float | datetime,
+    *,
+    digest: str | None = "1:2:3",
+    version: int = 1,
+    rows: int | None = None,
+    stands_from: datetime | None = None,
+    **more: Any,
+) -> BatchResult:
+    """Give what a batch of one day came to."""
+    at = label if isinstance(label, datetime) else day(label)
+    count = rows if rows is not None else 1 if digest is None else int(digest.split(":", maxsplit=1)[0])
+    path = f"_stage/{at:%Y%m%d}/c={version}"
+    return BatchResult(at, at + DAY, version, count, 10, digest, path, stands_from=stands_from, **more)
+
+
+def desk(path: Path | None = None) -> Desk:
+    """Open an empty ledger, in memory or in a folder."""
+    clock = Clock()
+    url = "sqlite://" if path is None else f"sqlite:///{path / 'ledger.db'}"
+    return Desk(Ledger.open(url, clock=clock), clock)
