@@ -46,13 +46,15 @@ class Setting:
 class Item:
     """One thing that arrived, complete. Manifests list items by `name`, which never changes while `path` may.
 
-    `stamp` is its arrival; it may lie after now, which the engine caps.
+    `stamp` is its arrival; it may lie after now, which the engine caps. `is_archived`: it was moved out of the way; an
+    item that a manifest lists and that is not archived was left behind by a crash, and is to be archived again.
     """
 
     name: str
     stamp: datetime
     size: int
     path: str
+    is_archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class Collector(Protocol):
     """What every source offers; the three ways of batching are separate, as a source may offer some of them."""
 
     def clock(self, unit: Unit) -> datetime | None:
-        """The source's clock: what is before it has been told completely. None where a source has no clock."""
+        """The source's clock: a window may be read once it is at or past the end. None where a source has no clock."""
         ...
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
@@ -135,8 +137,8 @@ class ArrivalCollector(Collector, Protocol):
         """Read items by the label (window start) that takes them, all labels in one frame and, mostly, one scan."""
         ...
 
-    def archive(self, unit: Unit, items: Sequence[Item]) -> None:
-        """Move what was committed out of the way, without loss: idempotent, never over other content."""
+    def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
+        """Move what was committed out of the way, idempotently and never over other content; report what stays."""
         ...
 
 

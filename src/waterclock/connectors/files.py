@@ -1,0 +1,274 @@
+"""The connection type `files`: what lands in folders, and what is written into them.
+
+Connection      `path`: the landing folder (collect) or the folder to write to (publish); `archive`: where originals
+                go, by default the storage's `archive/<connection>`.
+Unit            `supplier.source` or a glob (see `landing`).
+Arrival time    An item is a file, its arrival the stamp in its name.
+Data time       A file's stamp says up to which second it holds rows. A window [s, e) is read from the files stamped
+                from s to e + slack, and the first one after. The source's clock is the second after the newest
+                complete file's stamp.
+Snapshot        The files of the newest stamp; where the names of a glob hold no stamps, all its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.connectors import landing as land
+from waterclock.connectors.interface import (
+    TIMELABEL,
+    Collected,
+    Deliverer,
+    Item,
+    Listing,
+    Report,
+    Setting,
+    WindowRequest,
+)
+from waterclock.errors import WaterclockError
+from waterclock.flow import Batching, Capabilities, Columns, Mode, Option, Unit
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.connectors.formats import Reading
+
+_SECOND = timedelta(seconds=1)
+_FEW = 64
+
+_READING_OPTIONS = {
+    "header": Option("flag", help="whether the first line of a CSV file holds its columns' names; true unless said"),
+    "delimiter": Option(help="what parts the fields of a CSV file; a comma, in .tsv files a tab"),
+    "quote": Option(help='what encloses a CSV field; "'),
+    "escape": Option(help="what stands before a quote inside of quotes; \\"),
+    "encoding": Option(help="the files' encoding; UTF-8"),
+    "null": Option(help="the text that means NULL in a CSV file; empty"),
+    "multiline": Option("flag", help="whether a quoted CSV field or a JSON value may span lines; false"),
+    "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; ISO 8601"),
+    "date_format": Option(help="a Spark datetime pattern for DATE columns; ISO 8601"),
+    "stamp_zone": Option(help="the zone of the stamps in the names; UTC"),
+    "settle": Option("number", help="seconds for which a file must not have changed before it is looked at; 0"),
+}
+_WRITING_OPTIONS = {
+    "format": Option(choices=("csv", "json", "parquet"), help="the files' format; csv"),
+    "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; none"),
+    "header": Option("flag", help="whether a CSV file begins with its columns' names; true unless said"),
+    "delimiter": Option(help="what parts the fields of a CSV file; a comma"),
+}
+
+CAPABILITIES = Capabilities(
+    type="files",
+    connection_options={
+        "path": Option(is_required=True, help="the folder to collect from or to publish into"),
+        "archive": Option(help="where originals are moved to; the storage's archive/<connection>"),
+    },
+    collect_options=_READING_OPTIONS,
+    publish_options=_WRITING_OPTIONS,
+    collects=frozenset(Batching),
+    publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesConnector:
+    """Opens folders."""
+
+    capabilities: Capabilities = CAPABILITIES
+
+    def collector(self, setting: Setting) -> FilesCollector:
+        """Open a landing folder."""
+        return FilesCollector(setting)
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Open a folder to write to."""
+        from waterclock.connectors.outbox import FilesDeliverer
+
+        return FilesDeliverer(folder_of(setting))
+
+
+CONNECTOR = FilesConnector()
+
+
+@dataclass(frozen=True, slots=True)
+class FilesCollector:
+    """Collects from a landing folder."""
+
+    setting: Setting
+
+    def clock(self, unit: Unit) -> datetime | None:
+        """The second after the newest complete file's stamp: up to there the source has told everything."""
+        newest = land.newest_stamp(self._landing(unit), land.names_of(unit.path), now=datetime.now(UTC))
+        return newest + _SECOND if newest else None
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """Columns of the newest complete file; None where there is none, or where it is no CSV."""
+        from waterclock.connectors.formats import shapes_of
+
+        items = [item for item in self.arrivals(unit).items if self._format(item) == "csv"]
+        if not items:
+            return None
+        shapes = shapes_of(None, [items[-1].path], _reading(unit), Columns())
+        return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Name the file, line and column that Spark stumbled over."""
+        from waterclock.connectors.broken import explain
+
+        return explain(error, _reading(unit), columns)
+
+    def arrivals(self, unit: Unit) -> Listing:
+        """All complete files of the unit, new and archived, oldest first; and what is left alone."""
+        return land.list_items(self._landing(unit), land.names_of(unit.path), now=datetime.now(UTC))
+
+    def read_items(
+        self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
+    ) -> Collected:
+        """Read files into one frame, each row with the label its file was taken by."""
+        from waterclock.connectors.formats import scan
+
+        labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
+        if not labels:
+            raise _nothing_to_read(unit)
+        scanned = scan(spark, list(labels), _reading(unit), columns, zone)
+        frame = _with_file_labels(spark, scanned.frame, labels)
+        source = {label_of(label): [_position(item) for item in taken] for label, taken in items.items()}
+        return Collected(frame, left_out=scanned.left_out, source={"items": source})
+
+    def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
+        """Move files to the archive; see `landing.archive_items`."""
+        return land.archive_items(self._landing(unit), items)
+
+    def read_windows(
+        self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
+    ) -> Collected:
+        """Read the files that may hold rows of the windows, and sort the rows into them."""
+        from waterclock.connectors.formats import scan
+        from waterclock.connectors.windowing import sorted_into_windows
+
+        items = self.arrivals(unit).items
+        chosen = _candidates(items, request)
+        if not chosen:
+            raise _nothing_to_read(unit)
+        scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone, time=request.time_column)
+        first, last = request.windows[0].start, request.windows[-1].end
+        abroad = [item.path for item in chosen if not first <= item.stamp < last]
+        frame, set_aside = sorted_into_windows(scanned.frame, request.windows, abroad)
+        positions = [_position(item) for item in chosen]
+        return Collected(frame, set_aside, scanned.left_out, {"items": positions})
+
+    def read_snapshot(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
+        """Read the files of the newest stamp, or all where the names of a glob hold none."""
+        from waterclock.connectors.formats import FILE_KEY, scan
+
+        items = self.arrivals(unit).items
+        if not items:
+            raise _nothing_to_read(unit)
+        newest = [item for item in items if item.stamp == items[-1].stamp]
+        chosen = newest if land.has_stamps(land.names_of(unit.path), items) else items
+        scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone)
+        return Collected(
+            scanned.frame.drop(FILE_KEY),
+            left_out=scanned.left_out,
+            source={"items": [_position(item) for item in chosen]},
+        )
+
+    def _landing(self, unit: Unit) -> land.Landing:
+        archive = self.setting.options.get("archive")
+        return land.Landing(
+            folder=folder_of(self.setting),
+            archive=self.setting.folder / str(archive) if archive else self.setting.archive / self.setting.name,
+            stamp_zone=str(unit.options.get("stamp_zone", "UTC")),
+            settle_seconds=float(str(unit.options.get("settle", 0))),
+        )
+
+    @staticmethod
+    def _format(item: Item) -> str:
+        kind = land.format_of(item.name)
+        return land.FORMATS[kind[0]] if kind else ""
+
+
+def folder_of(setting: Setting) -> Path:
+    """Give the connection's folder; a relative path is below the project's folder.
+
+    Raises  E803 for an address that is no local folder, or none
+    """
+    path = str(setting.options.get("path") or "")
+    if not path or "://" in path:
+        raise WaterclockError(
+            "E803",
+            f"{path!r} is no local folder" if path else f"the connection {setting.name} has no path",
+            where=setting.name,
+            why="files are read from and written to folders of this machine: other storages: not yet",
+            fix=f"connections.{setting.name} = {{ path = 'data/new' }} in waterclock.toml",
+        )
+    return setting.folder / path
+
+
+def _reading(unit: Unit) -> Reading:
+    from waterclock.connectors.formats import Reading
+
+    options = unit.options
+    known = Reading()
+
+    def text(name: str, otherwise: str) -> str:
+        value = options.get(name)
+        return otherwise if value is None else str(value)
+
+    return Reading(
+        has_header=bool(options.get("header", True)),
+        delimiter=text("delimiter", "") or None,
+        quote=text("quote", known.quote),
+        escape=text("escape", known.escape),
+        encoding=text("encoding", known.encoding),
+        null=text("null", known.null),
+        timestamp_format=text("timestamp_format", "") or None,
+        date_format=text("date_format", "") or None,
+        is_multiline=bool(options.get("multiline", False)),
+    )
+
+
+def _candidates(items: Sequence[Item], request: WindowRequest) -> list[Item]:
+    start, until = request.windows[0].start, request.windows[-1].end + request.slack
+    chosen = [item for item in items if start <= item.stamp < until]
+    later = [item for item in items if item.stamp >= until]
+    return chosen + [item for item in later if item.stamp == later[0].stamp]
+
+
+def _position(item: Item) -> dict[str, object]:
+    return {"name": item.name, "stamp": item.stamp.isoformat(), "size": item.size}
+
+
+def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str, str]) -> DataFrame:
+    from pyspark.sql import functions as sf
+
+    from waterclock.connectors.formats import FILE_KEY, file_key_of
+
+    different = set(labels.values())
+    if len(different) == 1:
+        return frame.drop(FILE_KEY).withColumn(TIMELABEL, sf.lit(different.pop()))
+    by_key = {file_key_of(path): label for path, label in labels.items()}
+    if len(by_key) <= _FEW:
+        found = sf.element_at(
+            sf.create_map(*(sf.lit(text) for pair in by_key.items() for text in pair)), sf.col(FILE_KEY)
+        )
+    else:
+        known = spark.createDataFrame(list(by_key.items()), f"{FILE_KEY} STRING, {TIMELABEL} STRING")
+        frame = frame.join(sf.broadcast(known), FILE_KEY, "left")
+        found = sf.col(TIMELABEL)
+    unknown = sf.raise_error(sf.concat(sf.lit("a file that nobody asked for was read: "), sf.col(FILE_KEY)))
+    return frame.withColumn(TIMELABEL, sf.coalesce(found, unknown)).drop(FILE_KEY)
+
+
+def _nothing_to_read(unit: Unit) -> WaterclockError:
+    return WaterclockError(
+        "E804",
+        f"{unit} holds no files to read",
+        where=str(unit),
+        why="no complete file of that name lies in the landing folder or the archive",
+        fix="see what `waterclock plan` reports as half-written or misnamed",
+    )

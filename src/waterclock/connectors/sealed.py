@@ -1,0 +1,70 @@
+"""How are sealed slices read for delivery: in batches, in bounded memory, with plain values?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 20_000
+
+
+def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the named columns of Parquet files, file by file, at most `BATCH_ROWS` rows at a time.
+
+    Raises  E822 for a file that is gone or damaged, or lacks a column
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for path in files:
+        try:
+            with pq.ParquetFile(path) as file:
+                lacking = [name for name in names if name not in file.schema_arrow.names]
+                if lacking:
+                    raise _lost(path, f"it has no column {', '.join(lacking)}")
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(names)):
+                    yield batch.select(list(names))
+        except (OSError, pa.ArrowInvalid) as error:
+            raise _lost(path, str(error)) from error
+
+
+def _lost(path: Path, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E822",
+        f"the sealed slice {path.name} cannot be delivered",
+        where=str(path),
+        why=why,
+        fix="run the batch again: `waterclock retry` makes its slice anew",
+    )
+
+
+def plain_text(value: Any) -> str:
+    """Write a nested value as JSON: instants in UTC, decimals as text, bytes in hexadecimal, maps as pairs."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def instant_text(value: datetime) -> str:
+    """Write a time as `2013-01-01 05:00:00`, an instant in UTC, with a fraction where there is one; sorts as time."""
+    zoneless = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    return zoneless.isoformat(sep=" ")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return instant_text(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
