@@ -33,6 +33,7 @@ from waterclock.flow.declarations import (
     ValueReference,
     View,
 )
+from waterclock.flow.graph import components_of, cycle_of, downstream_of, order_of, readers_of, upstream_of
 
 __all__ = [
     "About",
@@ -67,4 +68,10 @@ __all__ = [
     "Value",
     "ValueReference",
     "View",
+    "components_of",
+    "cycle_of",
+    "downstream_of",
+    "order_of",
+    "readers_of",
+    "upstream_of",
 ]

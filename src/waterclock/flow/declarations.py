@@ -82,13 +82,17 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An EXPECT: `expression` (Spark SQL) holds where it is TRUE; NULL is not TRUE."""
+    """An EXPECT: `expression` (Spark SQL) holds where it is TRUE; NULL is not TRUE.
+
+    `variables` are the project's values that it names as `:name`, to be bound as a query's are.
+    """
 
     expression: str
     name: str
     scope: Scope
     action: Action
     place: Place = field(compare=False)
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,7 @@ class TableReference:
 
     `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
     must be given at offset `alias_at` where the user gave none. Exactly one of `read` and `view` is set.
+    `view_columns` is the view's allow-list; empty where it lets all columns through.
     """
 
     start: int
@@ -221,6 +226,7 @@ class TableReference:
     alias_at: int
     read: Read | None = None
     view: Query | None = None
+    view_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,23 +251,31 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of a Python transform: a read, a variable of the project, or the window."""
+    """A parameter of a Python transform: a read, a variable of the project, or the window.
+
+    Where the read names a view, `query` is the query to run in its place, and `read` is None.
+    """
 
     name: str
     read: Read | None = None
     variable: str | None = None
     is_window: bool = False
+    query: Query | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A Python transform: found by file and name at run time; `source` is for the fingerprint and for people."""
+    """A Python transform: found by file and name at run time; `source` is for people.
+
+    `fingerprint` names the syntax tree of the function and of the project's modules that it imports.
+    """
 
     file: str
     name: str
     arguments: tuple[Argument, ...]
     source: str
     place: Place = field(compare=False)
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,426 @@
+"""Statements to a flow: names resolved, defaults settled, everything checked; every error is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from waterclock.dpl.cadences import Cadences
+from waterclock.dpl.config import Config
+from waterclock.dpl.connections import PROJECT, Systems, settle_connections
+from waterclock.dpl.cursor import unknown_variable
+from waterclock.dpl.drafts import Draft, columns_of, draft_of, settle_publish
+from waterclock.dpl.fingerprints import canonical, fingerprint_of, flow_fingerprint
+from waterclock.dpl.legality import check_cycles, check_reads
+from waterclock.dpl.references import LATER_READS, LATER_VALUES, READS, VALUES
+from waterclock.dpl.rules import check_expression
+from waterclock.dpl.source import Span
+from waterclock.dpl.splice import reads_of, variables_of
+from waterclock.dpl.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
+from waterclock.dpl.views import Queries, nearest_table
+from waterclock.errors import WaterclockError
+from waterclock.flow import (
+    About,
+    Argument,
+    Capabilities,
+    Flow,
+    Function,
+    Kind,
+    Query,
+    Read,
+    Table,
+    View,
+    order_of,
+)
+
+_TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
+_RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
+_SUFFIXES = ("_late", "_quarantine", "_view")
+
+
+def compile_flow(
+    statements: Iterable[Statement],
+    config: Config,
+    *,
+    root: Path,
+    capabilities: Mapping[str, Capabilities],
+    known_schemas: Mapping[str, Mapping[str, str]] | None = None,
+) -> tuple[Flow | None, list[WaterclockError]]:
+    """Compile the statements of a project; the flow is there only where nothing is wrong."""
+    compiler = _Compiler(list(statements), config, root, capabilities, known_schemas or {})
+    flow = compiler.compile()
+    return (None if compiler.errors else flow), compiler.errors
+
+
+@dataclass(slots=True)
+class _Compiler:
+    statements: list[Statement]
+    config: Config
+    root: Path
+    capabilities: Mapping[str, Capabilities]
+    known_schemas: Mapping[str, Mapping[str, str]]
+    errors: list[WaterclockError] = field(default_factory=list)
+    drafts: dict[str, Draft] = field(default_factory=dict)
+    spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
+
+    def compile(self) -> Flow:
+        by_kind = self._by_kind()
+        systems = settle_connections(
+            by_kind[StatementKind.CONNECTION].values(), self.config, self.root, self.capabilities, self.errors
+        )
+        functions = {name: self._function(said) for name, said in by_kind[StatementKind.FUNCTION].items()}
+        made = by_kind[StatementKind.COLLECT] | by_kind[StatementKind.TRANSFORM]
+        for statement in made.values():
+            self.drafts[statement.name] = draft_of(statement, self.config, systems, self.errors)
+        publishes = self._publishes(systems)
+        queries = Queries(made, frozenset(publishes), by_kind[StatementKind.VIEW], self.errors)
+        for name in by_kind[StatementKind.VIEW]:
+            queries.of_view(name)
+        for draft in list(self.drafts.values()):
+            if draft.kind is Kind.TRANSFORM:
+                self._reads(draft, queries)
+        for draft in publishes.values():
+            self._publish_reads(draft, queries, systems)
+        self.drafts.update(publishes)
+        self._references(queries)
+        self._variables(queries)
+        Cadences(self.drafts, self.config, self.errors).settle()
+        self.errors.extend(check_reads(self.drafts, self.spans))
+        self.errors.extend(check_cycles(self.drafts, self.spans))
+        return self._flow(systems, functions, queries)
+
+    def _by_kind(self) -> dict[StatementKind, dict[str, Statement]]:
+        by_kind: dict[StatementKind, dict[str, Statement]] = {kind: {} for kind in StatementKind}
+        names: dict[tuple[str, str], Statement] = {}
+        for statement in self.statements:
+            if statement.kind is StatementKind.PUBLISH:
+                continue
+            space = "table" if statement.kind in _TABLES | {StatementKind.VIEW} else statement.kind.value
+            first = names.setdefault((space, statement.name.lower()), statement)
+            if first is not statement:
+                self.errors.append(_duplicate(statement, first))
+                continue
+            self._check_name(statement)
+            by_kind[statement.kind][statement.name] = statement
+        self._check_suffixes(by_kind)
+        return by_kind
+
+    def _check_name(self, statement: Statement) -> None:
+        name, span = statement.name, statement.span
+        if statement.kind is StatementKind.CONNECTION and name == PROJECT:
+            self.errors.append(
+                span.refuse(
+                    "E211", "the connection project is always there", why="it holds the files under the project's folder",
+                    fix="use it, or choose another name",
+                )
+            )  # fmt: skip
+        if statement.kind is StatementKind.FUNCTION and name.upper() in {*READS, *LATER_READS, *VALUES, *LATER_VALUES}:
+            self.errors.append(span.refuse("E211", f"{name} is a function of the language", fix="choose another name"))
+        if statement.kind in _TABLES | {StatementKind.VIEW}:
+            schema, table = name.split(".")
+            if schema.lower() in _RESERVED_SCHEMAS:
+                self.errors.append(
+                    span.refuse("E211", f"the schema {schema} is ours", why=_RESERVED_SCHEMAS[schema.lower()],
+                                fix="choose another schema")
+                )  # fmt: skip
+            if schema.startswith("_") or table.startswith("_"):
+                self.errors.append(
+                    span.refuse(
+                        "E211", f"{name} has a name that begins with _", why="such folders are ours, and hidden to others",
+                        fix=f"write {schema.strip('_') or 'raw'}.{table.strip('_') or 'name'}",
+                    )
+                )  # fmt: skip
+
+    def _check_suffixes(self, by_kind: Mapping[StatementKind, Mapping[str, Statement]]) -> None:
+        made = by_kind[StatementKind.COLLECT].keys() | by_kind[StatementKind.TRANSFORM].keys()
+        for statements in by_kind.values():
+            for name, statement in statements.items():
+                suffix = next((end for end in _SUFFIXES if name.endswith(end) and name.removesuffix(end) in made), None)
+                if suffix:
+                    base = name.removesuffix(suffix)
+                    self.errors.append(
+                        statement.span.refuse(
+                            "E211", f"{name} is ours", why=f"it is made beside {base}", fix="choose another name"
+                        )
+                    )
+
+    def _function(self, statement: Statement) -> Function:
+        said = statement.value("RETURN", FunctionSaid)
+        body = None
+        if said is not None and said.body is not None:
+            self.errors.extend(check_expression(said.body))
+            body = said.body.text
+        return Function(
+            statement.name,
+            said.parameters if said else (),
+            said.returns if said else "STRING",
+            body,
+            statement.function,
+            statement.span.place,
+        )
+
+    def _publishes(self, systems: Systems) -> dict[str, Draft]:
+        publishes: dict[str, Draft] = {}
+        for statement in self.statements:
+            if statement.kind is not StatementKind.PUBLISH:
+                continue
+            draft = draft_of(statement, self.config, systems, self.errors)
+            if draft.destination is None:
+                continue
+            first = self.drafts.get(draft.name) or publishes.get(draft.name)
+            if first is not None:
+                self.errors.append(
+                    draft.at("TO").refuse(
+                        "E212",
+                        f"{draft.name} is there twice",
+                        why=f"first at {first.span.place}; a publish goes by the name of what it writes",
+                        fix="publish to another name",
+                    )
+                )
+                continue
+            publishes[draft.name] = draft
+        return publishes
+
+    def _reads(self, draft: Draft, queries: Queries) -> None:
+        statement = draft.statement
+        if statement.function is not None:
+            self._python_reads(draft, queries)
+            return
+        draft.query = queries.of_statement(statement)
+        if draft.query is None:
+            if statement.clause("AS") is None:
+                self.errors.append(
+                    draft.span.refuse("E233", f"{draft.name} has no query", fix="end it with AS SELECT ...")
+                )
+            return
+        draft.reads = reads_of(draft.query)
+        draft.query_variables = variables_of(draft.query)
+        self._note_spans(draft, draft.query, queries, None)
+
+    def _note_spans(self, draft: Draft, query: Query, queries: Queries, outer: Span | None) -> None:
+        """Remember where each read is written; one inside of a view is shown at the view's name in the table."""
+        said = draft.statement.value("AS", QuerySaid)
+        for reference in query.tables:
+            span = outer
+            if span is None and said is not None:
+                base = said.span.start
+                span = said.span.source.span(base + reference.start, base + reference.end)
+            if reference.read is not None and span is not None:
+                self.spans.setdefault((draft.name, reference.read), span)
+            if reference.view is not None:
+                self._note_spans(draft, reference.view, queries, span)
+
+    def _python_reads(self, draft: Draft, queries: Queries) -> None:
+        function = draft.statement.function
+        if function is None:
+            return
+        reads: dict[Read, None] = {}
+        arguments: list[Argument] = []
+        variables: set[str] = set()
+        for argument in function.arguments:
+            settled = self._argument(draft, argument, queries)
+            arguments.append(settled)
+            if settled.read is not None:
+                reads[settled.read] = None
+            if settled.query is not None:
+                reads.update(dict.fromkeys(reads_of(settled.query)))
+                variables.update(variables_of(settled.query))
+            if argument.variable is not None and argument.variable not in self.config.variables:
+                self.errors.append(unknown_variable(argument.variable, draft.span, self.config.variables))
+        draft.function = replace(function, arguments=tuple(arguments))
+        draft.reads = tuple(reads)
+        draft.query_variables = tuple(sorted(variables))
+
+    def _argument(self, draft: Draft, argument: Argument, queries: Queries) -> Argument:
+        read = argument.read
+        if read is None or read.table in queries.tables:
+            return argument
+        if read.table not in queries.views:
+            self.errors.append(
+                draft.span.refuse("E213", f"unknown table {read.table}", fix=nearest_table(read.table, queries.known()))
+            )
+            return replace(argument, read=None)
+        reference = queries.view_reference(read, draft.span)
+        if reference is None:
+            return replace(argument, read=None)
+        name = read.table
+        text = f"SELECT * FROM {name}"
+        start = len(text) - len(name)
+        placed = replace(reference, start=start, end=len(text), alias=name.split(".")[1], alias_at=len(text))
+        return replace(argument, read=None, query=Query(text, draft.span.place, (placed,)))
+
+    def _publish_reads(self, draft: Draft, queries: Queries, systems: Systems) -> None:
+        name = draft.statement.name
+        table = self.drafts.get(name)
+        if table is None:
+            if name in queries.views:
+                self.errors.append(
+                    draft.span.refuse(
+                        "E213", f"{name} is a view, and has no batches to publish", fix=f"say TRANSFORM {name} AS ..."
+                    )
+                )
+            else:
+                self.errors.append(
+                    draft.span.refuse("E213", f"unknown table {name}", fix=nearest_table(name, queries.tables))
+                )
+            return
+        draft.reads = (Read(name),)
+        self.spans[draft.name, Read(name)] = draft.span
+        settle_publish(draft, table, systems, self.errors)
+
+    def _references(self, queries: Queries) -> None:
+        """Check the tables that columns refer to; a REFERENCES states the model and reads nothing."""
+        for draft in self.drafts.values():
+            for column in draft.columns.named:
+                target = column.references
+                if target is None:
+                    continue
+                span = self._reference_span(draft, column.name)
+                if target.table not in queries.tables:
+                    self.errors.append(
+                        span.refuse("E213", f"unknown table {target.table}", fix=nearest_table(target.table, queries.tables))
+                    )
+
+    def _reference_span(self, draft: Draft, column: str) -> Span:
+        clause = draft.statement.clause("COLUMNS")
+        said = next((one for one in clause.value.columns if one.name == column), None) if clause else None
+        return (said.references_span or said.span) if said else draft.span
+
+    def _variables(self, queries: Queries) -> None:
+        """Check that every :name has a value."""
+        known = self.config.variables
+        for found in queries.found.values():
+            for name, span in found.variables.items():
+                if name not in known:
+                    self.errors.append(unknown_variable(name, span, known))
+        for statement in self.statements:
+            for expression in _expressions(statement):
+                for name in expression.variables:
+                    if name not in known:
+                        at = expression.span.text.find(f":{name}")
+                        start = expression.span.start + max(at, 0)
+                        span = Span(expression.span.source, start, start + len(name) + 1)
+                        self.errors.append(unknown_variable(name, span, known))
+
+    def _flow(self, systems: Systems, functions: Mapping[str, Function], queries: Queries) -> Flow:
+        texts = {name: canonical(said.tokens) for name, said in self._query_tokens(queries)}
+        tables: dict[str, Table] = {}
+        for name, draft in self.drafts.items():
+            if draft.cadence is not None:
+                tables[name] = self._table(draft, texts, functions, queries)
+        try:
+            order = order_of(tables)
+        except ValueError:  # a circle, which is reported
+            order = tuple(tables)
+        return Flow(
+            project=self.config.name,
+            tables=tables,
+            views={name: self._view(name, queries) for name in queries.views if queries.of_view(name) is not None},
+            functions=dict(functions),
+            connections=dict(systems.connections),
+            variables=dict(self.config.variables),
+            pools=dict(self.config.pools),
+            order=order,
+            fingerprint=flow_fingerprint(tables),
+        )
+
+    def _query_tokens(self, queries: Queries) -> Iterable[tuple[str, QuerySaid]]:
+        for statement in [*queries.tables.values(), *queries.views.values()]:
+            said = statement.value("AS", QuerySaid)
+            if said is not None:
+                yield statement.name, said
+
+    def _table(
+        self, draft: Draft, texts: Mapping[str, str], functions: Mapping[str, Function], queries: Queries
+    ) -> Table:
+        if draft.cadence is None:
+            raise ValueError(f"{draft.name} has no cadence")
+        used = {draft.statement.name: texts[draft.statement.name]} if draft.query is not None else {}
+        if draft.query is not None or draft.function is not None:
+            used |= {name: texts[name] for name in self._views_of(draft, queries)}
+        draft.functions = frozenset(_called(used.values(), functions))
+        return Table(
+            name=draft.name,
+            kind=draft.kind,
+            type=draft.type,
+            mode=draft.mode,
+            cadence=draft.cadence,
+            place=draft.span.place,
+            start=draft.start,
+            columns=draft.columns,
+            merge=draft.merge,
+            rules=draft.rules,
+            retain=draft.retain,
+            pool=draft.pool,
+            is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
+            about=draft.about,
+            reads=draft.reads,
+            source=draft.source,
+            query=draft.query,
+            function=draft.function,
+            destination=draft.destination,
+            fingerprint=fingerprint_of(
+                draft, queries=used, functions=functions, variables=self.config.variables
+            ),
+        )
+
+    def _views_of(self, draft: Draft, queries: Queries) -> list[str]:
+        """List the views that a table stands on, directly and through others."""
+        found: dict[str, None] = {}
+        names = [table.name for table in queries.found[draft.name].tables] if draft.name in queries.found else []
+        names += [argument.read.table for argument in _arguments(draft.statement) if argument.read]
+        waiting = [name for name in names if name in queries.views]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = None
+                if name in queries.found:
+                    waiting.extend(table.name for table in queries.found[name].tables if table.name in queries.views)
+        return sorted(found)
+
+    def _view(self, name: str, queries: Queries) -> View:
+        statement = queries.views[name]
+        query = queries.of_view(name)
+        if query is None:
+            raise ValueError(f"view {name} has no query")
+        about = About(
+            statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str)
+        )
+        return View(name, columns_of(statement, self.errors), query, about, statement.span.place)
+
+
+def _arguments(statement: Statement) -> tuple[Argument, ...]:
+    return statement.function.arguments if statement.function else ()
+
+
+def _expressions(statement: Statement) -> Iterable[Any]:
+    for clause in statement.clauses:
+        if clause.word == "EXPECT":
+            yield from (rule.expression for rule in clause.value)
+        elif clause.word == "COLUMNS":
+            yield from (rule.expression for column in clause.value.columns for rule in column.rules)
+        elif clause.word == "MODE" and isinstance(clause.value, ModeSaid) and clause.value.delete_when:
+            yield clause.value.delete_when
+        elif clause.word == "RETURN" and clause.value.body:
+            yield clause.value.body
+
+
+def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> Iterable[str]:
+    words = {word for text in texts for word in text.split("\x1f")} if functions else set()
+    return [name for name in functions if name.upper() in words]
+
+
+def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
+    if statement.name != first.name:
+        return statement.span.refuse(
+            "E212",
+            f"{statement.name} and {first.name} differ by case only",
+            why=f"the other is at {first.span.place}; some systems tell them apart and some do not",
+            fix="choose another name",
+        )
+    return statement.span.refuse(
+        "E212", f"{statement.name} is there twice", why=f"first at {first.span.place}", fix="choose another name"
+    )
+

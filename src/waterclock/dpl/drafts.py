@@ -1,0 +1,395 @@
+"""A table on its way from a statement to the flow: what it says of columns, rules, mode and unit, defaults settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from waterclock.dpl.config import Config
+from waterclock.dpl.connections import Systems
+from waterclock.dpl.cursor import timed
+from waterclock.dpl.rules import rule_of
+from waterclock.dpl.source import Span
+from waterclock.dpl.statements import (
+    BatchedSaid,
+    ColumnSaid,
+    ColumnsSaid,
+    ModeSaid,
+    OptionsSaid,
+    RuleSaid,
+    Statement,
+    StatementKind,
+    UnitSaid,
+)
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import (
+    About,
+    Batching,
+    Column,
+    Columns,
+    Kind,
+    Merge,
+    Mode,
+    PythonFunction,
+    Query,
+    Read,
+    Rule,
+    Source,
+    TableType,
+    Unit,
+)
+from waterclock.timelabel import Cadence, Duration, parse_duration
+
+KINDS = {
+    StatementKind.COLLECT: Kind.COLLECT,
+    StatementKind.TRANSFORM: Kind.TRANSFORM,
+    StatementKind.PUBLISH: Kind.PUBLISH,
+}
+
+
+@dataclass(slots=True)
+class Draft:
+    """A table whose parts are settled one after the other; what is wrong with one is reported, the others go on."""
+
+    statement: Statement
+    name: str
+    kind: Kind
+    type: TableType
+    mode: Mode = Mode.REPLACE
+    columns: Columns = field(default_factory=Columns)
+    rules: tuple[Rule, ...] = ()
+    merge: Merge | None = None
+    source: Source | None = None
+    destination: Unit | None = None
+    query: Query | None = None
+    function: PythonFunction | None = None
+    reads: tuple[Read, ...] = ()
+    cadence: Cadence | None = None
+    start: datetime | None = None
+    retain: Duration | None = None
+    pool: str = "default"
+    about: About = field(default_factory=About)
+    functions: frozenset[str] = frozenset()
+    query_variables: tuple[str, ...] = ()
+
+    @property
+    def span(self) -> Span:
+        """Where the table is named."""
+        return self.statement.span
+
+    def at(self, word: str) -> Span:
+        """Give the span of a clause, of the table's name where it was not said."""
+        clause = self.statement.clause(word)
+        return clause.span if clause else self.span
+
+
+def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> Draft:
+    """Begin a table: all that needs no other table."""
+    kind = KINDS[statement.kind]
+    table_type = statement.value("TYPE OF TABLE", TableType) or TableType.REGULAR
+    draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
+    draft.columns = columns_of(statement, errors)
+    draft.rules = _rules(statement, errors)
+    draft.about = _about(draft, config)
+    draft.pool = _pool(draft, config, errors)
+    if kind is Kind.COLLECT:
+        draft.source = _source(draft, systems, errors)
+    if kind is Kind.PUBLISH:
+        draft.destination = _destination(draft, systems, errors)
+        draft.name = str(draft.destination) if draft.destination else statement.name
+    else:
+        _settle_mode(draft, systems, errors)
+        draft.retain = _retain(draft, config, errors)
+    return draft
+
+
+def settle_publish(draft: Draft, table: Draft, systems: Systems, errors: list[WaterclockError]) -> None:
+    """Give a publish what it takes from its table: type, and mode and keys where none are said."""
+    draft.type = table.type
+    said = draft.statement.value("MODE", ModeSaid)
+    draft.mode = said.mode if said else table.mode
+    keys = (table.merge.keys if table.merge else ()) or table.columns.keys
+    if draft.mode is Mode.MERGE:
+        _settle_merge(draft, said, keys, errors)
+    legal = {Mode.MERGE} | ({Mode.APPEND} if table.mode is Mode.APPEND else set())
+    legal |= set() if table.type is TableType.PARTITIONED else {Mode.REPLACE}
+    if draft.mode not in legal:
+        errors.append(_illegal_publish(draft, table, legal))
+    capabilities = systems.of(draft.destination) if draft.destination else None
+    if capabilities and draft.mode not in capabilities.publishes:
+        errors.append(
+            draft.at("MODE" if said else "TO").refuse(
+                "E224",
+                f"{capabilities.type} cannot take {draft.mode.name}",
+                why=f"it takes {_modes(capabilities.publishes)}"
+                + ("" if said else f"; {table.name} is a {table.mode.name} table"),
+                fix=f"say {_modes(legal & capabilities.publishes)}"
+                if legal & capabilities.publishes
+                else "publish to a database",
+            )
+        )
+
+
+def _illegal_publish(draft: Draft, table: Draft, legal: set[Mode]) -> WaterclockError:
+    why = (
+        f"{table.name} is PARTITIONED: each label is delivered for itself"
+        if table.type is TableType.PARTITIONED
+        else f"{table.name} is a {table.mode.name} table: its newest state is delivered"
+    )
+    return draft.at("MODE").refuse(
+        "E226", f"{draft.mode.name} cannot publish {table.name}", why=why, fix=f"say {_modes(legal)}"
+    )
+
+
+def _modes(modes: Iterable[Mode]) -> str:
+    return " or ".join(sorted(mode.name for mode in modes))
+
+
+def columns_of(statement: Statement, errors: list[WaterclockError]) -> Columns:
+    """Settle a column list; names twice, reserved or impossible are reported."""
+    said = statement.value("COLUMNS", ColumnsSaid)
+    if said is None:
+        return Columns()
+    is_list = statement.kind in {StatementKind.PUBLISH, StatementKind.VIEW}
+    seen: dict[str, str] = {}
+    columns: list[Column] = []
+    for column in said.columns:
+        problem = _wrong_name(column, seen, is_list=is_list) or (_wrong_in_list(column, statement) if is_list else None)
+        if problem:
+            errors.append(problem)
+            continue
+        seen[column.name.lower()] = column.name
+        columns.append(_column(column, errors))
+    return Columns(tuple(columns), said.is_open)
+
+
+def _column(said: ColumnSaid, errors: list[WaterclockError]) -> Column:
+    rules = tuple(rule for rule in (rule_of(rule, errors, in_column=True) for rule in said.rules) if rule)
+    return Column(
+        said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
+        said.tags,
+    )  # fmt: skip
+
+
+def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], *, is_list: bool) -> WaterclockError | None:
+    lower = column.name.lower()
+    if lower in seen:
+        is_same = seen[lower] == column.name
+        return column.span.refuse(
+            "E212",
+            f"column {column.name} is there twice" if is_same else f"{seen[lower]} and {column.name} differ by case only",
+            why=None if is_same else "some systems tell them apart and some do not",
+            fix="name each column once",
+        )
+    if lower == "timelabel" and not is_list:
+        return column.span.refuse(
+            "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
+        )
+    bad = sorted({sign for sign in column.name if sign in " ,;{}()\n\t=`"})
+    if bad:
+        return column.span.refuse(
+            "E211",
+            f"{column.name!r} cannot be a column",
+            why=f"Delta takes no {' '.join(repr(sign) for sign in bad)} in a column's name",
+            fix="rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name",
+        )
+    return None
+
+
+def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
+    said = column.type or column.is_key or column.is_not_null or column.rules or column.references
+    if not said:
+        return None
+    return column.span.refuse(
+        "E206",
+        f"more than a name is said of {column.name}",
+        why=f"the columns of a {statement.kind.value} only say which ones pass",
+        fix="say types, keys and rules where the table is made",
+    )
+
+
+def _rules(statement: Statement, errors: list[WaterclockError]) -> tuple[Rule, ...]:
+    rules: list[Rule] = []
+    for clause in statement.clauses:
+        if clause.word == "EXPECT":
+            said: tuple[RuleSaid, ...] = clause.value
+            rules.extend(rule for rule in (rule_of(one, errors) for one in said) if rule)
+    columns = statement.value("COLUMNS", ColumnsSaid)
+    seen = {rule.name for column in (columns.columns if columns else ()) for rule in _named(column)}
+    spans = [one.expression.span for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
+    for rule, span in zip(rules, spans, strict=False):
+        if rule.name in seen:
+            errors.append(
+                span.refuse("E212", f"two rules are called {rule.name}", fix="name one of them: EXPECT ... AS name")
+            )
+        seen.add(rule.name)
+    return tuple(rules)
+
+
+def _named(column: ColumnSaid) -> Iterable[Rule]:
+    return [rule for rule in (rule_of(said, [], in_column=True) for said in column.rules) if rule]
+
+
+def _about(draft: Draft, config: Config) -> About:
+    statement = draft.statement
+    owner = statement.value("OWNER", str)
+    tags = statement.value("TAGS", tuple)
+    if owner is None:
+        default = config.default(statement.name, "owner")
+        owner = str(default[0]) if default else None
+    if tags is None:
+        default = config.default(statement.name, "tags")
+        tags = tuple(default[0]) if default else ()
+    return About(owner, tags, statement.value("COMMENT", str))
+
+
+def _pool(draft: Draft, config: Config, errors: list[WaterclockError]) -> str:
+    clause = draft.statement.clause("POOL")
+    pool, span = (str(clause.value), clause.span) if clause else ("default", draft.span)
+    if clause is None and (default := config.default(draft.statement.name, "pool")):
+        pool, span = str(default[0]), default[1]
+    if pool not in config.pools:
+        errors.append(
+            span.refuse(
+                "E245",
+                f"unknown pool {pool}",
+                why=f"there are {', '.join(sorted(config.pools))}",
+                fix=did_you_mean(pool, config.pools, otherwise=f"add {pool} = 2 below [pools] in waterclock.toml"),
+            )
+        )
+    return pool
+
+
+def _retain(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
+    said = draft.statement.value("RETAIN", Duration)
+    if said is not None and draft.mode is not Mode.APPEND:
+        errors.append(
+            draft.at("RETAIN").refuse(
+                "E226",
+                f"RETAIN is not said of a {draft.mode.name} table",
+                why="only an APPEND table is a union of windows, of which old ones can be left out",
+                fix="leave it out",
+            )
+        )
+        return None
+    if said is None and draft.mode is Mode.APPEND and (default := config.default(draft.name, "retain")):
+        value, span = default
+        try:
+            retain: Duration = timed(span, lambda: parse_duration(str(value)))
+        except WaterclockError as error:
+            errors.append(error)
+            return None
+        return retain
+    return said
+
+
+def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Source | None:
+    statement = draft.statement
+    said = statement.value("FROM", UnitSaid)
+    if said is None:
+        if not statement.has_failed("FROM"):
+            errors.append(
+                draft.span.refuse("E233", f"{draft.name} does not say where FROM", fix="as in FROM shop.public.orders")
+            )
+        return None
+    unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
+    by = statement.value("BY", BatchedSaid) or BatchedSaid(Batching.SNAPSHOT)
+    capabilities = systems.of(unit)
+    if capabilities and by.batching not in capabilities.collects:
+        legal = ", ".join(sorted(_BATCHINGS[batching] for batching in capabilities.collects))
+        errors.append(
+            draft.at("BY").refuse(
+                "E224", f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}", why=f"it can: {legal}"
+            )
+        )
+    return Source(unit, by.batching, by.time_column, by.lookback)
+
+
+_BATCHINGS = {
+    Batching.DATA_TIME: "BY DATA TIME",
+    Batching.ARRIVAL_TIME: "BY ARRIVAL TIME",
+    Batching.SNAPSHOT: "without a BY, as a snapshot",
+}
+
+
+def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
+    said = draft.statement.value("TO", UnitSaid)
+    if said is None:
+        if not draft.statement.has_failed("TO"):
+            errors.append(
+                draft.span.refuse("E233", f"the PUBLISH of {draft.name} does not say where TO", fix="as in TO ops.name")
+            )
+        return None
+    bad = sorted({sign for sign in said.path if not (sign.isalnum() or sign in "_.-/")})
+    if bad or ".." in said.path or said.path.startswith("/"):
+        errors.append(
+            said.span.refuse(
+                "E211",
+                f"{said.path!r} cannot be published to",
+                why="a publish is named as its unit, and that becomes a folder",
+                fix="use letters, digits and _ . - / within the connection",
+            )
+        )
+    return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
+
+
+def _settle_mode(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> None:
+    statement = draft.statement
+    said = statement.value("MODE", ModeSaid)
+    is_partitioned = draft.type is TableType.PARTITIONED
+    batching = draft.source.batching if draft.source else None
+    if said is None:
+        draft.mode = Mode.APPEND if is_partitioned else Mode.REPLACE
+        must_say = batching in {Batching.DATA_TIME, Batching.ARRIVAL_TIME} and not is_partitioned
+        if must_say and not statement.has_failed("MODE"):
+            errors.append(
+                draft.at("BY").refuse(
+                    "E226",
+                    f"{draft.name} does not say how a batch changes it",
+                    why="a wrong guess doubles rows",
+                    fix="say PARTITIONED behind the name, or APPEND, MERGE or REPLACE",
+                )
+            )
+        if is_partitioned and batching is Batching.SNAPSHOT and not statement.has_failed("BY"):
+            errors.append(_needs_by(draft, "is PARTITIONED"))
+        return
+    draft.mode = said.mode
+    if is_partitioned and said.mode is not Mode.APPEND:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E226",
+                f"{said.mode.name} cannot change a PARTITIONED table",
+                why="its labels are slices that stand for themselves",
+                fix="leave PARTITIONED out, or the mode",
+            )
+        )
+    elif batching is Batching.SNAPSHOT and said.mode is not Mode.REPLACE and not statement.has_failed("BY"):
+        errors.append(_needs_by(draft, f"says {said.mode.name}"))
+    if said.mode is Mode.MERGE:
+        _settle_merge(draft, said, draft.columns.keys, errors)
+
+
+def _needs_by(draft: Draft, what: str) -> WaterclockError:
+    return draft.at("MODE").refuse(
+        "E226",
+        f"{draft.name} {what}, and not what decides the window of a row",
+        why="without a BY the source is taken whole, and REPLACEs what was there",
+        fix="say BY DATA TIME column or BY ARRIVAL TIME",
+    )
+
+
+def _settle_merge(draft: Draft, said: ModeSaid | None, keys: tuple[str, ...], errors: list[WaterclockError]) -> None:
+    chosen = (said.keys if said else ()) or keys
+    if not chosen:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E227",
+                f"{draft.name} is a MERGE without a key",
+                why="without a key no row can be found again",
+                fix="mark the key, as in (id KEY, *), or say MERGE ON (id)",
+            )
+        )
+    order = said.order_by if said else ()
+    delete_when = said.delete_when.text if said and said.delete_when else None
+    draft.merge = Merge(chosen, order, delete_when)

@@ -1,0 +1,186 @@
+"""A project: its file, its statements, and the flow they make, for one environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from waterclock.dpl.compile import compile_flow
+from waterclock.dpl.config import FILE, Config, read_config
+from waterclock.dpl.parser import parse_text
+from waterclock.dpl.source import Source
+from waterclock.dpl.statements import Statement
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow import Capabilities, Flow
+
+_ENV = "WATERCLOCK_ENV"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What a project declares, for one environment. `storage` and `ledger` are absolute where they are local.
+
+    `publish` is True only where the environment says so; elsewhere a publish is staged and delivers nothing.
+    """
+
+    root: Path
+    name: str
+    env: str
+    storage: str
+    ledger: str
+    publish: bool
+    flow: Flow
+    pools: Mapping[str, int]
+    variables: Mapping[str, Any]
+    secrets: Path
+    owner: str | None = None
+    files: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def load_project(
+    root: Path,
+    *,
+    env: str | None = None,
+    capabilities: Mapping[str, Capabilities],
+    known_schemas: Mapping[str, Mapping[str, str]] | None = None,
+) -> Project:
+    """Read and check the project under `root`.
+
+    `env` goes before WATERCLOCK_ENV, and that before the project file. `known_schemas` are columns and types of
+    tables as the last run left them.
+    Raises ProjectErrors with all that is wrong, in the order of places
+    """
+    project, errors = check_project(root, env=env, capabilities=capabilities, known_schemas=known_schemas)
+    if errors or project is None:
+        raise ProjectErrors(errors)
+    return project
+
+
+def check_project(
+    root: Path,
+    *,
+    env: str | None = None,
+    capabilities: Mapping[str, Capabilities],
+    known_schemas: Mapping[str, Mapping[str, str]] | None = None,
+) -> tuple[Project | None, tuple[WaterclockError, ...]]:
+    """Read and check the project under `root`: the project if all is right, and everything that is wrong."""
+    root = root.resolve()
+    file = root / FILE
+    if not file.is_file():
+        return None, (
+            WaterclockError(
+                "E244",
+                "no project here",
+                where=str(root),
+                why=f"there is no {FILE}",
+                fix="run waterclock init, or give the project's folder",
+            ),
+        )
+    config, errors = read_config(file.read_text(encoding="utf-8"), env=env or os.environ.get(_ENV))
+    if config is None:
+        return None, _sorted(errors)
+    sources: dict[str, str] = {}
+    statements = list(_statements(root, config, sources, errors))
+    flow, wrong = compile_flow(
+        statements, config, root=root, capabilities=capabilities, known_schemas=known_schemas
+    )
+    errors.extend(wrong)
+    if errors or flow is None:
+        return None, _sorted(errors)
+    return _project(root, config, flow, sources), ()
+
+
+def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:
+    environment = config.environment
+    storage = _located(root, environment.storage)
+    default = config.default("", "owner")
+    return Project(
+        root=root,
+        name=config.name,
+        env=config.env,
+        storage=storage,
+        ledger=_ledger(root, environment.ledger, storage),
+        publish=environment.publish,
+        flow=flow,
+        pools=dict(config.pools),
+        variables=dict(config.variables),
+        secrets=root / environment.secrets,
+        owner=str(default[0]) if default else None,
+        files=tuple(sources),
+        sources=sources,
+    )
+
+
+def _located(root: Path, location: str) -> str:
+    """Give a URL as it is, a path below the project's root."""
+    return location if "://" in location else str(root / location)
+
+
+def _ledger(root: Path, said: str | None, storage: str) -> str:
+    if said is None:
+        folder = root / ".waterclock" if "://" in storage else Path(storage)
+        return f"sqlite:///{folder / 'ledger.db'}"
+    prefix = "sqlite:///"
+    if said.startswith(prefix) and not said.startswith(prefix + "/"):
+        return f"{prefix}{root / said.removeprefix(prefix)}"
+    return said
+
+
+def _statements(
+    root: Path, config: Config, sources: dict[str, str], errors: list[WaterclockError]
+) -> Iterator[Statement]:
+    files = sorted({path for pattern in config.files for path in root.glob(pattern) if path.is_file()})
+    if not files:
+        errors.append(
+            config.place(("project", "files")).refuse(
+                "E244",
+                "no statements here",
+                why=f"no file matches {', '.join(config.files)}",
+                fix="write flows/first.dpl, or change files below [project]",
+            )
+        )
+    for path in files:
+        name = path.relative_to(root).as_posix()
+        if path.suffix == ".py":
+            found, wrong = _python(path, root, config)
+        else:
+            try:
+                text = path.read_text(encoding="utf-8-sig")
+            except UnicodeDecodeError as error:
+                errors.append(_undecodable(name, error))
+                continue
+            sources[name] = text
+            found, wrong = parse_text(Source(name, text), variables=config.variables)
+        errors.extend(wrong)
+        yield from found
+
+
+def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
+    """Read the statements of a Python file, through the twin."""
+    from waterclock.dpl.twin import load_python
+
+    return load_python(path, root=root, variables=config.variables)
+
+
+def _undecodable(name: str, error: UnicodeDecodeError) -> WaterclockError:
+    line = error.object[: error.start].count(b"\n") + 1
+    column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1
+    return WaterclockError(
+        "E201", "this file is not UTF-8", where=f"{name}:{line}:{column}", fix="save it in UTF-8"
+    )
+
+
+def _sorted(errors: list[WaterclockError]) -> tuple[WaterclockError, ...]:
+    """Order errors by file, line and column, each once."""
+    unique = {(error.code, error.where, error.what): error for error in errors}
+    return tuple(sorted(unique.values(), key=_position))
+
+
+def _position(error: WaterclockError) -> tuple[str, int, int, str]:
+    file, _, rest = (error.where or "").partition(":")
+    line, _, column = rest.partition(":")
+    return file, int(line) if line.isdigit() else 0, int(column) if column.isdigit() else 0, error.code

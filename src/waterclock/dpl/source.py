@@ -1,0 +1,95 @@
+"""Where the user's text stands: offsets to places, excerpts with carets, and errors that show both."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Place
+
+_WORD = re.compile(r"[\w.`]+|.", re.DOTALL)
+_WIDEST = 120
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text and where its first character stands: a whole file, or a clause's text inside a Python file."""
+
+    file: str
+    text: str
+    line: int = 1
+    column: int = 1
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
+
+    def place(self, offset: int) -> Place:
+        """Give the place of the character at `offset`."""
+        row = bisect_right(self._starts, offset) - 1
+        column = offset - self._starts[row] + 1
+        return Place(self.file, self.line + row, column if row else column + self.column - 1)
+
+    def offset(self, place: Place) -> int:
+        """Give the offset of a place of this text; the nearest one where the place is outside of it."""
+        row = min(max(place.line - self.line, 0), len(self._starts) - 1)
+        column = place.column - 1 if row else place.column - self.column
+        return min(self._starts[row] + max(column, 0), len(self.text))
+
+    def span(self, start: int, end: int | None = None) -> Span:
+        """Give the span from `start` to `end` (exclusive); to the end of the word there, where no end is given."""
+        if end is None:
+            word = _WORD.match(self.text, start)
+            end = word.end() if word else start + 1
+        return Span(self, start, max(end, start + 1))
+
+    def excerpt(self, start: int, end: int) -> str:
+        """Give the line of `start` with its number, and carets below `start:end` as far as that line goes."""
+        row = bisect_right(self._starts, start) - 1
+        first = self._starts[row]
+        last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
+        cut = max(0, start - first - _WIDEST // 2) if last - first > _WIDEST else 0
+        line = self.text[first + cut : min(last, first + cut + _WIDEST)].rstrip("\r").replace("\t", " ")
+        number = str(self.line + row)
+        indent = start - first - cut
+        carets = "^" * max(1, min(end, last) - start)
+        carets = carets[: max(1, _WIDEST - indent)]
+        return f"{number} | {line}\n{' ' * len(number)} | {' ' * indent}{carets}"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def place(self) -> Place:
+        """Where it begins."""
+        return self.source.place(self.start)
+
+    @property
+    def text(self) -> str:
+        """What is written there."""
+        return self.source.text[self.start : self.end]
+
+    def refuse(self, code: str, what: str, *, why: str | None = None, fix: str | None = None) -> WaterclockError:
+        """Make the error that says what is wrong with this piece; the caller raises or collects it."""
+        return WaterclockError(
+            code,
+            what,
+            where=str(self.place),
+            why=why,
+            fix=fix,
+            excerpt=self.source.excerpt(self.start, self.end),
+        )
+
+
+def to(one: Span, other: Span) -> Span:
+    """Give the span from the beginning of `one` to the end of `other`."""
+    return Span(one.source, one.start, max(one.end, other.end))
