@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import Ledger as Ledger
+    from waterclock.ledger.ledger import ClaimClosed, ClaimRefused, Ledger
 
-__all__ = ["Ledger"]
+__all__ = ["ClaimClosed", "ClaimRefused", "Ledger"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Ledger":
-        from waterclock.ledger.ledger import Ledger
+    if name in __all__:
+        from waterclock.ledger import ledger
 
-        return Ledger
+        return getattr(ledger, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,7 +43,12 @@ _ADD_BATCHES = sa.insert(batches)
 _RUN_BATCHES = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
-    .values(status=BatchStatus.RUNNING.value, claim=sa.bindparam("number_"), attempts=batches.c.attempts + 1)
+    .values(
+        status=BatchStatus.RUNNING.value,
+        claim=sa.bindparam("number_"),
+        # a done batch keeps how many attempts it took; making it again starts to count anew
+        attempts=sa.case((batches.c.status == BatchStatus.DONE.value, 1), else_=batches.c.attempts + 1),
+    )
 )
 _ADD_INPUTS = sa.insert(inputs)
 _RENEW = (
@@ -302,15 +307,19 @@ def _input_rows(request: ClaimRequest, number: int, known: Mapping[str, AnyRow])
             }
 
 
-def _read_claim(connection: sa.Connection, row: AnyRow) -> Claim:
-    labels = tuple(connection.execute(_LABELS, {"number_": row.number}).scalars())
+def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tuple[Input, ...]]:
+    """Give the inputs of a claim by label, in the order of the reads."""
     read: dict[datetime, list[Input]] = {}
-    for found in connection.execute(_INPUTS, {"number_": row.number}):
-        fields = (found.table_name, found.read, found.kind, found.low, found.high)
-        read.setdefault(found.label, []).append(Input(*fields, found.location, found.version, found.content))
+    for row in connection.execute(_INPUTS, {"number_": number}):
+        fields = (row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
+        read.setdefault(row.label, []).append(Input(*fields))
+    return {label: tuple(reads) for label, reads in read.items()}
+
+
+def _read_claim(connection: sa.Connection, row: AnyRow) -> Claim:
     request = ClaimRequest(
         table=row.table_name,
-        labels=labels,
+        labels=tuple(connection.execute(_LABELS, {"number_": row.number}).scalars()),
         code=row.code,
         flow=row.flow,
         runner=row.runner,
@@ -318,7 +327,7 @@ def _read_claim(connection: sa.Connection, row: AnyRow) -> Claim:
         now=row.now,
         lease_seconds=row.lease_seconds,
         target_version=row.target_version,
-        inputs={label: tuple(reads) for label, reads in read.items()},
+        inputs=read_inputs(connection, row.number),
         run=row.run,
     )
     return Claim(row.number, request, row.lease_until)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from waterclock.flow import Flow
-from waterclock.ledger import applying, claims, decisions, reading, record
+from waterclock.ledger import applying, claims, decisions, provenance, reading, record, runs, status
 from waterclock.ledger.applying import Applied
 from waterclock.ledger.database import Clock, Database, open_database
-from waterclock.ledger.facts import BatchStatus, LedgerSnapshot
-from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Pin, Recorded, Slice, TableRecord
+from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, LedgerSnapshot
+from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input, Pin, Recorded, Slice, TableRecord
+from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.ledger.snapshot import snapshot
+from waterclock.ledger.trail import Audit, Cell, Link, Run
 from waterclock.timelabel import Window
+
+__all__ = ["ClaimClosed", "ClaimRefused", "Ledger"]
 
 
 class Ledger:
@@ -148,6 +152,14 @@ class Ledger:
         """See `reading.state`."""
         return reading.state(self._database, table, at)
 
+    def newest(self, table: str) -> Slice | None:
+        """See `reading.newest`."""
+        return reading.newest(self._database, table)
+
+    def inputs(self, table: str, label: datetime) -> tuple[Input, ...]:
+        """See `reading.inputs`."""
+        return reading.inputs(self._database, table, label)
+
     def version_at(self, table: str, label: datetime) -> int | None:
         """See `reading.version_at`."""
         return reading.version_at(self._database, table, label)
@@ -167,3 +179,62 @@ class Ledger:
     def taken_items(self, table: str, names: Iterable[str] | None = None) -> set[str]:
         """See `reading.taken_items`."""
         return reading.taken_items(self._database, table, names)
+
+    # what is told of the past
+
+    def grid(self, tables: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> list[Cell]:
+        """See `status.grid`."""
+        return status.grid(self._database, tables, low, high)
+
+    def audit(self, table: str, label: datetime) -> Audit:
+        """See `status.audit`."""
+        return status.audit(self._database, table, label)
+
+    def upstream(
+        self, table: str, label: datetime, *, claim: int | None = None, depth: int | None = None
+    ) -> list[Link]:
+        """See `provenance.upstream`."""
+        return provenance.upstream(self._database, table, label, claim=claim, depth=depth)
+
+    def downstream(self, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
+        """See `provenance.downstream`."""
+        return provenance.downstream(self._database, table, label, depth=depth)
+
+    def batches_rows(self) -> Iterator[dict[str, Any]]:
+        """Give the rows of `waterclock.batches`; see `status.status_rows`."""
+        return status.status_rows(self._database, "batches")
+
+    def inputs_rows(self) -> Iterator[dict[str, Any]]:
+        """Give the rows of `waterclock.inputs`; see `status.status_rows`."""
+        return status.status_rows(self._database, "inputs")
+
+    def events_rows(self) -> Iterator[dict[str, Any]]:
+        """Give the rows of `waterclock.events`; see `status.status_rows`."""
+        return status.status_rows(self._database, "events")
+
+    def add_event(
+        self,
+        kind: str,
+        *,
+        who: str,
+        table: str | None = None,
+        label: datetime | None = None,
+        claim: int | None = None,
+        run: str | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Leave an event that no other method leaves: a foreign commit seen, a file set aside."""
+        with self._database.write() as write:
+            write.log(kind, who=who, table=table, labels=[label], claim=claim, run=run, data=data)
+
+    def begin_run(self, *, who: str, command: str, now: datetime) -> str:
+        """See `runs.begin_run`."""
+        return runs.begin_run(self._database, who=who, command=command, now=now)
+
+    def end_run(self, run: str, outcome: str, *, who: str) -> None:
+        """See `runs.end_run`."""
+        runs.end_run(self._database, run, outcome, who=who)
+
+    def runs(self, most: int = 20) -> list[Run]:
+        """See `runs.newest_runs`."""
+        return runs.newest_runs(self._database, most)

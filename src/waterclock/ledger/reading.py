@@ -9,9 +9,11 @@ import sqlalchemy as sa
 
 from waterclock.flow import Mode
 from waterclock.ledger import refusals
+from waterclock.ledger.claims import read_inputs
 from waterclock.ledger.content import contents_of
 from waterclock.ledger.database import Database
-from waterclock.ledger.records import NO_VERSION, Pin, Slice, TableRecord
+from waterclock.ledger.facts import FOREVER
+from waterclock.ledger.records import NO_VERSION, Input, Pin, Slice, TableRecord
 from waterclock.ledger.schema import AnyRow, batches, items, tables, versions
 
 _TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
@@ -26,6 +28,9 @@ _STANDING = (
     _CURRENT.where(batches.c.label >= sa.bindparam("at"), batches.c.stands_from < sa.bindparam("at"))
     .order_by(batches.c.label)
     .limit(1)
+)
+_CLAIM = sa.select(batches.c.current_claim).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
 )
 _VERSION = (
     sa.select(versions.c.version)
@@ -74,6 +79,20 @@ def state(database: Database, name: str, at: datetime) -> Slice | None:
         return None if found is None else _state(connection, found, at)
 
 
+def newest(database: Database, name: str) -> Slice | None:
+    """Give the current slice with the newest label; None before the first batch is done."""
+    with database.read() as connection:
+        row = connection.execute(_NEWEST_BEFORE, {"of": name, "at": FOREVER}).first()
+        return None if row is None else _slice(row)
+
+
+def inputs(database: Database, name: str, label: datetime) -> tuple[Input, ...]:
+    """Give what the current revision of a batch read, in the order of its reads; nothing where it was never done."""
+    with database.read() as connection:
+        number = connection.execute(_CLAIM, {"of": name, "at": label}).scalar()
+        return () if number is None else read_inputs(connection, number).get(label, ())
+
+
 def version_at(database: Database, name: str, label: datetime) -> int | None:
     """Give the version that holds the state of a REPLACE or MERGE table at `label`; None where none is stored."""
     with database.read() as connection:
@@ -106,10 +125,7 @@ def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]])
     with database.read() as connection:
         rows = {name: _row(connection, name) for name in {name for name, _, _ in wanted}}
         found = contents_of(connection, {name: row.mode for name, row in rows.items()}, wanted)
-        return [
-            Pin(name, low, high, rows[name].location, _version(connection, rows[name], high), found[name, low, high])
-            for name, low, high in wanted
-        ]
+        return [_pin(connection, rows[each[0]], each, found[each]) for each in wanted]
 
 
 def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
@@ -132,11 +148,15 @@ def _row(connection: sa.Connection, name: str) -> AnyRow:
     return row
 
 
-def _version(connection: sa.Connection, row: AnyRow, at: datetime) -> int:
+def _pin(connection: sa.Connection, row: AnyRow, wanted: tuple[str, datetime, datetime], content: str) -> Pin:
+    name, low, high = wanted
     if row.mode == Mode.APPEND:
-        return int(row.head_version)
-    found = _state(connection, row, at)
-    return NO_VERSION if found is None else found.version
+        found = connection.execute(_SLICES, {"of": name, "low": low, "high": high})
+        held, version = tuple(map(_slice, found)), int(row.head_version)
+    else:
+        made = _state(connection, row, high) if low < high else None
+        held, version = ((), NO_VERSION) if made is None else ((made,), made.version)
+    return Pin(name, low, high, row.location, version, content, held)
 
 
 def _state(connection: sa.Connection, row: AnyRow, at: datetime) -> Slice | None:

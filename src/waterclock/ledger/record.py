@@ -40,7 +40,7 @@ _FINISH = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .values({name: sa.bindparam(f"new_{name}") for name in _NEW_VALUES})
-    .values(status=BatchStatus.DONE.value, attempts=0, error=None, is_transient=None, due_again=None)
+    .values(status=BatchStatus.DONE.value, error=None, is_transient=None, due_again=None)
     .values(requested=None, is_suspect=False)
 )
 _MOVE_HEAD = (

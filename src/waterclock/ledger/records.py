@@ -120,7 +120,8 @@ class Pin:
 
     `version` is the table's newest for APPEND, and for REPLACE and MERGE the stored one of the state as of the
     interval's end, `NO_VERSION` where the table keeps none (older REPLACE states lie in its history; others are made
-    again). `content` is as in `facts.InputFact`.
+    again). `content` is as in `facts.InputFact`. `slices` are those to read, by label: of APPEND all in the interval,
+    of REPLACE and MERGE the one that made the state.
     """
 
     table: str
@@ -129,6 +130,7 @@ class Pin:
     location: str
     version: int
     content: str
+    slices: tuple[Slice, ...]
 
 
 @dataclass(frozen=True, slots=True)

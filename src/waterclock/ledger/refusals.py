@@ -231,6 +231,17 @@ def unknown_table(table: str, known: Iterable[str]) -> WaterclockError:
     )
 
 
+def unknown_batch(table: str, label: datetime) -> WaterclockError:
+    """Refuse a batch that was never claimed nor skipped, or never done where its rows are asked for."""
+    return WaterclockError(
+        "E412",
+        f"the ledger knows no rows of {table}@{label_of(label)}",
+        where=f"{table}@{label_of(label)}",
+        why="it was never done, or not by that claim",
+        fix=f"`waterclock status {table}` shows its labels",
+    )
+
+
 def impossible(table: str, label: datetime, what: str, *, why: str, fix: str | None = None) -> WaterclockError:
     """Refuse a decision that does not fit the batch."""
     return WaterclockError(

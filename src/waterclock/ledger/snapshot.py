@@ -50,11 +50,18 @@ _TROUBLES = sa.select(
     batches.c.due_again,
 ).where(IS_TROUBLE)
 _CLAIMS = (
-    sa.select(claims.c.number, claims.c.table_name, claims.c.runner, claims.c.lease_until, claim_labels.c.label)
+    sa.select(
+        claims.c.number, claims.c.table_name, claims.c.runner, claims.c.lease_until, claim_labels.c.label,
+        batches.c.stands_from,
+    )
     .join(claim_labels, claim_labels.c.claim == claims.c.number)
+    .outerjoin(
+        batches,
+        sa.and_(batches.c.table_name == claim_labels.c.table_name, batches.c.label == claim_labels.c.label),
+    )
     .where(IS_OPEN)
     .order_by(claims.c.number, claim_labels.c.label)
-)
+)  # fmt: skip
 _REQUESTED = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_REQUESTED)
 _SUSPECT = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_SUSPECT)
 _READ = (
@@ -107,6 +114,7 @@ def snapshot(database: Database, flow: Flow, *, names: Collection[str] | None = 
                 latest=_latest(reads.get(name, ())),
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},
                 seconds_per_batch=row.seconds,
+                stands=_stands((*requested.get(name, ()), *claimed.get(name, ()))),
             )
             for name, row in found.items()
             if name in wanted
@@ -144,6 +152,10 @@ def _open_claims(rows: Collection[AnyRow]) -> tuple[OpenClaim, ...]:
         labels[row.number].append(row.label)
     first = {row.number: row for row in reversed(list(rows))}
     return tuple(OpenClaim(n, tuple(labels[n]), first[n].runner, first[n].lease_until) for n in sorted(first))
+
+
+def _stands(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
+    return {row.label: row.stands_from for row in rows if row.stands_from is not None}
 
 
 def _doubted(connection: sa.Connection, flow: Flow, requested: Rows) -> Mapping[str, set[datetime]]:

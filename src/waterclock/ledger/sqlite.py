@@ -79,6 +79,11 @@ def time_text(column: str) -> str:
     return f"strftime('%Y-%m-%d %H:%M:%S', {column} / 1000000, 'unixepoch')"
 
 
+def moment_text(column: str) -> str:
+    """Give the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS.SSS` in UTC."""
+    return f"strftime('%Y-%m-%d %H:%M:%f', {column} / 1000000.0, 'unixepoch')"
+
+
 def _primary_code(error: sa.exc.DBAPIError) -> int | None:
     code = getattr(error.orig, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from waterclock.ledger.sqlite import label_text, time_text
+from waterclock.ledger.sqlite import label_text, moment_text, time_text
 
 revision = "0001"
 down_revision = None
@@ -250,8 +250,8 @@ def _batches() -> str:
         SELECT b.table_name AS "table", {label_text("b.label")} AS timelabel, {time_text('b."end"')} AS window_end,
                b.status, b.claim, b.current_claim, b.attempts, b.rows, b.bytes, b.digest, b.version, b.code,
                {time_text("b.stands_from")} AS stands_from, b.is_suspect, b.requested, b.error,
-               {time_text("b.due_again")} AS due_again, {time_text("c.claimed_at")} AS claimed_at,
-               {time_text("b.recorded_at")} AS recorded_at, c.who, c.runner, c.run
+               {moment_text("b.due_again")} AS due_again, {moment_text("c.claimed_at")} AS claimed_at,
+               {moment_text("b.recorded_at")} AS recorded_at, c.who, c.runner, c.run
         FROM batches b LEFT JOIN claims c ON c.number = b.claim
     """
 
@@ -268,7 +268,7 @@ def _inputs() -> str:
 
 def _events() -> str:
     return f"""
-        SELECT id, {time_text("at")} AS at, kind, who, table_name AS "table", {label_text("label")} AS timelabel,
+        SELECT id, {moment_text("at")} AS at, kind, who, table_name AS "table", {label_text("label")} AS timelabel,
                claim, run, data
         FROM events
     """

@@ -1,0 +1,133 @@
+"""From one batch to all that it was made from, and to all that was made from it: no bookkeeping beside inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.flow import Mode
+from waterclock.ledger import refusals
+from waterclock.ledger.database import Database
+from waterclock.ledger.schema import AnyRow, batches, claims, inputs, revisions, tables
+from waterclock.ledger.trail import Link
+
+_LATER = revisions.alias("later")
+_SEEN = revisions.c.recorded_sequence < sa.bindparam("claimed")
+_NEWEST_SEEN = ~sa.exists().where(
+    _LATER.c.table_name == revisions.c.table_name,
+    _LATER.c.label == revisions.c.label,
+    _LATER.c.recorded_sequence > revisions.c.recorded_sequence,
+    _LATER.c.recorded_sequence < sa.bindparam("claimed"),
+)
+_CURRENT = sa.select(batches.c.current_claim).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
+)
+_READS = (
+    sa.select(inputs.c.table_name, inputs.c.low, inputs.c.high, tables.c.mode, claims.c.claimed_sequence)
+    .join(claims, claims.c.number == inputs.c.claim)
+    .join(tables, tables.c.name == inputs.c.table_name)
+    .where(inputs.c.claim == sa.bindparam("number_"), inputs.c.label == sa.bindparam("at"))
+    .order_by(inputs.c.position)
+)
+_READ_SLICES = (
+    sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.rows, claims.c.code)
+    .join(claims, claims.c.number == revisions.c.claim)
+    .where(revisions.c.table_name == sa.bindparam("of"), _SEEN, _NEWEST_SEEN)
+    .order_by(revisions.c.label)
+)
+_SUMMED = _READ_SLICES.where(revisions.c.label >= sa.bindparam("low"), revisions.c.label < sa.bindparam("high"))
+_STANDING = _READ_SLICES.where(
+    revisions.c.label >= sa.bindparam("low"),
+    sa.func.coalesce(revisions.c.stands_from, revisions.c.label) <= sa.bindparam("low"),
+).limit(1)
+_SPAN = sa.select(batches.c.label, batches.c.end, batches.c.stands_from, batches.c.current_claim).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
+)
+_READERS = (
+    sa.select(batches.c.table_name, batches.c.label, batches.c.current_claim.label("claim"), batches.c.rows,
+              batches.c.code)
+    .join(
+        inputs,
+        sa.and_(
+            batches.c.table_name == inputs.c.reader,
+            batches.c.label == inputs.c.label,
+            batches.c.current_claim == inputs.c.claim,
+        ),
+    )
+    .where(
+        inputs.c.table_name == sa.bindparam("of"),
+        inputs.c.high > sa.bindparam("low"),
+        inputs.c.low < sa.bindparam("high"),
+    )
+    .distinct()
+    .order_by(batches.c.table_name, batches.c.label)
+)  # fmt: skip
+
+
+def upstream(
+    database: Database, table: str, label: datetime, *, claim: int | None = None, depth: int | None = None
+) -> list[Link]:
+    """Give every slice that went into a batch, directly or through others, nearest first, as it was when read.
+
+    `claim` names a revision, the current one unless given. `depth` 1 gives direct inputs alone.
+    Raises  E412 for a batch without that revision
+    """
+    with database.read() as connection:
+        first = connection.execute(_CURRENT, {"of": table, "at": label}).scalar() if claim is None else claim
+        if first is None:
+            raise refusals.unknown_batch(table, label)
+        found: dict[tuple[str, datetime, int], Link] = {}
+        edge: list[tuple[datetime, int]] = [(label, first)]
+        away = 0
+        while edge and (depth is None or away < depth):
+            away += 1
+            rows = [row for at, number in edge for row in _read_by(connection, at, number)]
+            edge = [(row.label, row.claim) for row in _new(found, rows, away)]
+    return list(found.values())
+
+
+def downstream(database: Database, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
+    """Give every batch whose current revision was made from a batch, directly or through others, nearest first.
+
+    Raises  E412 for a batch that was never done
+    """
+    with database.read() as connection:
+        found: dict[tuple[str, datetime, int], Link] = {}
+        first = connection.execute(_SPAN, {"of": table, "at": label}).first()
+        if first is None or first.current_claim is None:
+            raise refusals.unknown_batch(table, label)
+        edge = [(table, label)]
+        away = 0
+        while edge and (depth is None or away < depth):
+            away += 1
+            rows = [row for name, at in edge for row in _readers_of(connection, name, at)]
+            edge = [(row.table_name, row.label) for row in _new(found, rows, away)]
+    return list(found.values())
+
+
+def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[AnyRow], away: int) -> list[AnyRow]:
+    new = []
+    for row in rows:
+        key = (row.table_name, row.label, row.claim)
+        if key not in found:
+            found[key] = Link(away, row.table_name, row.label, row.claim, row.rows, row.code)
+            new.append(row)
+    return new
+
+
+def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator[AnyRow]:
+    for read in connection.execute(_READS, {"number_": claim, "at": label}).all():
+        values = {"of": read.table_name, "low": read.low, "claimed": read.claimed_sequence}
+        if read.low >= read.high:
+            continue
+        if read.mode == Mode.REPLACE:
+            yield from connection.execute(_STANDING, values)
+        else:
+            yield from connection.execute(_SUMMED, values | {"high": read.high})
+
+
+def _readers_of(connection: sa.Connection, table: str, label: datetime) -> Iterator[AnyRow]:
+    row = connection.execute(_SPAN, {"of": table, "at": label}).one()
+    yield from connection.execute(_READERS, {"of": table, "low": row.stands_from or row.label, "high": row.end})

@@ -1,0 +1,125 @@
+"""What the ledger tells of a batch's past: how it stands, each attempt at it, what it was made of. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waterclock.ledger.records import Input
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How one batch stands. `status` is None where nothing is stored of it: the planner derives it.
+
+    `rows` and `current_claim` are those of the revision that readers see, None where there is none; `claim` is the
+    newest attempt's.
+    """
+
+    table: str
+    label: datetime
+    end: datetime | None
+    status: str | None
+    rows: int | None
+    claim: int | None
+    current_claim: int | None
+    attempts: int
+    error: str | None
+    due_again: datetime | None
+    requested: str | None
+    is_suspect: bool
+    stands_from: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What a committed claim made of one label."""
+
+    version: int
+    rows: int
+    bytes: int
+    digest: str | None
+    slice_path: str
+    stands_from: datetime | None
+    measures: Mapping[str, Any]
+    timings: Mapping[str, float]
+    source: Mapping[str, Any]
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One claim of a label: who held it, with which code and inputs, and what came of it.
+
+    `status` is open, done, failed, held or lost. `revision` is set where the claim committed this label.
+    """
+
+    claim: int
+    status: str
+    who: str
+    runner: str
+    run: str | None
+    code: str
+    flow: str
+    now: datetime
+    claimed_at: datetime
+    closed_at: datetime | None
+    error: str | None
+    inputs: tuple[Input, ...]
+    revision: Revision | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of the append-only log."""
+
+    id: int
+    at: datetime
+    kind: str
+    who: str
+    table: str | None
+    label: datetime | None
+    claim: int | None
+    run: str | None
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """All that is known of one batch, oldest first."""
+
+    cell: Cell
+    attempts: tuple[Attempt, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def current(self) -> Attempt | None:
+        """The attempt whose rows readers see."""
+        return next((each for each in self.attempts if each.claim == self.cell.current_claim), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One batch on the way up or down from another, `depth` reads away, and the claim whose rows it is about."""
+
+    depth: int
+    table: str
+    label: datetime
+    claim: int
+    rows: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One call of the project: by whom, with which command, for which logical now."""
+
+    run: str
+    who: str
+    command: str
+    now: datetime
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: str | None
