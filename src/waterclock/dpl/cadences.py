@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
+from functools import partial
 
 from waterclock.dpl.config import Config
 from waterclock.dpl.cursor import placed, timed
@@ -45,7 +46,7 @@ class Cadences:
             self._settle(name)
         for draft in self.drafts.values():
             if draft.cadence is not None:
-                self._guard(lambda one=draft: settle_start(one, self.config))  # type: ignore[misc]
+                self._guard(partial(settle_start, draft, self.config))
 
     def _settle(self, name: str) -> None:
         if name in self._done or name in self._in_progress:
@@ -55,13 +56,13 @@ class Cadences:
         for read in draft.reads:
             if read.table in self.drafts:
                 self._settle(read.table)
-        self._guard(lambda: self._cadence(draft))
+        self._guard(partial(self._cadence, draft))
         self._in_progress.discard(name)
         self._done.add(name)
 
-    def _guard(self, settle: object) -> None:
+    def _guard(self, settle: Callable[[], None]) -> None:
         try:
-            settle()  # type: ignore[operator]
+            settle()
         except WaterclockError as error:
             self.errors.append(error)
 
@@ -123,7 +124,10 @@ class Cadences:
         default = self.config.default(draft.name, "every")
         if default is None:
             raise draft.span.refuse(
-                "E228", f"{draft.name} does not say how often", why="data comes in here", fix="say EVERY, as in EVERY DAY"
+                "E228",
+                f"{draft.name} does not say how often",
+                why="data comes in here",
+                fix="say EVERY, as in EVERY DAY",
             )
         value, span = default
         period: Period = timed(span, lambda: parse_period(str(value)))

@@ -98,8 +98,7 @@ def take_options(cursor: Cursor) -> OptionsSaid:
 def _every(cursor: Cursor) -> Period:
     if cursor.at(":"):
         value, span = cursor.variable()
-        period: Period = timed(span, lambda: parse_period(str(value)))
-        return period
+        return timed(span, lambda: parse_period(str(value)))
     start = cursor.index
     if cursor.peek().kind == "string":
         text = cursor.take().text
@@ -113,8 +112,7 @@ def _every(cursor: Cursor) -> Period:
     else:
         cursor.name("a period, as in 15 MINUTES, HOUR or DAY")
     span = cursor.since(start)
-    period = timed(span, lambda: parse_period(span.text))
-    return period
+    return timed(span, lambda: parse_period(span.text))
 
 
 def _text_of(word: str) -> Callable[[Cursor], str]:
@@ -211,7 +209,10 @@ def _order_column(cursor: Cursor) -> str:
     name = cursor.name("a column to order by").text
     if cursor.at("ASC") or cursor.at("DESC"):
         raise cursor.here().refuse(
-            "E204", "the order of a MERGE has no direction", why="the last row per key wins", fix=f"write ORDER BY {name}"
+            "E204",
+            "the order of a MERGE has no direction",
+            why="the last row per key wins",
+            fix=f"write ORDER BY {name}",
         )
     return name
 

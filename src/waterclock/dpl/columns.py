@@ -189,9 +189,7 @@ def take_type(cursor: Cursor) -> str:
     span = cursor.span(word)
     upper = word.text.upper()
     if upper in _UNSTORED:
-        raise span.refuse(
-            "E219", f"a column of type {upper} cannot be stored", fix=f"keep it as {_UNSTORED[upper]}"
-        )
+        raise span.refuse("E219", f"a column of type {upper} cannot be stored", fix=f"keep it as {_UNSTORED[upper]}")
     if upper not in _TYPES:
         foreign = f"in Spark SQL that is {_FOREIGN[upper]}" if upper in _FOREIGN else None
         raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or did_you_mean(upper, _TYPES))

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.dpl.cadences import Cadences
+from waterclock.dpl.column_lists import columns_of
 from waterclock.dpl.config import Config
-from waterclock.dpl.connections import PROJECT, Systems, settle_connections
+from waterclock.dpl.connections import Systems, settle_connections
 from waterclock.dpl.cursor import unknown_variable
-from waterclock.dpl.drafts import Draft, columns_of, draft_of, settle_publish
+from waterclock.dpl.drafts import Draft, draft_of
 from waterclock.dpl.fingerprints import canonical, fingerprint_of, flow_fingerprint
 from waterclock.dpl.legality import check_cycles, check_reads
-from waterclock.dpl.references import LATER_READS, LATER_VALUES, READS, VALUES
+from waterclock.dpl.names import names_of
+from waterclock.dpl.publishes import settle_publish
 from waterclock.dpl.rules import check_expression
 from waterclock.dpl.source import Span
 from waterclock.dpl.splice import reads_of, variables_of
@@ -34,10 +36,6 @@ from waterclock.flow import (
     View,
     order_of,
 )
-
-_TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
-_RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
-_SUFFIXES = ("_late", "_quarantine", "_view")
 
 
 def compile_flow(
@@ -66,7 +64,7 @@ class _Compiler:
     spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
 
     def compile(self) -> Flow:
-        by_kind = self._by_kind()
+        by_kind = names_of(self.statements, self.errors)
         systems = settle_connections(
             by_kind[StatementKind.CONNECTION].values(), self.config, self.root, self.capabilities, self.errors
         )
@@ -90,61 +88,6 @@ class _Compiler:
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(check_cycles(self.drafts, self.spans))
         return self._flow(systems, functions, queries)
-
-    def _by_kind(self) -> dict[StatementKind, dict[str, Statement]]:
-        by_kind: dict[StatementKind, dict[str, Statement]] = {kind: {} for kind in StatementKind}
-        names: dict[tuple[str, str], Statement] = {}
-        for statement in self.statements:
-            if statement.kind is StatementKind.PUBLISH:
-                continue
-            space = "table" if statement.kind in _TABLES | {StatementKind.VIEW} else statement.kind.value
-            first = names.setdefault((space, statement.name.lower()), statement)
-            if first is not statement:
-                self.errors.append(_duplicate(statement, first))
-                continue
-            self._check_name(statement)
-            by_kind[statement.kind][statement.name] = statement
-        self._check_suffixes(by_kind)
-        return by_kind
-
-    def _check_name(self, statement: Statement) -> None:
-        name, span = statement.name, statement.span
-        if statement.kind is StatementKind.CONNECTION and name == PROJECT:
-            self.errors.append(
-                span.refuse(
-                    "E211", "the connection project is always there", why="it holds the files under the project's folder",
-                    fix="use it, or choose another name",
-                )
-            )  # fmt: skip
-        if statement.kind is StatementKind.FUNCTION and name.upper() in {*READS, *LATER_READS, *VALUES, *LATER_VALUES}:
-            self.errors.append(span.refuse("E211", f"{name} is a function of the language", fix="choose another name"))
-        if statement.kind in _TABLES | {StatementKind.VIEW}:
-            schema, table = name.split(".")
-            if schema.lower() in _RESERVED_SCHEMAS:
-                self.errors.append(
-                    span.refuse("E211", f"the schema {schema} is ours", why=_RESERVED_SCHEMAS[schema.lower()],
-                                fix="choose another schema")
-                )  # fmt: skip
-            if schema.startswith("_") or table.startswith("_"):
-                self.errors.append(
-                    span.refuse(
-                        "E211", f"{name} has a name that begins with _", why="such folders are ours, and hidden to others",
-                        fix=f"write {schema.strip('_') or 'raw'}.{table.strip('_') or 'name'}",
-                    )
-                )  # fmt: skip
-
-    def _check_suffixes(self, by_kind: Mapping[StatementKind, Mapping[str, Statement]]) -> None:
-        made = by_kind[StatementKind.COLLECT].keys() | by_kind[StatementKind.TRANSFORM].keys()
-        for statements in by_kind.values():
-            for name, statement in statements.items():
-                suffix = next((end for end in _SUFFIXES if name.endswith(end) and name.removesuffix(end) in made), None)
-                if suffix:
-                    base = name.removesuffix(suffix)
-                    self.errors.append(
-                        statement.span.refuse(
-                            "E211", f"{name} is ours", why=f"it is made beside {base}", fix="choose another name"
-                        )
-                    )
 
     def _function(self, statement: Statement) -> Function:
         said = statement.value("RETURN", FunctionSaid)
@@ -280,7 +223,9 @@ class _Compiler:
                 span = self._reference_span(draft, column.name)
                 if target.table not in queries.tables:
                     self.errors.append(
-                        span.refuse("E213", f"unknown table {target.table}", fix=nearest_table(target.table, queries.tables))
+                        span.refuse(
+                            "E213", f"unknown table {target.table}", fix=nearest_table(target.table, queries.tables)
+                        )
                     )
 
     def _reference_span(self, draft: Draft, column: str) -> Span:
@@ -361,9 +306,7 @@ class _Compiler:
             query=draft.query,
             function=draft.function,
             destination=draft.destination,
-            fingerprint=fingerprint_of(
-                draft, queries=used, functions=functions, variables=self.config.variables
-            ),
+            fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
         )
 
     def _views_of(self, draft: Draft, queries: Queries) -> list[str]:
@@ -410,17 +353,3 @@ def _expressions(statement: Statement) -> Iterable[Any]:
 def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> Iterable[str]:
     words = {word for text in texts for word in text.split("\x1f")} if functions else set()
     return [name for name in functions if name.upper() in words]
-
-
-def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
-    if statement.name != first.name:
-        return statement.span.refuse(
-            "E212",
-            f"{statement.name} and {first.name} differ by case only",
-            why=f"the other is at {first.span.place}; some systems tell them apart and some do not",
-            fix="choose another name",
-        )
-    return statement.span.refuse(
-        "E212", f"{statement.name} is there twice", why=f"first at {first.span.place}", fix="choose another name"
-    )
-

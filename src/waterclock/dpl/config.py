@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import fnmatch
 import re
 import tomllib
@@ -25,7 +25,7 @@ _LATER_SECTIONS = frozenset({"roles", "alerts", "maintenance", "lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
-_Scalar = str | int | float | bool | datetime.datetime | datetime.date
+_Scalar = str | int | float | bool | dt.datetime | dt.date
 _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -42,7 +42,7 @@ class Defaults(BaseModel):
     model_config = _STRICT
     every: str | None = None
     zone: str | None = None
-    start: str | datetime.datetime | datetime.date | None = None
+    start: str | dt.datetime | dt.date | None = None
     owner: str | None = None
     tags: list[str] | None = None
     pool: str | None = None
@@ -150,9 +150,7 @@ def _later_sections(data: dict[str, Any], config: Config) -> list[WaterclockErro
     return errors
 
 
-def _defaults(
-    said: dict[str, Any], config: Config, errors: list[WaterclockError]
-) -> tuple[tuple[str, Defaults], ...]:
+def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError]) -> tuple[tuple[str, Defaults], ...]:
     found: list[tuple[str, Defaults]] = []
     plain = {key: value for key, value in said.items() if not isinstance(value, dict)}
     patterns = {key: value for key, value in said.items() if isinstance(value, dict)}
@@ -223,7 +221,10 @@ def _environment(
 def _variables(variables: Mapping[str, Any], config: Config) -> list[WaterclockError]:
     return [
         config.place(("vars", name)).refuse(
-            "E242", f"{name!r} cannot be a variable", why="a variable is a word, and wc_ is ours", fix="use a_to_z and _"
+            "E242",
+            f"{name!r} cannot be a variable",
+            why="a variable is a word, and wc_ is ours",
+            fix="use a_to_z and _",
         )
         for name in variables
         if not _NAME.fullmatch(name) or name.lower().startswith("wc_")
@@ -265,7 +266,10 @@ def _unreadable(source: Source, error: tomllib.TOMLDecodeError) -> WaterclockErr
     offset = min(starts[min(line, len(starts)) - 1] + column - 1, max(len(source.text) - 1, 0))
     reason = str(error).split(" (at ")[0]
     return source.span(offset).refuse(
-        "E240", "the project file is no TOML", why=reason[:1].lower() + reason[1:], fix="quote texts, and close brackets"
+        "E240",
+        "the project file is no TOML",
+        why=reason[:1].lower() + reason[1:],
+        fix="quote texts, and close brackets",
     )
 
 

@@ -26,7 +26,9 @@ class Systems:
     declared: frozenset[str]
     capabilities: Mapping[str, Capabilities]
 
-    def unit(self, said: UnitSaid, options: OptionsSaid | None, errors: list[WaterclockError], *, is_source: bool) -> Unit:
+    def unit(
+        self, said: UnitSaid, options: OptionsSaid | None, errors: list[WaterclockError], *, is_source: bool
+    ) -> Unit:
         """Settle a unit; unknown connections and options are reported."""
         values = options.values if options else {}
         unit = Unit(said.connection, said.path, said.query, values, said.span.place)
@@ -79,16 +81,17 @@ def settle_connections(
     The connection `project`, the files under the project's folder, is always there.
     """
     said = {statement.name: statement for statement in statements}
-    overlays = config.environment.connections
     connections: dict[str, Connection] = {}
-    for name in overlays:
-        if name not in said and name != PROJECT:
-            errors.append(
-                config.place(("env", config.env, "connections", name)).refuse(
-                    "E221", f"unknown connection {name}", fix=did_you_mean(name, said, otherwise="remove it"),
-                    why="a connection and its type are declared in DPL, its address here",
-                )
-            )  # fmt: skip
+    errors.extend(
+        config.place(("env", config.env, "connections", name)).refuse(
+            "E221",
+            f"unknown connection {name}",
+            why="a connection and its type are declared in DPL, its address here",
+            fix=did_you_mean(name, said, otherwise="remove it"),
+        )
+        for name in config.environment.connections
+        if name not in said and name != PROJECT
+    )
     for statement in said.values():
         connection = _connection(statement, config, capabilities, errors)
         if connection is not None:
@@ -126,7 +129,9 @@ def _connection(
         span = config.place((*path, *key.split(".")))
         value = option_value(raw)
         if value is None:
-            errors.append(span.refuse("E223", f"option {key} holds {raw!r}", fix='give it a text, a number or { secret = "..." }'))
+            errors.append(
+                span.refuse("E223", f"option {key} holds {raw!r}", fix='give it a text, a number or { secret = "..." }')
+            )
             continue
         options[key], spans[key] = value, span
     legal = capabilities[type_name].connection_options
@@ -178,9 +183,7 @@ def _check_secrets(
             errors.append(error)
 
 
-def _wrong_options(
-    values: Options, legal: Mapping[str, Option], where: str, span_of: Any
-) -> Iterable[WaterclockError]:
+def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:
     for name, value in values.items():
         option = legal.get(name)
         if option is None:
@@ -212,9 +215,7 @@ def _wrong_value(value: Value | Secret, option: Option) -> str | None:
     return None
 
 
-def _missing_options(
-    values: Options, legal: Mapping[str, Option], where: str, span: Span
-) -> Iterable[WaterclockError]:
+def _missing_options(values: Options, legal: Mapping[str, Option], where: str, span: Span) -> Iterable[WaterclockError]:
     for name, option in legal.items():
         if option.is_required and name not in values:
             yield span.refuse(

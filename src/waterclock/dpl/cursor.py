@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.tokens import Word
@@ -12,6 +12,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import Value
 from waterclock.timelabel import Duration, parse_duration
 
+T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NOTHING = Word("end", "", "", 0, 0, -1)
 
@@ -200,7 +201,9 @@ class Cursor:
         start = self.index
         word = self.peek()
         if word.kind == "string":
-            raise self.here().refuse("E204", f"a duration takes no quotes here: {self.here().text}", fix=word.text.upper())
+            raise self.here().refuse(
+                "E204", f"a duration takes no quotes here: {self.here().text}", fix=word.text.upper()
+            )
         if word.kind == "word" and word.text[:1].isdigit():  # 15m is one word to the tokenizer
             self.take()
         elif word.kind != "number":
@@ -231,7 +234,7 @@ def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> Water
     )
 
 
-def timed(span: Span, read: Any) -> Any:
+def timed(span: Span, read: Callable[[], T]) -> T:
     """Run a reader of the clock's texts; what it refuses gets the place of `span`."""
     try:
         return read()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from waterclock.dpl.column_lists import columns_of
 from waterclock.dpl.config import Config
 from waterclock.dpl.connections import Systems
 from waterclock.dpl.cursor import timed
@@ -26,7 +27,6 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import (
     About,
     Batching,
-    Column,
     Columns,
     Kind,
     Merge,
@@ -99,114 +99,9 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         draft.destination = _destination(draft, systems, errors)
         draft.name = str(draft.destination) if draft.destination else statement.name
     else:
-        _settle_mode(draft, systems, errors)
+        _settle_mode(draft, errors)
         draft.retain = _retain(draft, config, errors)
     return draft
-
-
-def settle_publish(draft: Draft, table: Draft, systems: Systems, errors: list[WaterclockError]) -> None:
-    """Give a publish what it takes from its table: type, and mode and keys where none are said."""
-    draft.type = table.type
-    said = draft.statement.value("MODE", ModeSaid)
-    draft.mode = said.mode if said else table.mode
-    keys = (table.merge.keys if table.merge else ()) or table.columns.keys
-    if draft.mode is Mode.MERGE:
-        _settle_merge(draft, said, keys, errors)
-    legal = {Mode.MERGE} | ({Mode.APPEND} if table.mode is Mode.APPEND else set())
-    legal |= set() if table.type is TableType.PARTITIONED else {Mode.REPLACE}
-    if draft.mode not in legal:
-        errors.append(_illegal_publish(draft, table, legal))
-    capabilities = systems.of(draft.destination) if draft.destination else None
-    if capabilities and draft.mode not in capabilities.publishes:
-        errors.append(
-            draft.at("MODE" if said else "TO").refuse(
-                "E224",
-                f"{capabilities.type} cannot take {draft.mode.name}",
-                why=f"it takes {_modes(capabilities.publishes)}"
-                + ("" if said else f"; {table.name} is a {table.mode.name} table"),
-                fix=f"say {_modes(legal & capabilities.publishes)}"
-                if legal & capabilities.publishes
-                else "publish to a database",
-            )
-        )
-
-
-def _illegal_publish(draft: Draft, table: Draft, legal: set[Mode]) -> WaterclockError:
-    why = (
-        f"{table.name} is PARTITIONED: each label is delivered for itself"
-        if table.type is TableType.PARTITIONED
-        else f"{table.name} is a {table.mode.name} table: its newest state is delivered"
-    )
-    return draft.at("MODE").refuse(
-        "E226", f"{draft.mode.name} cannot publish {table.name}", why=why, fix=f"say {_modes(legal)}"
-    )
-
-
-def _modes(modes: Iterable[Mode]) -> str:
-    return " or ".join(sorted(mode.name for mode in modes))
-
-
-def columns_of(statement: Statement, errors: list[WaterclockError]) -> Columns:
-    """Settle a column list; names twice, reserved or impossible are reported."""
-    said = statement.value("COLUMNS", ColumnsSaid)
-    if said is None:
-        return Columns()
-    is_list = statement.kind in {StatementKind.PUBLISH, StatementKind.VIEW}
-    seen: dict[str, str] = {}
-    columns: list[Column] = []
-    for column in said.columns:
-        problem = _wrong_name(column, seen, is_list=is_list) or (_wrong_in_list(column, statement) if is_list else None)
-        if problem:
-            errors.append(problem)
-            continue
-        seen[column.name.lower()] = column.name
-        columns.append(_column(column, errors))
-    return Columns(tuple(columns), said.is_open)
-
-
-def _column(said: ColumnSaid, errors: list[WaterclockError]) -> Column:
-    rules = tuple(rule for rule in (rule_of(rule, errors, in_column=True) for rule in said.rules) if rule)
-    return Column(
-        said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
-        said.tags,
-    )  # fmt: skip
-
-
-def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], *, is_list: bool) -> WaterclockError | None:
-    lower = column.name.lower()
-    if lower in seen:
-        is_same = seen[lower] == column.name
-        return column.span.refuse(
-            "E212",
-            f"column {column.name} is there twice" if is_same else f"{seen[lower]} and {column.name} differ by case only",
-            why=None if is_same else "some systems tell them apart and some do not",
-            fix="name each column once",
-        )
-    if lower == "timelabel" and not is_list:
-        return column.span.refuse(
-            "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
-        )
-    bad = sorted({sign for sign in column.name if sign in " ,;{}()\n\t=`"})
-    if bad:
-        return column.span.refuse(
-            "E211",
-            f"{column.name!r} cannot be a column",
-            why=f"Delta takes no {' '.join(repr(sign) for sign in bad)} in a column's name",
-            fix="rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name",
-        )
-    return None
-
-
-def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
-    said = column.type or column.is_key or column.is_not_null or column.rules or column.references
-    if not said:
-        return None
-    return column.span.refuse(
-        "E206",
-        f"more than a name is said of {column.name}",
-        why=f"the columns of a {statement.kind.value} only say which ones pass",
-        fix="say types, keys and rules where the table is made",
-    )
 
 
 def _rules(statement: Statement, errors: list[WaterclockError]) -> tuple[Rule, ...]:
@@ -334,7 +229,7 @@ def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) 
     return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
 
 
-def _settle_mode(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> None:
+def _settle_mode(draft: Draft, errors: list[WaterclockError]) -> None:
     statement = draft.statement
     said = statement.value("MODE", ModeSaid)
     is_partitioned = draft.type is TableType.PARTITIONED
@@ -367,7 +262,7 @@ def _settle_mode(draft: Draft, systems: Systems, errors: list[WaterclockError]) 
     elif batching is Batching.SNAPSHOT and said.mode is not Mode.REPLACE and not statement.has_failed("BY"):
         errors.append(_needs_by(draft, f"says {said.mode.name}"))
     if said.mode is Mode.MERGE:
-        _settle_merge(draft, said, draft.columns.keys, errors)
+        settle_merge(draft, said, draft.columns.keys, errors)
 
 
 def _needs_by(draft: Draft, what: str) -> WaterclockError:
@@ -379,7 +274,8 @@ def _needs_by(draft: Draft, what: str) -> WaterclockError:
     )
 
 
-def _settle_merge(draft: Draft, said: ModeSaid | None, keys: tuple[str, ...], errors: list[WaterclockError]) -> None:
+def settle_merge(draft: Draft, said: ModeSaid | None, keys: tuple[str, ...], errors: list[WaterclockError]) -> None:
+    """Settle the keys of a MERGE: those of ON, else the KEY columns. A MERGE without any is reported."""
     chosen = (said.keys if said else ()) or keys
     if not chosen:
         errors.append(

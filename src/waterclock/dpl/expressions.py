@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
-from sqlglot.tokens import Token
 
 from waterclock.dpl.cursor import Cursor
 from waterclock.dpl.source import Source, Span
@@ -16,14 +15,16 @@ from waterclock.dpl.statements import Expression
 from waterclock.dpl.tokens import Word, dialect, parse_tokens
 from waterclock.errors import WaterclockError
 
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token
+
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
 _WANTS_MORE = frozenset(
     "AND OR NOT IN LIKE ILIKE RLIKE REGEXP BETWEEN IS FROM DIV ESCAPE INTERVAL DISTINCT ANY ALL SOME WHEN THEN CASE "
     "TIME".split()
 )
-_WANTS_MORE_SIGNS = frozenset({"=", "==", "<", ">", "<=", ">=", "<>", "!=", "<=>", "+", "-", "*", "/", "%", "||", "|", "&",
-                               "^", "~", "!", ",", "(", "[", ":", "::", ".", "->"})  # fmt: skip
+_WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! , ( [ : :: . ->".split())
 
 
 def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int], bool]) -> Expression:
@@ -116,7 +117,7 @@ def _broken(error: ParseError, source: Source, tokens: Sequence[Token], span: Sp
 
 def plain_reason(description: str) -> str:
     """Say sqlglot's reason in lower case and without its class names."""
-    reason = description.split(" missing for <class")[0].split(". Line ")[0].rstrip(".")
+    reason = description.split(" missing for <class", maxsplit=1)[0].split(". Line ", maxsplit=1)[0].rstrip(".")
     return reason[:1].lower() + reason[1:]
 
 

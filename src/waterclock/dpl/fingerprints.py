@@ -95,5 +95,7 @@ def _source(source: Source | None) -> str | None:
 
 def _function(function: Function) -> str:
     body = " ".join(function.body.split()) if function.body else ""
-    python = function.python.fingerprint or function.python.source if isinstance(function.python, PythonFunction) else ""
+    python = (
+        function.python.fingerprint or function.python.source if isinstance(function.python, PythonFunction) else ""
+    )
     return f"{function.name} {function.parameters} {function.returns} {body} {python}"

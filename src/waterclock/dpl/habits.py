@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from sqlglot.tokens import Token, TokenType
+
 from waterclock.dpl.cursor import Cursor
-from waterclock.dpl.source import Span
-from waterclock.dpl.tokens import RawStatement
+from waterclock.dpl.source import Source, Span
 from waterclock.errors import WaterclockError
 
 _TRANSFORM = "write TRANSFORM schema.name AS SELECT ..."
@@ -38,8 +41,10 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("SET",), "SET", "values stand in waterclock.toml below [vars] and are written :name"),
     (("MODEL",), "MODEL (...)", _TRANSFORM),
 )
-_COMMANDS = frozenset({"CALL", "SHOW", "EXPLAIN", "OPTIMIZE", "VACUUM", "FETCH", "EXECUTE", "RENAME", "ANALYZE", "DESCRIBE",
-                       "DESC", "REFRESH", "CACHE", "TRUNCATE", "MSCK", "COMMENT", "REVOKE", "KILL"})  # fmt: skip
+_COMMANDS = frozenset(
+    "CALL SHOW EXPLAIN OPTIMIZE VACUUM FETCH EXECUTE RENAME ANALYZE DESCRIBE DESC REFRESH CACHE TRUNCATE MSCK COMMENT "
+    "REVOKE KILL".split()
+)
 _CLAUSES: dict[str, tuple[str, str]] = {
     "CONSTRAINT": ("CONSTRAINT ... EXPECT", "write EXPECT expression AS name ELSE FAIL (or ELSE WARN)"),
     "TARGET_LAG": ("TARGET_LAG", "write EVERY 15 MINUTES"),
@@ -64,7 +69,7 @@ _CLAUSES: dict[str, tuple[str, str]] = {
 }
 
 
-def habit_of_statement(cursor: Cursor, raw: RawStatement) -> WaterclockError | None:
+def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
     """Answer a statement of another tool; None where it is none that we know."""
     first = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
@@ -81,7 +86,6 @@ def habit_of_statement(cursor: Cursor, raw: RawStatement) -> WaterclockError | N
             why="statements declare a flow; commands of a database are not run from them",
             fix="look at waterclock --help for what can be run",
         )
-    del raw
     return None
 
 
@@ -105,3 +109,16 @@ def template(span: Span) -> WaterclockError:
         why="a text that is pasted together can be neither checked nor placed",
         fix="write schema.table for a reference and :name for a value of [vars]",
     )
+
+
+def templates_in(source: Source, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
+    """Refuse the brackets of templates in a query: {{ }}, {% %} and ${ }."""
+    for index in range(len(tokens) - 1):
+        kind, following = tokens[index].token_type, tokens[index + 1]
+        is_template = following.start == tokens[index].end + 1 and (
+            (kind is TokenType.L_BRACE and following.token_type in {TokenType.L_BRACE, TokenType.MOD})
+            or (kind is TokenType.PARAMETER and following.token_type is TokenType.L_BRACE)
+            or (kind is TokenType.BLOCK_START)
+        )
+        if is_template or kind is TokenType.BLOCK_START:
+            yield template(source.span(tokens[index].start, following.end + 1))

@@ -14,6 +14,7 @@ from waterclock.timelabel import UTC, Cadence, Duration, Period, Unit, elapsed_t
 
 _SAMPLE = datetime(2024, 1, 1, tzinfo=UTC)
 _DAYS = 800
+_SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.PREVIOUS})
 
 
 def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
@@ -48,23 +49,24 @@ def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], S
 
 def _read(draft: Draft, read: Read, other: Draft, span: Span) -> WaterclockError | None:
     if other.type is TableType.REGULAR:
-        if read.kind is ReadKind.PAST:
-            return span.refuse(
-                "E216",
-                f"PAST cannot read {read.table}, a regular table",
-                why="a regular table has a state at each tick, and no slices",
-                fix=f"say {read.table} for its state, or PREVIOUS({read.table}) for the one before",
-            )
+        return _past_of_regular(read, span) if read.kind is ReadKind.PAST else None
+    own, cadence = draft.cadence, other.cadence
+    if own is None or cadence is None or read.kind not in _SLICES:
         return None
-    if draft.cadence is None or other.cadence is None:
-        return None
-    if read.kind in {ReadKind.PLAIN, ReadKind.PAST, ReadKind.PREVIOUS} and not fits(draft.cadence, other.cadence):
-        return _misfit(draft, draft.cadence, read, other.cadence, span)
-    if read.kind is ReadKind.PAST and read.span is not None:
-        return _past(draft.cadence, read, read.span, other, other.cadence, span)
-    if read.kind in {ReadKind.PLAIN, ReadKind.PREVIOUS} and other.retain is not None:
-        return _beyond_window(draft, draft.cadence, read, other.retain, span)
-    return None
+    if not fits(own, cadence):
+        return _misfit(draft, own, read, cadence, span)
+    if read.span is not None:
+        return _past(own, read, read.span, other, cadence, span)
+    return _beyond_window(draft, own, read, other.retain, span) if other.retain else None
+
+
+def _past_of_regular(read: Read, span: Span) -> WaterclockError:
+    return span.refuse(
+        "E216",
+        f"PAST cannot read {read.table}, a regular table",
+        why="a regular table has a state at each tick, and no slices",
+        fix=f"say {read.table} for its state, or PREVIOUS({read.table}) for the one before",
+    )
 
 
 def _misfit(draft: Draft, own: Cadence, read: Read, other: Cadence, span: Span) -> WaterclockError:
@@ -82,7 +84,9 @@ def _words(cadence: Cadence) -> str:
     return str(Cadence(cadence.period, zone=cadence.zone))
 
 
-def _past(own: Cadence, read: Read, back: Duration, other: Draft, cadence: Cadence, span: Span) -> WaterclockError | None:
+def _past(
+    own: Cadence, read: Read, back: Duration, other: Draft, cadence: Cadence, span: Span
+) -> WaterclockError | None:
     if not span_fits(own, cadence, back):
         return span.refuse(
             "E122",

@@ -82,7 +82,7 @@ class _Reader:
             if cursor.at(*words):
                 cursor.index += len(words)
                 return kind
-        habit = habit_of_statement(cursor, self.raw)
+        habit = habit_of_statement(cursor)
         if habit is not None:
             raise habit
         first = cursor.peek()

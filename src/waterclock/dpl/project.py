@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -85,9 +86,7 @@ def check_project(
         return None, _sorted(errors)
     sources: dict[str, str] = {}
     statements = list(_statements(root, config, sources, errors))
-    flow, wrong = compile_flow(
-        statements, config, root=root, capabilities=capabilities, known_schemas=known_schemas
-    )
+    flow, wrong = compile_flow(statements, config, root=root, capabilities=capabilities, known_schemas=known_schemas)
     errors.extend(wrong)
     if errors or flow is None:
         return None, _sorted(errors)
@@ -160,18 +159,16 @@ def _statements(
 
 
 def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
-    """Read the statements of a Python file, through the twin."""
-    from waterclock.dpl.twin import load_python
-
-    return load_python(path, root=root, variables=config.variables)
+    """Read the statements of a Python file, through the twin; only a project that has one imports it."""
+    twin = importlib.import_module("waterclock.dpl.twin")
+    found: tuple[list[Statement], list[WaterclockError]] = twin.load_python(path, root=root, variables=config.variables)
+    return found
 
 
 def _undecodable(name: str, error: UnicodeDecodeError) -> WaterclockError:
     line = error.object[: error.start].count(b"\n") + 1
     column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1
-    return WaterclockError(
-        "E201", "this file is not UTF-8", where=f"{name}:{line}:{column}", fix="save it in UTF-8"
-    )
+    return WaterclockError("E201", "this file is not UTF-8", where=f"{name}:{line}:{column}", fix="save it in UTF-8")
 
 
 def _sorted(errors: list[WaterclockError]) -> tuple[WaterclockError, ...]:

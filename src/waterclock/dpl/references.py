@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,9 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.cursor import timed
 from waterclock.dpl.determinism import nondeterministic
 from waterclock.dpl.expressions import parse_error_span, plain_reason
-from waterclock.dpl.habits import template
+from waterclock.dpl.habits import templates_in
 from waterclock.dpl.later import not_yet
+from waterclock.dpl.scopes import is_cte
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.statements import QuerySaid
 from waterclock.dpl.tokens import parse_tokens
@@ -73,7 +74,7 @@ def find_references(query: QuerySaid) -> Found:
     """Find what a query refers to. A query that cannot be parsed gives errors alone, and no tree."""
     source, tokens = query.span.source, query.tokens
     found = Found(None)
-    templates = list(_templates(source, tokens))
+    templates = list(templates_in(source, tokens))
     if templates:
         found.errors.extend(templates[:1])
         return found
@@ -147,7 +148,7 @@ class _Finder:
             )  # fmt: skip
         if isinstance(node.parent, exp.Stream):
             raise span.refuse("E209", "STREAM is not said here", fix=_MISTAKEN_READS["STREAM"])
-        if len(parts) == 1 and _is_cte(node, parts[0]):
+        if len(parts) == 1 and is_cte(node, parts[0]):
             return
         self._add(node, parts, span, ReadKind.PLAIN, None, first, index)
 
@@ -166,7 +167,7 @@ class _Finder:
         self.reads.add(index)
         last = self._closing(index + 1)
         parts, name_span, rest = self._read_name(index + 2, last, word)
-        if len(parts) == 1 and _is_cte(node, parts[0]):
+        if len(parts) == 1 and is_cte(node, parts[0]):
             raise name_span.refuse(
                 "E216", f"{word} reads a table, and {parts[0]} is a part of this query",
                 fix=f"say {word} around the table inside of {parts[0]}",
@@ -333,40 +334,6 @@ class _Finder:
     def _span(self, index: int, last: int | None = None) -> Span:
         end = self.tokens[index if last is None else last].end + 1
         return self.source.span(self.tokens[index].start, end)
-
-
-def _is_cte(node: exp.Table, name: str) -> bool:
-    """Tell whether a WITH that is in sight of the node defines this name."""
-    child: Any = node
-    while child.parent is not None:
-        parent = child.parent
-        if isinstance(parent, exp.With):
-            for cte in parent.expressions:
-                if cte is child:
-                    if parent.args.get("recursive") and cte.alias.lower() == name.lower():
-                        return True
-                    break
-                if cte.alias.lower() == name.lower():
-                    return True
-        else:
-            clause = parent.args.get("with_")
-            if clause is not None and clause is not child:
-                if any(cte.alias.lower() == name.lower() for cte in clause.expressions):
-                    return True
-        child = parent
-    return False
-
-
-def _templates(source: Source, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
-    for index in range(len(tokens) - 1):
-        kind, following = tokens[index].token_type, tokens[index + 1]
-        is_template = following.start == tokens[index].end + 1 and (
-            (kind is TokenType.L_BRACE and following.token_type in {TokenType.L_BRACE, TokenType.MOD})
-            or (kind is TokenType.PARAMETER and following.token_type is TokenType.L_BRACE)
-            or (kind is TokenType.BLOCK_START)
-        )
-        if is_template or kind is TokenType.BLOCK_START:
-            yield template(source.span(tokens[index].start, following.end + 1))
 
 
 def _broken(error: ParseError, source: Source, tokens: Sequence[Token], span: Span) -> WaterclockError:

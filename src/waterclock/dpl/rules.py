@@ -58,5 +58,6 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
 def _has_aggregate(tree: exp.Expression) -> bool:
     """Tell whether an aggregate of sqlglot's knowledge stands outside of a window function."""
     return any(
-        not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls) for node in tree.find_all(exp.AggFunc)
+        not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls)
+        for node in tree.find_all(exp.AggFunc)
     )

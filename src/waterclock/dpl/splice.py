@@ -24,8 +24,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Spliced:
-    """A query that Spark can run. Its parameter markers are `wc_window_start`, `wc_window_end`, `wc_timelabel`, and
-    the names in `variables`; Spark binds them (`args=`).
+    """A query that Spark can run.
+
+    Its parameter markers are `wc_window_start`, `wc_window_end`, `wc_timelabel`, and the names in `variables`; Spark
+    binds them (`args=`).
     """
 
     text: str

@@ -79,7 +79,7 @@ def words_of(source: Source, tokens: Sequence[Token], *, first: int = 0) -> list
     """
     words: list[Word] = []
     for index, token in enumerate(tokens, first):
-        word = _word(source, token, index)
+        word = _word(token, index)
         if word.kind == "string" and words and words[-1].kind == "string" and words[-1].end == word.start:
             raise _touching(source, words[-1].start, word.end)
         if word.kind == "word" and " " in word.upper:
@@ -133,7 +133,7 @@ def _statement(source: Source, tokens: Sequence[Token]) -> RawStatement:
     return RawStatement(source, tokens, None)
 
 
-def _word(source: Source, token: Token, index: int) -> Word:
+def _word(token: Token, index: int) -> Word:
     kind, text = token.token_type, token.text
     if kind in _STRINGS:
         name = "string"

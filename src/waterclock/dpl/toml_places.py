@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from waterclock.dpl.source import Source, Span
 
 Path = tuple[str, ...]
-_KEY = re.compile(r"""[ \t]*(?P<key>(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')(?:[ \t]*\.[ \t]*(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'))*)[ \t]*=""")
+_NAME = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_KEY = re.compile(rf"[ \t]*(?P<key>{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*)[ \t]*=")
 _PART = re.compile(r"""[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*'""")
 _HEADER = re.compile(r"[ \t]*\[{1,2}(?P<key>[^\]\n]*(?:\"[^\"\n]*\"[^\]\n]*)*)\]{1,2}")
 _STRING = re.compile(r'\"\"\"(?:.|\n)*?\"\"\"|\'\'\'(?:.|\n)*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*')
@@ -44,10 +45,9 @@ def _value(source: Source, position: int, path: Path, found: dict[Path, Span]) -
     paths = [path]
     expects_key = False
     while position < len(text):
-        if skipped := _STRING.match(text, position):
-            if not (expects_key and text[position] in "\"'"):
-                position = skipped.end()
-                continue
+        if (skipped := _STRING.match(text, position)) and not (expects_key and text[position] in "\"'"):
+            position = skipped.end()
+            continue
         sign = text[position]
         if sign == "\n" and len(paths) == 1:
             return position + 1

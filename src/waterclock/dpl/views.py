@@ -106,17 +106,17 @@ class Queries:
             )  # fmt: skip
         if "." not in found.name:
             bare = [name for name in known if name.split(".")[1].lower() == found.name.lower()]
-            fix = f"write {' or '.join(bare[:3])}" if bare else did_you_mean(found.name, [n.split(".")[1] for n in known])
+            fix = (
+                f"write {' or '.join(bare[:3])}" if bare else did_you_mean(found.name, [n.split(".")[1] for n in known])
+            )
             return found.span.refuse("E213", f"unknown table {found.name}", why="a table is schema.name", fix=fix)
-        return found.span.refuse(
-            "E213", f"unknown table {found.name}", fix=nearest_table(found.name, known)
-        )
+        return found.span.refuse("E213", f"unknown table {found.name}", fix=nearest_table(found.name, known))
 
 
 def nearest_table(name: str, known: Iterable[str]) -> str:
     """Say which tables are near a name: as written, or of that bare name in another schema."""
     known = list(known)
-    bare = [table for table in known if table.split(".")[-1].lower() == name.split(".")[-1].lower()]
+    bare = [table for table in known if table.split(".")[-1].lower() == name.rsplit(".", maxsplit=1)[-1].lower()]
     if bare:
         return f"did you mean {' or '.join(bare[:3])}?"
     return did_you_mean(name, known) or "declare it by a COLLECT, TRANSFORM or CREATE VIEW"

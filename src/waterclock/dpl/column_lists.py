@@ -1,0 +1,75 @@
+"""Column lists settled: each name once, none that is ours or that storage cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.dpl.rules import rule_of
+from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
+from waterclock.errors import WaterclockError
+from waterclock.flow import Column, Columns
+
+
+def columns_of(statement: Statement, errors: list[WaterclockError]) -> Columns:
+    """Settle a column list; names twice, reserved or impossible are reported."""
+    said = statement.value("COLUMNS", ColumnsSaid)
+    if said is None:
+        return Columns()
+    is_list = statement.kind in {StatementKind.PUBLISH, StatementKind.VIEW}
+    seen: dict[str, str] = {}
+    columns: list[Column] = []
+    for column in said.columns:
+        problem = _wrong_name(column, seen, is_list=is_list) or (_wrong_in_list(column, statement) if is_list else None)
+        if problem:
+            errors.append(problem)
+            continue
+        seen[column.name.lower()] = column.name
+        columns.append(_column(column, errors))
+    return Columns(tuple(columns), said.is_open)
+
+
+def _column(said: ColumnSaid, errors: list[WaterclockError]) -> Column:
+    rules = tuple(rule for rule in (rule_of(rule, errors, in_column=True) for rule in said.rules) if rule)
+    return Column(
+        said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
+        said.tags,
+    )  # fmt: skip
+
+
+def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], *, is_list: bool) -> WaterclockError | None:
+    lower = column.name.lower()
+    if lower in seen:
+        is_same = seen[lower] == column.name
+        return column.span.refuse(
+            "E212",
+            f"column {column.name} is there twice"
+            if is_same
+            else f"{seen[lower]} and {column.name} differ by case only",
+            why=None if is_same else "some systems tell them apart and some do not",
+            fix="name each column once",
+        )
+    if lower == "timelabel" and not is_list:
+        return column.span.refuse(
+            "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
+        )
+    bad = sorted({sign for sign in column.name if sign in " ,;{}()\n\t=`"})
+    if bad:
+        return column.span.refuse(
+            "E211",
+            f"{column.name!r} cannot be a column",
+            why=f"Delta takes no {' '.join(repr(sign) for sign in bad)} in a column's name",
+            fix="rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name",
+        )
+    return None
+
+
+def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
+    said = column.type or column.is_key or column.is_not_null or column.rules or column.references
+    if not said:
+        return None
+    return column.span.refuse(
+        "E206",
+        f"more than a name is said of {column.name}",
+        why=f"the columns of a {statement.kind.value} only say which ones pass",
+        fix="say types, keys and rules where the table is made",
+    )

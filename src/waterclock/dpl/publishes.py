@@ -1,0 +1,53 @@
+"""What a publish takes from its table, and whether it can be delivered so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from waterclock.dpl.connections import Systems
+from waterclock.dpl.drafts import Draft, settle_merge
+from waterclock.dpl.statements import ModeSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow import Mode, TableType
+
+
+def settle_publish(draft: Draft, table: Draft, systems: Systems, errors: list[WaterclockError]) -> None:
+    """Give a publish what it takes from its table: type, and mode and keys where none are said."""
+    draft.type = table.type
+    said = draft.statement.value("MODE", ModeSaid)
+    draft.mode = said.mode if said else table.mode
+    keys = (table.merge.keys if table.merge else ()) or table.columns.keys
+    if draft.mode is Mode.MERGE:
+        settle_merge(draft, said, keys, errors)
+    legal = {Mode.MERGE} | ({Mode.APPEND} if table.mode is Mode.APPEND else set())
+    legal |= set() if table.type is TableType.PARTITIONED else {Mode.REPLACE}
+    if draft.mode not in legal:
+        errors.append(_illegal_publish(draft, table, legal))
+    capabilities = systems.of(draft.destination) if draft.destination else None
+    if capabilities and draft.mode not in capabilities.publishes:
+        errors.append(
+            draft.at("MODE" if said else "TO").refuse(
+                "E224",
+                f"{capabilities.type} cannot take {draft.mode.name}",
+                why=f"it takes {_modes(capabilities.publishes)}"
+                + ("" if said else f"; {table.name} is a {table.mode.name} table"),
+                fix=f"say {_modes(legal & capabilities.publishes)}"
+                if legal & capabilities.publishes
+                else "publish to a database",
+            )
+        )
+
+
+def _illegal_publish(draft: Draft, table: Draft, legal: set[Mode]) -> WaterclockError:
+    why = (
+        f"{table.name} is PARTITIONED: each label is delivered for itself"
+        if table.type is TableType.PARTITIONED
+        else f"{table.name} is a {table.mode.name} table: its newest state is delivered"
+    )
+    return draft.at("MODE").refuse(
+        "E226", f"{draft.mode.name} cannot publish {table.name}", why=why, fix=f"say {_modes(legal)}"
+    )
+
+
+def _modes(modes: Iterable[Mode]) -> str:
+    return " or ".join(sorted(mode.name for mode in modes))
