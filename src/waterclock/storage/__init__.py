@@ -1,0 +1,78 @@
+"""What rests: sealed slices and manifests, Delta commits, and the log read as files.
+
+Names are loaded when they are asked for: reading manifests and logs needs neither Spark nor delta-rs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from waterclock.storage.commit import NeedsSpark, commit_nothing, commit_slices, create_table, kill
+    from waterclock.storage.confs import SESSION_CONFS
+    from waterclock.storage.digest import digest_columns, digest_of_row, digests
+    from waterclock.storage.identity import Identity, Killed
+    from waterclock.storage.lake import Lake, require_latch
+    from waterclock.storage.log import ForeignCommit, Outcome, foreign_commits, head, outcome, table_exists
+    from waterclock.storage.manifest import DataFile, Manifest, is_sealed, read_manifest
+    from waterclock.storage.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, table_schema
+    from waterclock.storage.rewrite import commit_by_spark
+    from waterclock.storage.stage import Written, write_slices
+    from waterclock.storage.types import check_files
+
+_MODULES = {
+    "commit": ("NeedsSpark", "commit_nothing", "commit_slices", "create_table", "kill"),
+    "confs": ("SESSION_CONFS",),
+    "digest": ("digest_columns", "digest_of_row", "digests"),
+    "identity": ("Identity", "Killed"),
+    "lake": ("Lake", "require_latch"),
+    "log": ("ForeignCommit", "Outcome", "foreign_commits", "head", "outcome", "table_exists"),
+    "manifest": ("DataFile", "Manifest", "is_sealed", "read_manifest"),
+    "read": ("FILES_READ_DIRECTLY", "frame_at", "frame_of_slices", "table_schema"),
+    "rewrite": ("commit_by_spark",),
+    "stage": ("Written", "write_slices"),
+    "types": ("check_files",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "FILES_READ_DIRECTLY",
+    "SESSION_CONFS",
+    "DataFile",
+    "ForeignCommit",
+    "Identity",
+    "Killed",
+    "Lake",
+    "Manifest",
+    "NeedsSpark",
+    "Outcome",
+    "Written",
+    "check_files",
+    "commit_by_spark",
+    "commit_nothing",
+    "commit_slices",
+    "create_table",
+    "digest_columns",
+    "digest_of_row",
+    "digests",
+    "foreign_commits",
+    "frame_at",
+    "frame_of_slices",
+    "head",
+    "is_sealed",
+    "kill",
+    "outcome",
+    "read_manifest",
+    "require_latch",
+    "table_exists",
+    "table_schema",
+    "write_slices",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

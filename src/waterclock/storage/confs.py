@@ -1,0 +1,26 @@
+"""How must a Spark session be set for what it writes to be right, and quick?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+SESSION_CONFS: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.caseSensitive": "false",
+        # Parquet statistics of INT96 are useless, and delta-rs reads microseconds (DESIGN-NOTES 3)
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+        # a slice holds its Parquet files and its manifest: no _SUCCESS, no .crc beside each file
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # the default of 50 tasks for each look at a Delta version costs seconds
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.shuffle.partitions": "8",
+        # up to here file lists are read by the driver, not by a Spark job
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
+    }
+)

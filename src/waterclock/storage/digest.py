@@ -1,0 +1,83 @@
+"""Is the content the same? A digest of rows that counts them and sums their hashes, whatever their order (F9).
+
+A row's hash is `xxhash64` over (is it null, value) of every column, in the order of the columns' names, seeded by the
+names and types: a value that moves to another column changes it. Nested values enter as JSON with nulls and all their
+digits. `timelabel` is left out. The sums of the hash's high and low halves cannot overflow below 4 billion rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+ROWS, HIGH, LOW = "_rows", "_high", "_low"
+EMPTY = "0:0:0"
+JSON_OPTIONS = {
+    "ignoreNullFields": "false",
+    # JSON's defaults cut to milliseconds, and a change of microseconds would be missed
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_NESTED = ("struct", "array", "map", "variant")
+
+
+def row_hash(schema: StructType) -> Column:
+    """Give the hash of one row of `schema`, `timelabel` left out."""
+    fields = sorted((field for field in schema.fields if field.name.lower() != "timelabel"), key=lambda f: f.name)
+    seed = json.dumps([(field.name, _shape(field.dataType)) for field in fields])
+    parts = [F.lit(int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest(), "big", signed=True))]
+    for field in fields:
+        column = F.col(quoted(field.name))
+        parts += [F.isnull(column), F.to_json(column, JSON_OPTIONS) if _is_nested(field.dataType) else column]
+    return F.xxhash64(*parts)
+
+
+def digest_columns(schema: StructType, *, hash_column: str | None = None) -> list[Column]:
+    """Give the aggregates that make a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
+    hashed = F.col(hash_column) if hash_column else row_hash(schema)
+    return [
+        F.count(F.lit(1)).alias(ROWS),
+        F.sum(F.shiftright(hashed, 32)).alias(HIGH),
+        F.sum(hashed.bitwiseAND(F.lit(0xFFFFFFFF))).alias(LOW),
+    ]
+
+
+def digest_of_row(row: Mapping[str, Any]) -> str:
+    """Write the digest from the aggregates' values: 'rows:high:low'."""
+    return f"{row[ROWS]}:{row[HIGH] or 0}:{row[LOW] or 0}"
+
+
+def rows_of(digest: str) -> int:
+    """Read the row count from a digest."""
+    return int(digest.split(":", 1)[0])
+
+
+def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> dict[str, dict[str, Any]]:
+    """Digest a frame by label, with further aggregates: one scan, one exchange. A label without rows is absent.
+
+    Gives, by label text, the aggregates' values under the digest's and the measures' names.
+    """
+    columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
+    return {row["timelabel"]: row.asDict() for row in frame.groupBy("timelabel").agg(*columns).collect()}
+
+
+def quoted(name: str) -> str:
+    """Write a column's name so that Spark reads it whole."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _is_nested(type_: DataType) -> bool:
+    return type_.typeName() in _NESTED
+
+
+def _shape(type_: DataType) -> str:
+    """Write a type without what says nothing of content: nullability, comments."""
+    return type_.simpleString()

@@ -1,0 +1,109 @@
+"""Where does everything at rest lie, and can the storage carry a latch?"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from waterclock.errors import WaterclockError
+from waterclock.timelabel import hive_path, label_of
+
+STAGE = "_stage"
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The storage of a project. `root` is a local path."""
+
+    root: str
+
+    def folder(self, table: str) -> str:
+        """Give the absolute folder of a table (`schema.table`) or of a publish stage (`publish/<unit>`)."""
+        return f"{self.root.rstrip('/')}/{self.location(table)}"
+
+    def location(self, table: str) -> str:
+        """Give the folder of a table or publish stage, relative to the root."""
+        if table.startswith("publish/"):
+            return table
+        return "tables/" + "/".join(table.split("."))
+
+    def slice_path(self, label: datetime, claim: int) -> str:
+        """Give the folder of the slice that a claim seals for a label, relative to its table's."""
+        return f"{label_folder(label)}/c={claim}"
+
+
+def label_folder(label: datetime) -> str:
+    """Give the folder of all slices of a label, relative to its table's."""
+    return f"{STAGE}/{hive_path(label_of(label))}"
+
+
+def require_latch(root: str) -> None:
+    """Refuse a storage on which two runners could both create one file, by trying it.
+
+    Raises  E602 where the storage lets a file be created twice, or has no links to create one put-if-absent
+            E603 where it cannot be written
+    """
+    probe = Path(root) / f".latch-{uuid.uuid4().hex}"
+    try:
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        _create(probe)
+    except OSError as error:
+        raise WaterclockError(
+            "E603", "the storage cannot be written", where=root, why=str(error), fix="permit or free the place"
+        ) from error
+    link = probe.with_suffix(".link")
+    try:
+        if not (_refuses_second_create(probe) and _refuses_second_link(probe, link)):
+            raise _no_latch(root, "a file that exists was created a second time")
+    except OSError as error:
+        raise _no_latch(root, str(error)) from error
+    finally:
+        probe.unlink(missing_ok=True)
+        link.unlink(missing_ok=True)
+
+
+def put_if_absent(path: Path, text: str) -> bool:
+    """Write a file whole, or not at all; False where it exists already."""
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    beside.write_text(text, encoding="utf-8")
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        return False
+    finally:
+        beside.unlink()
+    return True
+
+
+def _create(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+
+
+def _refuses_second_create(path: Path) -> bool:
+    try:
+        _create(path)
+    except FileExistsError:
+        return True
+    return False
+
+
+def _refuses_second_link(path: Path, link: Path) -> bool:
+    os.link(path, link)
+    try:
+        os.link(path, link)
+    except FileExistsError:
+        return True
+    return False
+
+
+def _no_latch(root: str, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E602",
+        "the storage cannot create a file only where it is absent",
+        where=root,
+        why=f"{why}; without it two runners could both commit one claim",
+        fix="keep the storage on a local or HDFS file system",
+    )

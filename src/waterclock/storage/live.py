@@ -1,0 +1,66 @@
+"""Which files make up a table, on the snapshot that delta-rs shows?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from waterclock.storage.lake import STAGE
+from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel import hive_path
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file of the table: true size, the partition's label, or the range of labels its statistics know of."""
+
+    path: str
+    size: int
+    label: str | None
+    low: str | None
+    high: str | None
+
+
+def live_files(table: DeltaTable) -> list[LiveFile]:
+    """List the live files. Cost: about a millisecond for 1,000."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    names = set(actions.column_names)
+
+    def column(name: str) -> list[str | None]:
+        return actions.column(name).to_pylist() if name in names else [None] * actions.num_rows
+
+    return [
+        LiveFile(*parts)
+        for parts in zip(
+            actions.column("path").to_pylist(),
+            actions.column("size_bytes").to_pylist(),
+            column(f"partition.{TIMELABEL}"),
+            column(f"min.{TIMELABEL}"),
+            column(f"max.{TIMELABEL}"),
+            strict=True,
+        )
+    ]
+
+
+def may_hold(file: LiveFile, label: str) -> bool:
+    """Tell whether a file of an unpartitioned table may hold rows of `label`, by its folder or its statistics."""
+    if file.path.startswith(f"{STAGE}/"):
+        return file.path.startswith(f"{STAGE}/{hive_path(label)}/")
+    return not (file.low and file.high) or file.low <= label <= file.high
+
+
+def files_with_deletion_vectors(table: DeltaTable, folder: str) -> set[str]:
+    """Give the paths, relative to the table's folder, of live files that carry a deletion vector."""
+    marked = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
+    return {_relative(uri, folder) for uri in marked}
+
+
+def _relative(uri: str, folder: str) -> str:
+    path = unquote(urlsplit(uri).path) if "://" in uri else uri
+    return path.removeprefix(folder.rstrip("/") + "/")

@@ -1,0 +1,125 @@
+"""What is a sealed slice? Its files with their statistics, and the manifest that seals it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.storage.lake import put_if_absent
+from waterclock.timelabel import instant_of, label_of
+
+MANIFEST = "_manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file of a slice: `path` relative to the table's folder, `stats` the JSON of Delta's add action.
+
+    `nulls` counts nulls of every top-level column that is not nested; `types` are the file's own, as in Delta's schema.
+    """
+
+    path: str
+    size: int
+    rows: int
+    stats: str
+    nulls: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Says all of one sealed slice. Without it a slice is not sealed, and nobody reads it.
+
+    `digest` is 'rows:high:low', None where it is to be made by a scan. `schema` is Spark's schema JSON, `timelabel`
+    first. `source` are positions in the source. For MERGE: `order_high` and `order_low` bound the rows' ORDER BY
+    values, `delete_high` bounds those of its deletes (as `storage.order` writes them).
+    """
+
+    table: str
+    label: datetime
+    claim: int
+    slice_path: str
+    files: tuple[DataFile, ...]
+    rows: int
+    bytes: int
+    digest: str | None
+    schema: str
+    code: str
+    source: Mapping[str, Any]
+    sealed_at: datetime
+    has_deletes: bool = False
+    order_high: Any = None
+    order_low: Any = None
+    delete_high: Any = None
+
+    def to_json(self) -> str:
+        """Write the manifest as JSON; labels as text, instants in ISO."""
+        parts = asdict(self) | {
+            "label": label_of(self.label),
+            "schema": json.loads(self.schema),
+            "sealed_at": self.sealed_at.isoformat(),
+        }
+        return json.dumps(parts, separators=(",", ":"), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """Read what `to_json` wrote."""
+        parts = json.loads(text)
+        parts |= {
+            "label": instant_of(parts["label"]),
+            "files": tuple(DataFile(**file) for file in parts["files"]),
+            "schema": json.dumps(parts["schema"], separators=(",", ":")),
+            "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
+        }
+        return cls(**parts)
+
+
+def is_sealed(folder: str, slice_path: str) -> bool:
+    """Tell whether the slice has its manifest."""
+    return (Path(folder) / slice_path / MANIFEST).is_file()
+
+
+def read_manifest(folder: str, slice_path: str) -> Manifest:
+    """Read the manifest of a sealed slice.
+
+    Raises  E605 where there is none, or it cannot be read
+    """
+    path = Path(folder) / slice_path / MANIFEST
+    try:
+        return Manifest.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise WaterclockError(
+            "E605",
+            "the slice is not sealed" if missing else "the slice's manifest cannot be read",
+            where=str(path),
+            why="its manifest is missing" if missing else f"{type(error).__name__}: {error}",
+            fix="make the batch again: a slice without its manifest is read by nobody",
+        ) from error
+
+
+def seal(folder: str, manifest: Manifest) -> None:
+    """Write the manifest, last of all; from then on the slice is never changed.
+
+    Raises  E604 where the slice is sealed already
+    """
+    fault("seal")
+    if not put_if_absent(Path(folder) / manifest.slice_path / MANIFEST, manifest.to_json()):
+        raise already_sealed(folder, manifest.slice_path)
+
+
+def already_sealed(folder: str, slice_path: str) -> WaterclockError:
+    """Give the error of a claim that would write a slice twice."""
+    return WaterclockError(
+        "E604",
+        "the slice is sealed already",
+        where=f"{folder}/{slice_path}",
+        why="a claim writes each of its slices once, and nothing rewrites a sealed one",
+        fix="take a new claim for the batch",
+    )

@@ -1,0 +1,74 @@
+"""How are MERGE's ORDER BY values written down and compared, so that a manifest tells what need not be read?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.storage.digest import JSON_OPTIONS, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from waterclock.flow import Merge
+
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
+_TEXTS = ("string", "date", "timestamp", "timestamp_ntz")
+_Key = tuple[tuple[int, Any], ...]
+
+
+def order_measures(merge: Merge) -> list[tuple[str, Column]]:
+    """Give the aggregates that bound a slice's ORDER BY values, as JSON, and count its deletes."""
+    deletes = F.expr(f"({merge.delete_when}) IS TRUE") if merge.delete_when else F.expr("false")
+    measures = [("_deletes", F.count_if(deletes))]
+    if merge.order_by:
+        order = order_struct(merge.order_by)
+        measures += [
+            ("_order_high", F.to_json(F.max(order), JSON_OPTIONS)),
+            ("_order_low", F.to_json(F.min(order), JSON_OPTIONS)),
+            ("_delete_high", F.to_json(F.max(F.when(deletes, order)), JSON_OPTIONS)),
+        ]
+    return measures
+
+
+def order_struct(order_by: Sequence[str], *, of: str = "") -> Column:
+    """Give the ORDER BY columns as one value: Spark compares structs field by field, NULL lowest, NaN highest."""
+    prefix = f"{of}." if of else ""
+    return F.struct(*(F.col(prefix + quoted(name)).alias(f"o{index}") for index, name in enumerate(order_by)))
+
+
+def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any]) -> bool:
+    """Tell whether an earlier delete ordered at most `delete_high` may beat a later label's row.
+
+    `order_low` is the lowest order of the later label's rows. At equal order the later label wins. True where it
+    cannot be known. `types` are the ORDER BY columns' as in a schema's JSON.
+    """
+    if delete_high is None or order_low is None:
+        return False
+    high, low = _key(delete_high, types), _key(order_low, types)
+    return high is None or low is None or high > low
+
+
+def _key(text: str, types: Sequence[Any]) -> _Key | None:
+    values = json.loads(text, parse_float=Decimal)
+    parts = [_part(values.get(f"o{index}"), type_) for index, type_ in enumerate(types)]
+    known = tuple(part for part in parts if part is not None)
+    return known if len(known) == len(parts) else None
+
+
+def _part(value: Any, type_: Any) -> tuple[int, Any] | None:
+    name = "" if isinstance(type_, Mapping) else str(type_).split("(", 1)[0]
+    if value is None:
+        return (0, 0)
+    if name == "boolean":
+        return (1, value)
+    if name in _NUMBERS:
+        return (2, 0) if value == "NaN" else (1, Decimal(value))
+    # a year beyond 9999 is written with a sign, and does not compare as text
+    if name in _TEXTS and (name == "string" or value[0] not in "+-"):
+        return (1, value)
+    return None

@@ -1,0 +1,154 @@
+"""Do two schemas fit? Pure, on Spark's schema JSON, which is Delta's too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from waterclock.errors import WaterclockError
+from waterclock.storage.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    Schema = StructType | str
+
+TIMELABEL = "timelabel"
+_TIMELABEL_FIELD = {"name": TIMELABEL, "type": "string", "nullable": True, "metadata": {}}
+_WHOLE = {"byte": 1, "short": 2, "integer": 3, "long": 4}
+_FRACTION = {"float": 1, "double": 2}
+_ILLEGAL = " ,;{}()\n\t="
+
+
+def schema_text(schema: Schema) -> str:
+    """Give the JSON of a table's schema: `timelabel` first, no metadata."""
+    parsed = json.loads(schema if isinstance(schema, str) else schema.json())
+    fields = [field | {"metadata": {}} for field in parsed["fields"] if field["name"].lower() != TIMELABEL]
+    return json.dumps({"type": "struct", "fields": [_TIMELABEL_FIELD, *fields]}, separators=(",", ":"))
+
+
+def fields_of(schema: str) -> dict[str, dict[str, Any]]:
+    """Give the fields of a schema's JSON by name."""
+    return {field["name"]: field for field in json.loads(schema)["fields"]}
+
+
+def widened(table: str, new: str) -> str | None:
+    """Give the table's schema with the columns that only `new` has, nullable and at its end; None if there are none."""
+    known = {name.lower() for name in fields_of(table)}
+    added = [field | {"nullable": True} for name, field in fields_of(new).items() if name.lower() not in known]
+    if not added:
+        return None
+    parsed = json.loads(table)
+    return json.dumps(parsed | {"fields": [*parsed["fields"], *added]}, separators=(",", ":"))
+
+
+def check_files(manifest: Manifest, table_schema: str) -> None:
+    """Hold the slice's real Parquet files against the table's schema, which a commit must fit (ARCHITECTURE 5.3).
+
+    Raises  E617 naming the columns whose name or type would break reading later
+            E616 naming the NOT NULL columns that hold nulls
+    """
+    table = fields_of(table_schema)
+    broken = list(_misfits(manifest, table))
+    if broken:
+        raise WaterclockError(
+            "E617",
+            f"the slice does not fit {manifest.table}: {broken[0]}",
+            where=manifest.slice_path,
+            why="; ".join(broken[1:]) or "committed all the same, it would break reading the table later",
+            fix=f"give the columns the table's names and types, or `waterclock rebuild {manifest.table}`",
+        )
+    nulls = _forbidden_nulls(manifest, table)
+    if nulls:
+        raise WaterclockError(
+            "E616",
+            f"{manifest.table} holds nulls in {', '.join(nulls)}",
+            where=manifest.slice_path,
+            why="the table declares NOT NULL",
+            fix="mend the source, or leave NOT NULL out",
+        )
+
+
+def readable_as(file_type: Any, table_type: Any) -> bool:
+    """Tell whether Spark and delta-rs both read a file's column of `file_type` as the table's `table_type`."""
+    if isinstance(file_type, str) and isinstance(table_type, str):
+        return file_type == table_type or _is_narrower(file_type, table_type)
+    if isinstance(file_type, Mapping) and isinstance(table_type, Mapping):
+        return _nested_readable_as(file_type, table_type)
+    return False
+
+
+def type_text(type_: Any) -> str:
+    """Write a type of a schema's JSON as Spark SQL does."""
+    if isinstance(type_, str):
+        return {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}.get(type_, type_)
+    if type_["type"] == "struct":
+        return "struct<" + ",".join(f"{f['name']}:{type_text(f['type'])}" for f in type_["fields"]) + ">"
+    if type_["type"] == "array":
+        return f"array<{type_text(type_['elementType'])}>"
+    return f"map<{type_text(type_['keyType'])},{type_text(type_['valueType'])}>"
+
+
+def illegal_characters(name: str) -> str:
+    """Give the characters of a column's name that Parquet or Delta would not take."""
+    return "".join(dict.fromkeys(character for character in name if character in _ILLEGAL))
+
+
+def clashes(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Give the pairs of names that are one name to Spark, which does not heed case."""
+    seen: dict[str, str] = {}
+    found = []
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other is not name or names.count(name) > 1:
+            found.append((other, name))
+    return list(dict.fromkeys(pair for pair in found if pair[0] != pair[1] or names.count(pair[0]) > 1))
+
+
+def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    by_lower = {name.lower(): name for name in table}
+    types = {name: type_ for file in manifest.files for name, type_ in file.types.items()}
+    for name, type_ in types.items():
+        if name not in table:
+            other = by_lower.get(name.lower())
+            yield f"column {name} is {'written ' + other if other else 'unknown'} in the table"
+        elif not readable_as(type_, table[name]["type"]):
+            yield f"column {name} is {type_text(type_)} in the slice and {type_text(table[name]['type'])} in the table"
+    if any(file.types != types for file in manifest.files):
+        yield "its files differ in their columns"
+
+
+def _forbidden_nulls(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    never = [name for name, field in table.items() if not field["nullable"]]
+    return [name for name in never if any(file.nulls.get(name, file.rows) for file in manifest.files)]
+
+
+def _is_narrower(file_type: str, table_type: str) -> bool:
+    for ladder in (_WHOLE, _FRACTION):
+        if file_type in ladder and table_type in ladder:
+            return ladder[file_type] <= ladder[table_type]
+    file_decimal, table_decimal = _decimal(file_type), _decimal(table_type)
+    if file_decimal and table_decimal:
+        return file_decimal[1] == table_decimal[1] and file_decimal[0] <= table_decimal[0]
+    return False
+
+
+def _decimal(type_: str) -> tuple[int, int] | None:
+    if not type_.startswith("decimal("):
+        return None
+    precision, scale = type_[8:-1].split(",")
+    return int(precision), int(scale)
+
+
+def _nested_readable_as(file_type: Mapping[str, Any], table_type: Mapping[str, Any]) -> bool:
+    if file_type["type"] != table_type["type"]:
+        return False
+    if file_type["type"] == "struct":
+        wanted = {field["name"]: field["type"] for field in table_type["fields"]}
+        return all(
+            field["name"] in wanted and readable_as(field["type"], wanted[field["name"]])
+            for field in file_type["fields"]
+        )
+    parts = ("elementType",) if file_type["type"] == "array" else ("keyType", "valueType")
+    return all(readable_as(file_type[part], table_type[part]) for part in parts)
