@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +17,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import ClaimRefused
 from waterclock.planner import Group, Plan, Planner
+from waterclock.selection import Labels
 from waterclock.timelabel import label_of
 
 
@@ -35,13 +36,23 @@ class Runner:
     """Carries a flow out from one process: many batches side by side, none twice.
 
     Due work is taken oldest first in dependency order. A regular table has one batch at a time; a pool bounds how many
-    of its tables' batches run at once; `threads` bounds all. Calls are from one thread.
+    of its tables' batches run at once; `threads` bounds all. Calls are from one thread. `labels` bounds what runs of a
+    table; `force` names labels to run though nobody needs them, until they are done.
     """
 
-    def __init__(self, work: Workplace, *, only: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        work: Workplace,
+        *,
+        only: Iterable[str] | None = None,
+        labels: Mapping[str, Labels] | None = None,
+        force: Mapping[str, frozenset[datetime]] | None = None,
+    ) -> None:
         self._work = work
         self._planner = Planner(work.flow)
         self._only = None if only is None else frozenset(only)
+        self._labels = labels or None
+        self._force = force or {}
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -55,12 +66,20 @@ class Runner:
 
     def plan(self, now: datetime) -> Plan:
         """Plan at `now` from the ledger as it is."""
+        snapshot = self._work.ledger.snapshot(self._work.flow)
+        undone = {
+            name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
+            for name, labels in self._force.items()
+        }
         return self._planner.plan(
-            self._work.ledger.snapshot(self._work.flow),
+            snapshot,
             now,
             only=self._only,
+            labels=self._labels,
             cap=self._work.settings.catch_up,
             group_cap=self._work.settings.group_cap,
+            force=undone,
+            clock=self._work.real_now(),
         )
 
     def run_once(self, now: datetime) -> RunOutcome:
