@@ -1,0 +1,10 @@
+"""Runs the command line as `python -m waterclock`."""
+
+from __future__ import annotations
+
+import sys
+
+from waterclock.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+"""The command line: thin commands over planner, ledger and engine, for people and, by `--json`, for scripts.
+
+Importing it loads neither Spark, nor a database, nor the parser: every command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+from waterclock.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,127 @@
+"""Which commands there are, how they are grouped, and how every error ends: a card and an exit code, no traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from waterclock import __version__
+from waterclock.cli.audit import audit
+from waterclock.cli.backfill import backfill
+from waterclock.cli.check import check
+from waterclock.cli.init import init
+from waterclock.cli.lineage import lineage
+from waterclock.cli.plan import plan
+from waterclock.cli.query import query
+from waterclock.cli.retry import retry
+from waterclock.cli.run import run
+from waterclock.cli.show import show
+from waterclock.cli.skip import skip
+from waterclock.cli.status import status
+from waterclock.errors import WaterclockError
+
+PROGRAM = "waterclock"
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Declare": (init, check),
+    "Run": (plan, run, backfill, retry, skip),
+    "Look": (status, show, query, audit, lineage),
+}
+EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C."
+
+
+class Commands(TyperGroup):
+    """The commands in groups, and the one place where errors become cards."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands of each group with their first line."""
+        for heading, functions in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(each.__name__, _first_line(each)) for each in functions])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; show what it raises as a card, and leave with its exit code."""
+        try:
+            return super().invoke(ctx)
+        except WaterclockError as error:
+            from waterclock.cli.cards import fail
+
+            raise typer.Exit(fail(error)) from error
+        except (typer.Exit, typer.Abort, KeyboardInterrupt, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.params.get("traceback") or _is_usage(error):
+                raise
+            from waterclock.cli.defects import report_defect
+
+            raise typer.Exit(report_defect(error)) from error
+
+
+def _version(value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def _start(
+    *,
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    traceback: Annotated[  # noqa: ARG001 - read where errors are shown
+        bool, typer.Option("--traceback", envvar="WATERCLOCK_TRACEBACK", help="Show tracebacks of defects.")
+    ] = False,
+) -> None:
+    """Declare time-labelled data flows; run them on Spark and Delta, and ask any table for its history."""
+
+
+app = typer.Typer(
+    name=PROGRAM,
+    cls=Commands,
+    callback=_start,
+    epilog=EPILOG,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 110},
+)
+for _functions in COMMANDS.values():
+    for _function in _functions:
+        app.command(_function.__name__)(_function)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and give its exit code; `argv` without the program's name, by default the shell's."""
+    try:
+        app(args=None if argv is None else list(argv), prog_name=PROGRAM)
+    except SystemExit as end:
+        return _end(end)
+    except BrokenPipeError:
+        return _quiet_pipe()
+    return 0
+
+
+def _end(end: SystemExit) -> int:
+    if isinstance(end.code, int):
+        return end.code
+    return 0 if end.code is None else 1
+
+
+def _quiet_pipe() -> int:
+    """Leave without a word where the reader went away; Python would complain once more as it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _first_line(function: Callable[..., None]) -> str:
+    return (function.__doc__ or "").strip().partition("\n")[0]
+
+
+def _is_usage(error: Exception) -> bool:
+    """Whether Typer shows the error itself: a wrong option, a bad argument."""
+    return hasattr(error, "exit_code") and hasattr(error, "show")

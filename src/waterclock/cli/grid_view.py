@@ -1,0 +1,148 @@
+"""How does the grid look on a terminal? Names left, newest right, quiet where all is well (UI 2.4 and 2.5)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.cli.answers import instant_text
+from waterclock.cli.grid import Grid, GridCell, Row
+from waterclock.cli.labels import local_label
+from waterclock.cli.look import LOOKS, State, sign
+from waterclock.timelabel import Unit, label_of, nominal_zone
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NAME_WIDTH = 30
+_ELLIPSIS = "…"
+
+
+def fitting(width: int, names: list[str], cell: int) -> int:
+    """Count the columns that fit beside the names."""
+    return max(1, (width - _name_width(names) - 1) // cell)
+
+
+def cell_width(grid: Grid) -> int:
+    """Give what a column takes: two digits of the header or the longest cell, and a blank."""
+    longest = max((len(_cell_text(cell, "■")) for row in grid.rows for cell in row.cells if cell), default=1)
+    return max(2, longest) + 1
+
+
+def print_grid(to: Console, grid: Grid) -> None:
+    """Print as many of the newest columns as the line is wide, with a legend of the states that occur."""
+    names = [row.table for row in grid.rows]
+    width = cell_width(grid)
+    shown = grid.latest(fitting(to.width, names, width))
+    left = _name_width(names)
+    for line in _header(shown, left, width):
+        to.print(line, soft_wrap=True)
+    for at, (_, rows) in enumerate(groupby(shown.rows, key=lambda row: row.table.partition(".")[0])):
+        if at:
+            to.print()
+        for row in rows:
+            to.print(_line(to, row, left, width), soft_wrap=True)
+    if shown.states:
+        to.print()
+        to.print(_legend(to, shown))
+
+
+def grid_json(grid: Grid) -> dict[str, Any]:
+    """Give the grid as JSON; each cell has the loudest state, and how many of how many labels are in it."""
+    return {
+        "by": str(grid.cadence.period),
+        "zone": grid.cadence.zone,
+        "columns": [
+            {"start": instant_text(start), "label": label_of(start), "local": local_label(start, grid.cadence)}
+            for start in grid.columns
+        ],
+        "rows": [
+            {
+                "table": row.table,
+                "cells": [
+                    None if cell is None else {"state": cell.state.value, "count": cell.count, "of": cell.of}
+                    for cell in row.cells
+                ],
+            }
+            for row in grid.rows
+        ],
+    }
+
+
+def _name_width(names: list[str]) -> int:
+    return min(_NAME_WIDTH, max((len(name) for name in names), default=0))
+
+
+def _header(grid: Grid, left: int, width: int) -> list[Text]:
+    """Give two lines: the month or day where it begins, and the number of each column below it."""
+    above, below = _heads(grid)
+    top = " " * left
+    end = 0
+    for at, text in enumerate(above):
+        column = left + at * width + 1
+        if text and column >= end:
+            top = top.ljust(column) + text
+            end = column + len(text) + 1
+    numbers = "".join(f"{text:>{width}}" for text in below)
+    return [Text(top.rstrip(), style="quiet"), Text(" " * left + numbers, style="quiet")]
+
+
+def _heads(grid: Grid) -> tuple[list[str], list[str]]:
+    unit = grid.cadence.period.unit
+    local = [start.astimezone(nominal_zone(grid.cadence.zone)) for start in grid.columns]
+    if unit is Unit.MINUTE:
+        is_hours = grid.cadence.period.minutes % 60 == 0
+        lower = [f"{at:%H}" if is_hours else f"{at:%M}" for at in local]
+        upper = [f"{at:%Y-%m-%d}" if is_hours else f"{at:%Y-%m-%d %H}h" for at in local]
+    elif unit in {Unit.DAY, Unit.WEEK}:
+        lower = [f"{at:%d}" for at in local]
+        upper = [f"{at:%B %Y}" for at in local]
+    else:
+        lower = [f"{at:%m}" if unit is not Unit.YEAR else f"{at:%y}" for at in local]
+        upper = [f"{at:%Y}" for at in local]
+    return [text if at == 0 or text != upper[at - 1] else "" for at, text in enumerate(upper)], lower
+
+
+def _line(to: Console, row: Row, left: int, width: int) -> Text:
+    name = row.table if len(row.table) <= left else row.table[: left - 1] + _ELLIPSIS
+    line = Text(f"{name:<{left}}")
+    for cell in row.cells:
+        if cell is None:
+            line.append(" " * width)
+            continue
+        text = _cell_text(cell, sign(cell.state, to))
+        line.append(f"{text:>{width}}", style=LOOKS[cell.state].style)
+    line.rstrip()
+    return line
+
+
+def _cell_text(cell: GridCell, glyph: str) -> str:
+    return glyph if cell.is_all or cell.state is State.OK else f"{glyph}{cell.count}"
+
+
+def _legend(to: Console, grid: Grid) -> Text:
+    parts = [Text(f"{sign(state, to)} {state}", style=LOOKS[state].style) for state in grid.states]
+    counted = any(cell and not cell.is_all for row in grid.rows for cell in row.cells)
+    if counted:
+        parts.append(Text("a number: so many of that day's labels" if grid.cadence.period.unit is Unit.DAY
+                          else "a number: so many of the labels there", style="quiet"))
+    return Text("   ").join(parts)
+
+
+def column_words(grid: Grid) -> str:
+    """Say what the columns are and which are shown: `days of America/New_York, 2013-01-01 to 2013-01-05`."""
+    if not grid.columns:
+        return "nothing is due yet"
+    period = str(grid.cadence.period).lower()
+    noun = f"{period}s" if " " not in period else f"spans of {period}"
+    zone = "" if grid.cadence.zone == "UTC" else f" of {grid.cadence.zone}"
+    first, last = (local_label(at, grid.cadence) for at in (grid.columns[0], grid.columns[-1]))
+    return f"{noun}{zone}, {first} to {last}"
+
+
+def now_line(now: datetime, words: str) -> Text:
+    """Give the line above the grid."""
+    return Text(f"{words}; seen at {now:%Y-%m-%d %H:%MZ}", style="quiet")

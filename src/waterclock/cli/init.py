@@ -1,0 +1,32 @@
+"""`waterclock init`: a small project that runs at once, and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import AsJson
+
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to; made if it is not there.", show_default=False)]
+
+
+def init(folder: Folder = Path(), json: AsJson = False) -> None:
+    """Make a small project that runs: a flow, a source of its own, a project file."""
+    from waterclock.cli.answers import print_json
+    from waterclock.cli.look import console
+    from waterclock.cli.starter import next_commands, start_project, today
+
+    made = start_project(folder, today())
+    commands = next_commands(folder)
+    if json:
+        print_json({"project": str(folder.resolve()), "files": [str(path) for path in made], "next": list(commands)})
+        return
+    to = console()
+    to.print(f"A project of {len(made)} files in {folder.resolve()}:", soft_wrap=True)
+    for path in made:
+        to.print(f"  {path}", style="quiet")
+    to.print("\nNext:")
+    for command in commands:
+        to.print(f"  {command}", style="head", soft_wrap=True)

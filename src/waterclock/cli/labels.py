@@ -1,0 +1,72 @@
+"""How do people read labels? The local date beside the label, for a label is UTC and days are somebody's (F35)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from waterclock.timelabel import Cadence, Unit, label_of, local_text, nominal_zone
+
+
+def local_label(label: datetime, cadence: Cadence) -> str:
+    """Write a label as people of the cadence's zone say it: a date, or a date and time where windows are shorter."""
+    local = label.astimezone(nominal_zone(cadence.zone))
+    unit = cadence.period.unit
+    if unit is Unit.MINUTE:
+        return f"{local:%Y-%m-%d %H:%M}"
+    if unit is Unit.MONTH:
+        return f"{local:%Y-%m}"
+    if unit is Unit.QUARTER:
+        return f"{local:%Y}-Q{(local.month - 1) // 3 + 1}"
+    if unit is Unit.YEAR:
+        return f"{local:%Y}"
+    return f"{local:%Y-%m-%d}"
+
+
+def local_range(first: datetime, last: datetime, cadence: Cadence) -> str:
+    """Write the labels from `first` to `last` as people say them: `2013-01-04 .. 2013-01-06`."""
+    low, high = local_label(first, cadence), local_label(last, cadence)
+    return low if first == last else f"{low} .. {high}"
+
+
+def label_range(first: datetime, last: datetime) -> str:
+    """Write the labels from `first` to `last` as commands take them."""
+    return label_of(first) if first == last else f"{label_of(first)}..{label_of(last)}"
+
+
+def instant_words(instant: datetime, zone: str) -> str:
+    """Write an instant in a zone, and in UTC beside it where that is another: `2013-01-05 00:00 -05:00 (05:00Z)`."""
+    if zone == "UTC":
+        return f"{instant:%Y-%m-%d %H:%MZ}"
+    return f"{local_text(instant, zone)} ({instant:%Y-%m-%d %H:%MZ})"
+
+
+def seconds_words(seconds: float) -> str:
+    """Write a span of work: `0.8 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = timedelta(seconds=round(seconds))
+    minutes, left = divmod(int(whole.total_seconds()), 60)
+    if not minutes:
+        return f"{left} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {left:02d} s"
+
+
+def number_words(count: int) -> str:
+    """Write a count with thin thousands, as numbers are read: `336 776`."""
+    return f"{count:,}".replace(",", "\u2009")
+
+
+def count_words(count: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun: `1 label`, `12 labels`."""
+    return f"{number_words(count)} {one if count == 1 else many or one + 's'}"
+
+
+def bytes_words(size: int) -> str:
+    """Write a size: `812 B`, `4.1 kB`, `1.2 GB`."""
+    amount = float(size)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if amount < 1000 or unit == "TB":
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError("a size has a unit")

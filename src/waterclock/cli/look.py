@@ -1,0 +1,145 @@
+"""How do states look on a terminal? A glyph, a word and a colour each, on dark and on light ground (UI 2.4)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text
+from rich.theme import Theme
+
+from waterclock.planner import Status
+
+WIDTH_OF_FILES = 120  # where nobody says how wide a line may be: a pipe, a file, a log
+
+
+class State(StrEnum):
+    """What a cell of the grid or a batch of a list is: one of the eight looks of UI 2.4, and its quiet kin."""
+
+    FAILED = "failed"
+    HELD = "held"
+    BLOCKED = "blocked"
+    EXPIRED = "expired"
+    RUNNING = "running"
+    STALE = "stale"
+    DUE = "due"
+    WARNED = "warned"
+    SKIPPED = "skipped"
+    OK = "ok"
+    STOOD_FOR = "stood for"
+    NOT_NEEDED = "not needed"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A state's glyph, the plain sign for terminals without such glyphs, and its style by name."""
+
+    glyph: str
+    plain: str
+    style: str
+
+
+# loudest first: of several batches the worst is shown
+LOOKS: Mapping[State, Look] = MappingProxyType(
+    {
+        State.FAILED: Look("✕", "X", "fail.loud"),
+        State.HELD: Look("◆", "H", "warn.loud"),
+        State.BLOCKED: Look("┃", "|", "fail"),
+        State.EXPIRED: Look("∅", "0", "fail"),
+        State.RUNNING: Look("↻", "@", "run"),
+        State.STALE: Look("▨", "~", "ok.loud"),
+        State.DUE: Look("·", ".", "idle.loud"),
+        State.WARNED: Look("▲", "!", "warn"),
+        State.SKIPPED: Look("»", ">", "warn"),
+        State.OK: Look("■", "#", "ok"),
+        State.STOOD_FOR: Look("→", "-", "idle"),
+        State.NOT_NEEDED: Look("□", "o", "idle"),
+    }
+)
+LOUDNESS = {state: rank for rank, state in enumerate(LOOKS)}
+
+_STATES = {
+    Status.READY: State.DUE,
+    Status.WAITING: State.DUE,
+    Status.BLOCKED: State.BLOCKED,
+    Status.STALE: State.STALE,
+    Status.RUNNING: State.RUNNING,
+    Status.DONE: State.OK,
+    Status.FAILED: State.FAILED,
+    Status.HELD: State.HELD,
+    Status.SKIPPED: State.SKIPPED,
+    Status.STOOD_FOR: State.STOOD_FOR,
+    Status.NOT_NEEDED: State.NOT_NEEDED,
+    Status.EXPIRED: State.EXPIRED,
+}
+
+# UI 2.4 for light and dark ground; "both" is where nothing tells which it is, and holds 3:1 on white and on black
+PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "light": {"ok": "#1f8a70", "warn": "#b87700", "fail": "#a3123a", "run": "#2f6fed", "idle": "#6f7b8b"},
+        "dark": {"ok": "#4fc3a1", "warn": "#f0b429", "fail": "#f0655c", "run": "#7aa7ff", "idle": "#7b8698"},
+        "both": {"ok": "#249478", "warn": "#b87a10", "fail": "#e0364f", "run": "#3f80f2", "idle": "#788494"},
+    }
+)
+
+
+def state_of(status: Status) -> State:
+    """Give the look of a planner's status."""
+    return _STATES[status]
+
+
+def worst(states: Iterable[State]) -> State:
+    """Give the loudest of some states."""
+    return min(states, key=LOUDNESS.__getitem__)
+
+
+def ground() -> str:
+    """Say whether the terminal is 'light' or 'dark': WATERCLOCK_THEME, else what it tells of itself, else 'both'."""
+    said = os.environ.get("WATERCLOCK_THEME", "").lower()
+    if said in PALETTES:
+        return said
+    back = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    if back.isdigit():
+        return "light" if int(back) in {7, 15} else "dark"
+    return "both"
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Give the console for what is asked for, or for what is said beside it; it heeds NO_COLOR and COLUMNS."""
+    return make_console(sys.stderr if stderr else sys.stdout)
+
+
+def make_console(stream: IO[str], *, width: int | None = None) -> Console:
+    """Make a console that writes to a stream in the theme of the terminal's ground."""
+    made = Console(file=stream, theme=theme(ground()), highlight=False, width=width, emoji=False, markup=False)
+    if width is None and not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = WIDTH_OF_FILES
+    return made
+
+
+def theme(of_ground: str) -> Theme:
+    """Give the styles by the names of their meaning."""
+    colours = PALETTES[of_ground]
+    styles = dict(colours) | {f"{name}.loud": f"bold {colour}" for name, colour in colours.items()}
+    return Theme(styles | {"name": "bold", "where": colours["run"], "quiet": colours["idle"], "head": "bold"})
+
+
+def has_glyphs(of: Console) -> bool:
+    """Whether the stream can carry the glyphs at all."""
+    return of.encoding.lower().startswith("utf")
+
+
+def sign(state: State, of: Console) -> str:
+    """Give the one character of a state that the console can show."""
+    return LOOKS[state].glyph if has_glyphs(of) else LOOKS[state].plain
+
+
+def mark(state: State, of: Console) -> Text:
+    """Give the glyph of a state with its word, in its colour."""
+    return Text(f"{sign(state, of)} {state}", style=LOOKS[state].style)

@@ -1,0 +1,112 @@
+"""What does a command stand on? The project, its ledger if there is one, and the instant it plans for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Flow
+from waterclock.ledger.facts import LedgerSnapshot
+from waterclock.planner import Planner
+from waterclock.selection import Labels, Selection, parse_labels, select
+from waterclock.timelabel import parse_instant
+
+if TYPE_CHECKING:
+    from waterclock.dpl import Project
+    from waterclock.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A project looked at and not changed: no ledger is made where there is none."""
+
+    project: Project
+    ledger: Ledger | None
+    planner: Planner
+    snapshot: LedgerSnapshot
+    now: datetime
+
+    @property
+    def flow(self) -> Flow:
+        """The checked flow."""
+        return self.project.flow
+
+    @property
+    def zone(self) -> str:
+        """The zone in which the project's instants are said."""
+        return zone_of(self.flow)
+
+
+def open_project(folder: Path, env: str | None) -> Project:
+    """Load and check a project.
+
+    Raises  ProjectErrors with all that is wrong with it
+    """
+    from waterclock.connectors import capabilities
+    from waterclock.dpl import load_project
+
+    return load_project(folder, env=env, capabilities=capabilities())
+
+
+@contextmanager
+def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]:
+    """Open a project to look at it."""
+    from waterclock.ledger import Ledger
+
+    project = open_project(folder, env)
+    ledger = Ledger.open(project.ledger, create=False)
+    try:
+        at = now_of(now, project.flow, ledger)
+        snapshot = LedgerSnapshot() if ledger is None else ledger.snapshot(project.flow)
+        yield Reading(project, ledger, Planner(project.flow), snapshot, at)
+    finally:
+        if ledger is not None:
+            ledger.close()
+
+
+def now_of(text: str | None, flow: Flow, ledger: Ledger | None = None) -> datetime:
+    """Give the instant to plan for: the one that is said, else the ledger's clock, else this machine's."""
+    if text is not None:
+        return parse_instant(text, zone_of(flow))
+    return datetime.now(UTC) if ledger is None else ledger.now()
+
+
+def zone_of(flow: Flow) -> str:
+    """Give the zone that most of the tables have: the one in which instants without an offset are read."""
+    zones = Counter(table.cadence.zone for table in flow.tables.values())
+    return max(zones, key=lambda zone: (zones[zone], zone == "UTC"), default="UTC")
+
+
+def selected(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[Selection, Mapping[str, Labels]]:
+    """Find the tables that are meant, and by table the labels: those behind its `@`, else those of `--labels`.
+
+    Raises  E510, E511, E512 and E514 as `selection.select`
+    """
+    found = select(flow, *(texts or ()))
+    common = None if labels is None else parse_labels(labels)
+    if common is None:
+        return found, dict(found.labels)
+    return found, dict.fromkeys(found.tables, common) | dict(found.labels)
+
+
+def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:
+    """Find the one table that a command is about.
+
+    Raises  E515 where the text means several, and as `selection.select`
+    """
+    found = select(flow, text)
+    if len(found.tables) != 1:
+        raise WaterclockError(
+            "E515",
+            f"{text} means {len(found.tables)} tables, and one is asked for",
+            why=f"they are {', '.join(found.tables[:5])}{', …' if len(found.tables) > 5 else ''}",
+            fix=f"name one of them, such as {found.tables[0]}",
+        )
+    name = found.tables[0]
+    return name, found.labels.get(name)

@@ -1,0 +1,49 @@
+"""Which arguments do several commands share, and what do they mean?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.answers import want_json
+
+
+def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - as Typer calls it
+    want_json(value=value)
+    return value
+
+
+ProjectDir = Annotated[
+    Path, typer.Option("--project", "-p", metavar="DIR", help="The project's folder, which holds waterclock.toml.")
+]
+Env = Annotated[
+    str | None,
+    typer.Option(
+        "--env", "-e", envvar="WATERCLOCK_ENV", metavar="NAME", help="The environment; the project file names the usual."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", callback=_json_wanted, help="Print JSON and nothing else.")]
+Now = Annotated[
+    str | None,
+    typer.Option(
+        "--now", metavar="TIME", help="Plan as if it were then: 2013-01-05, 2013-01-05T06:00 (project's zone) or …Z."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Selected = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SELECTION]...",
+        help="Tables: marts.delays, +marts.delays (with all upstream), a.b+ (downstream), marts.*, tag:x, "
+        "each with @LABELS or not, after `except` those left out. All, if none is said.",
+        show_default=False,
+    ),
+]
+LabelRange = Annotated[
+    str | None,
+    typer.Option("--labels", "-l", metavar="A..B", help="Only these labels: 2013-01-05, 2013-01..2013-02, 20130105.."),
+]
+
+HERE = Path()

@@ -1,0 +1,163 @@
+"""How is a run watched? A line for each group that runs, and one for each that is finished, above them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from waterclock.cli.labels import count_words, instant_words, label_range, local_range, seconds_words
+from waterclock.cli.look import LOOKS, State, has_glyphs, sign
+from waterclock.engine.progress import GroupReport
+from waterclock.flow import Flow
+from waterclock.planner import Group, Plan
+
+_DONE_GLYPHS = ("✓", "+")
+_SPINNER = 4  # times a second
+
+
+@dataclass(slots=True)
+class _Work:
+    """A group that runs: since when, and how far it is."""
+
+    group: Group
+    begun: float
+    step: str = "waiting for Spark"
+
+
+@dataclass(slots=True)
+class Progress:
+    """A listener that tells a person; on a terminal it redraws what runs, elsewhere it prints plain lines.
+
+    Safe from any thread.
+    """
+
+    flow: Flow
+    zone: str
+    to: Console
+    is_quiet: bool = False
+    _running: dict[tuple[str, datetime], _Work] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _now: datetime | None = None
+    _shown: datetime | None = None
+    _done: int = 0
+    _left: int = 0
+    _note: str = ""
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Keep the lines of what runs on the screen within the block; nothing of them stays."""
+        if self.is_quiet or not self.to.is_terminal:
+            yield
+            return
+        with Live(self, console=self.to, refresh_per_second=_SPINNER, transient=True, redirect_stdout=False):
+            yield
+
+    def tick(self, now: datetime) -> None:
+        """Remember the instant; it is said once something runs at it."""
+        with self._lock:
+            self._now = now
+
+    def planned(self, plan: Plan) -> None:
+        """Count what is left to do."""
+        with self._lock:
+            self._left = len(plan.batches) + sum(plan.left_out.values())
+
+    def started(self, group: Group) -> None:
+        """Show a group as running."""
+        with self._lock:
+            self._say_tick()
+            self._running[_key(group)] = _Work(group, time.monotonic())
+
+    def step(self, group: Group, name: str) -> None:
+        """Show at which step a group is; a group that was split goes on as its parts."""
+        with self._lock:
+            work = self._running.setdefault(_key(group), _Work(group, time.monotonic()))
+            work.group, work.step = group, name
+
+    def finished(self, report: GroupReport) -> None:
+        """Print what came of a group."""
+        with self._lock:
+            self._running.pop(_key(report.group), None)
+            if report.error is None:
+                self._done += len(report.group.batches)
+                self._left = max(0, self._left - len(report.group.batches))
+            if not self.is_quiet:
+                self.to.print(self._finished_line(report), soft_wrap=True)
+                for warning in report.warnings:
+                    self.to.print(self._warning_line(warning), soft_wrap=True)
+
+    def said(self, message: str) -> None:
+        """Print something a person should know."""
+        with self._lock:
+            if not self.is_quiet:
+                self.to.print(Text(f"  {message}", style="quiet"), soft_wrap=True)
+
+    def note(self, message: str) -> None:
+        """Show a message below what runs, until the end."""
+        with self._lock:
+            self._note = message
+            if not self.to.is_terminal:
+                self.to.print(Text(message), soft_wrap=True)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw what runs now."""
+        with self._lock:
+            works = list(self._running.values())
+            counts = f"{count_words(self._done, 'batch', 'batches')} done, {self._left} left"
+            note = self._note
+        for work in works[: max(1, options.size.height - 4)]:
+            yield self._running_line(work, options.max_width)
+        if works or note:
+            yield Text(f"  {counts}{'; ' + note if note else ''}", style="quiet", no_wrap=True, overflow="ellipsis")
+
+    def _say_tick(self) -> None:
+        if self._now != self._shown and self._now is not None and not self.is_quiet:
+            self.to.print(Text(f"at {instant_words(self._now, self.zone)}", style="quiet"))
+        self._shown = self._now
+
+    def _running_line(self, work: _Work, width: int) -> Text:
+        spent = seconds_words(time.monotonic() - work.begun)
+        look = LOOKS[State.RUNNING]
+        line = Text.assemble(
+            (f"{sign(State.RUNNING, self.to)} ", look.style),
+            (f"{work.group.table:<22} ", "name"),
+            f"{self._labels(work.group):<24} ",
+            (f"{work.step:<18} {spent}", "quiet"),
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+        line.truncate(width)
+        return line
+
+    def _finished_line(self, report: GroupReport) -> Text:
+        name = Text(f"{report.group.table:<22} ", style="name")
+        labels = f"{self._labels(report.group):<24} "
+        if report.error is not None:
+            mark = (f"{sign(State.FAILED, self.to)} ", LOOKS[State.FAILED].style)
+            return Text.assemble(mark, name, labels, (f"{report.error.code} {report.error.what}", "fail"))
+        mark = (f"{_DONE_GLYPHS[0 if has_glyphs(self.to) else 1]} ", "ok.loud")
+        rows = f"{count_words(report.rows, 'row'):>14}  {seconds_words(report.seconds):>9}"
+        return Text.assemble(mark, name, labels, rows)
+
+    def _warning_line(self, warning: str) -> Text:
+        look = LOOKS[State.WARNED]
+        return Text.assemble((f"  {sign(State.WARNED, self.to)} ", look.style), warning)
+
+    def _labels(self, group: Group) -> str:
+        first, last = group.batches[0].label, group.batches[-1].label
+        table = self.flow.tables.get(group.table)
+        text = label_range(first, last) if table is None else local_range(first, last, table.cadence)
+        count = len(group.batches)
+        return text if count == 1 else f"{text} ({count})"
+
+
+def _key(group: Group) -> tuple[str, datetime]:
+    return group.table, group.batches[0].label

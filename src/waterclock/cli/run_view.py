@@ -1,0 +1,93 @@
+"""How is it told what a run came to: done, failed, blocked and by what, and what is left?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.cli.answers import instant_text
+from waterclock.cli.cards import show_errors
+from waterclock.cli.labels import count_words, seconds_words
+from waterclock.cli.look import LOOKS, State, sign
+from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_words
+from waterclock.flow import Flow
+from waterclock.planner import Plan
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.engine.progress import GroupReport
+    from waterclock.engine.runner import RunOutcome
+
+
+def print_outcome(to: Console, outcome: RunOutcome, zone: str, seconds: float) -> None:
+    """Print the end of a run: errors as cards, what they block, and a line that sums up."""
+    for report in outcome.failed:
+        if report.error is not None:
+            to.print()
+            show_errors(to, [report.error.at(place_of(report))])
+    plan = outcome.plan or Plan(now=datetime.max)
+    blocked = causes_at_root(plan.batches)
+    if blocked:
+        to.print()
+    look = LOOKS[State.BLOCKED]
+    for table, label, detail, count in blocked:
+        line = f"{count_words(count, 'batch', 'batches')} blocked by {table}@{label_of(label)}: {detail}"
+        to.print(Text.assemble((f"{sign(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
+    if outcome.done or outcome.failed:
+        to.print()
+    to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
+
+
+def run_json(
+    outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float
+) -> dict[str, Any]:
+    """Give what a run came to for scripts; `left` counts by status what is due and not done."""
+    plan = outcome.plan
+    return {
+        "now": instant_text(now),
+        "until": instant_text(until),
+        "done": outcome.done,
+        "rows": outcome.rows,
+        "seconds": round(seconds, 3),
+        "stopped": outcome.was_stopped,
+        "failed": [
+            {
+                "table": report.group.table,
+                "kind": flow.tables[report.group.table].kind.value,
+                "labels": [batch.window.label for batch in report.group.batches],
+                "claim": report.claim,
+                "error": None if report.error is None else report.error.to_dict(),
+            }
+            for report in outcome.failed
+        ],
+        "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
+        "next_due": None if plan is None else instant_text(plan.next_due),
+    }
+
+
+def place_of(report: GroupReport) -> str:
+    """Name the batch or batches of a report as `table@label`."""
+    batches = report.group.batches
+    last = f"..{batches[-1].window.label}" if len(batches) > 1 else ""
+    return f"{report.group.table}@{batches[0].window.label}{last}"
+
+
+def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
+    line = Text()
+    if outcome.done or outcome.failed:
+        done = f"{count_words(outcome.done, 'batch', 'batches')} done"
+        line.append(done, style="ok.loud" if outcome.done else "")
+        line.append(f" ({count_words(outcome.rows, 'row')}, {seconds_words(seconds)})")
+        if outcome.failed:
+            line.append(", ")
+            line.append(f"{len(outcome.failed)} failed", style="fail.loud")
+        line.append("; ")
+    line.append("stopped; " if outcome.was_stopped else "")
+    line.append(f"left: {summary_words(plan)}" if plan.batches and (outcome.done or outcome.failed) else summary_words(plan))
+    line.append(f"; {next_due_words(plan, zone)}")
+    return line

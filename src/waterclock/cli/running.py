@@ -1,0 +1,154 @@
+"""How is a run carried out from the command line: opened, watched, stopped by Ctrl-C, and summed up?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from waterclock.cli.answers import print_json
+from waterclock.cli.labels import instant_words
+from waterclock.cli.look import console
+from waterclock.cli.opening import now_of, zone_of
+from waterclock.cli.progress import Progress
+from waterclock.cli.run_view import print_outcome, run_json
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.settings import RunSettings
+from waterclock.selection import Labels
+
+if TYPE_CHECKING:
+    from waterclock.dpl import Project
+    from waterclock.engine.workplace import Workplace
+
+INTERRUPTED = 130
+_BATCHES_BEFORE_WORDS = 0.2  # seconds a stop is awaited at a time, so that signals are heard
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a command asks of a run; `only` None means all tables, `watch_seconds` None means once."""
+
+    command: str
+    only: tuple[str, ...] | None = None
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    force: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
+    now: str | None = None
+    until: str | None = None
+    watch_seconds: int | None = None
+    threads: int | None = None
+    is_json: bool = False
+
+
+def carry_out(project: Project, asked: Asked) -> int:
+    """Run what is asked for, tell of it, and give the exit code."""
+    zone = zone_of(project.flow)
+    to = console(stderr=asked.is_json)
+    progress = Progress(project.flow, zone, to, is_quiet=asked.is_json and not to.is_terminal)
+    settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
+    begun = time.perf_counter()
+    with open_workplace(project, settings=settings, listener=progress) as work:
+        now = now_of(asked.now, project.flow, work.ledger)
+        until = None if asked.until is None else now_of(asked.until, project.flow)
+        apply_flow(work, now)
+        runner = Runner(work, only=asked.only, labels=asked.labels, force=asked.force)
+        stop = threading.Event()
+        with _noted(work, asked, now), _stoppable(runner, progress, stop), progress.shown():
+            outcome = _driven(runner, work, progress, asked, now, until, stop)
+        seconds = time.perf_counter() - begun
+        if asked.is_json:
+            print_json(run_json(outcome, project.flow, now, until, seconds))
+        else:
+            print_outcome(to, outcome, zone, seconds)
+    if outcome.was_stopped and asked.watch_seconds is None:
+        return INTERRUPTED
+    return 1 if outcome.failed else 0
+
+
+def _driven(  # noqa: PLR0913 - what a run is made of
+    runner: Runner,
+    work: Workplace,
+    progress: Progress,
+    asked: Asked,
+    now: datetime,
+    until: datetime | None,
+    stop: threading.Event,
+) -> RunOutcome:
+    if asked.watch_seconds is not None:
+        return _watched(runner, work, progress, asked.watch_seconds, stop)
+    return runner.run_once(now) if until is None else runner.run_until(now, until)
+
+
+def _watched(
+    runner: Runner, work: Workplace, progress: Progress, every: int, stop: threading.Event
+) -> RunOutcome:
+    """Run again and again by the ledger's clock, at every instant at which something becomes due."""
+    total = RunOutcome()
+    while True:
+        now = work.real_now()
+        outcome = runner.run_once(now)
+        total.done += outcome.done
+        total.rows += outcome.rows
+        total.failed.extend(outcome.failed)
+        total.plan, total.was_stopped = outcome.plan, outcome.was_stopped
+        if stop.is_set():
+            return total
+        upcoming = outcome.plan.next_due if outcome.plan else None
+        wait = timedelta(seconds=every)
+        if upcoming is not None:
+            wait = min(wait, max(upcoming - work.real_now(), timedelta(0)))
+            progress.note(f"watching; next due {instant_words(upcoming, progress.zone)}")
+        if stop.wait(wait.total_seconds()):
+            total.was_stopped = True
+            return total
+
+
+@contextmanager
+def _stoppable(runner: Runner, progress: Progress, stop: threading.Event) -> Iterator[None]:
+    """Let Ctrl-C (and a polite kill) stop the run: the first lets what runs finish, the second leaves at once."""
+
+    def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
+        if stop.is_set():
+            _leave(progress)
+        stop.set()
+        runner.stop()
+        progress.note("stopping: what runs is finished; Ctrl-C again leaves at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(progress: Progress) -> None:
+    """Leave without waiting; open claims are taken over by the next run once their leases have run out."""
+    progress.to.show_cursor(True)
+    progress.to.print("left at once: the next run takes over what was open, within a minute", style="warn")
+    os._exit(INTERRUPTED)
+
+
+@contextmanager
+def _noted(work: Workplace, asked: Asked, now: datetime) -> Iterator[None]:
+    """Keep the run in the ledger: when it began, and how it ended."""
+    run = work.ledger.begin_run(who=work.settings.who, command=asked.command, now=now)
+    outcome = "interrupted"
+    try:
+        yield
+        outcome = "done"
+    except Exception:
+        outcome = "failed"
+        raise
+    finally:
+        work.ledger.end_run(run, outcome, who=work.settings.who)

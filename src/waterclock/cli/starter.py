@@ -1,0 +1,181 @@
+"""What is in the project that `init` makes? A shop's database, files that land, and a flow over both.
+
+Its windows are the three days before today, so that the first run has work and the second has none.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from waterclock.errors import WaterclockError
+
+DAYS = 3
+_HOURS = (8, 9, 11, 12, 14, 16, 17, 19, 21)
+
+PROJECT_FILE = """\
+# What differs between machines, and what the statements in flows/ leave out.
+[project]
+name = "{name}"
+
+[defaults]
+start = "{start}"            # the first window of each collect
+owner = "you@example.com"
+
+[vars]
+large = 50                      # :large in the queries
+
+[env.dev]
+storage = ".waterclock"         # archive, stage, tables and the ledger; not in git
+publish = true                  # without it what is published is only staged
+connections.shop = {{ path = "data/shop.sqlite" }}
+connections.landing = {{ path = "data/new" }}
+connections.out = {{ path = "data/out" }}
+"""
+
+COLLECT = """\
+-- What comes in. Each table says how often; each row finds its window, and each window is one batch.
+CREATE CONNECTION shop TYPE sqlite COMMENT 'The database of the shop; its address is in waterclock.toml';
+CREATE CONNECTION landing TYPE files COMMENT 'Where files land: <supplier>/<source>/<supplier>_<source>_<time>.csv';
+
+-- Rows by their own time: the batch of a day holds the orders of that day, whenever it is made.
+COLLECT shop.orders PARTITIONED (
+    order_id KEY, customer_id NOT NULL, amount DOUBLE EXPECT (amount > 0) AS is_paid,
+    ordered_at TIMESTAMP NOT NULL)
+  FROM shop.orders EVERY DAY BY DATA TIME ordered_at
+  COMMENT 'One row per order';
+
+-- No BY: the whole table as it is now. One snapshot stands for all days since the one before.
+COLLECT shop.customers (customer_id KEY, name NOT NULL, country)
+  FROM shop.customers EVERY DAY;
+
+-- Rows by arrival: a file belongs to the day of the stamp in its name.
+COLLECT web.visits PARTITIONED (visited_at TIMESTAMP, page, visits INT)
+  FROM landing.web.visits EVERY DAY BY ARRIVAL TIME;
+"""
+
+TRANSFORM = """\
+-- What is made of it. A transform takes the cadence of what it reads, and waits until exactly that is there.
+TRANSFORM sales.by_country PARTITIONED COMMENT 'Revenue by country and day'
+AS SELECT c.country, count(*) AS orders, round(sum(o.amount), 2) AS revenue, count_if(o.amount >= :large) AS large
+FROM shop.orders o JOIN shop.customers c ON c.customer_id = o.customer_id
+GROUP BY c.country;
+
+-- HISTORY reads all days so far, and this table is replaced each day.
+TRANSFORM sales.best_customers (customer_id KEY, *) COMMENT 'Who bought most, over all days'
+AS SELECT o.customer_id, first(c.name) AS name, count(*) AS orders, round(sum(o.amount), 2) AS revenue
+FROM HISTORY(shop.orders) o JOIN shop.customers c ON c.customer_id = o.customer_id
+GROUP BY o.customer_id;
+
+TRANSFORM web.per_order PARTITIONED COMMENT 'Visits for each order, by day'
+AS SELECT v.visits, o.orders, round(v.visits / o.orders, 1) AS visits_per_order
+FROM (SELECT sum(visits) AS visits FROM web.visits) v
+CROSS JOIN (SELECT count(*) AS orders FROM shop.orders) o;
+"""
+
+PUBLISH = """\
+-- What goes out.
+CREATE CONNECTION out TYPE files;
+
+PUBLISH sales.by_country TO out.by_country OPTIONS (format 'csv');
+"""
+
+IGNORE = """\
+.waterclock/
+"""
+
+
+def today() -> date:
+    """Give today's date in UTC, which the example's days are cut in."""
+    return datetime.now(UTC).date()
+
+
+def start_project(folder: Path, day: date) -> tuple[Path, ...]:
+    """Write the project, whose days are those before `day`; give its files relative to the folder.
+
+    Raises  E901 where something of it is there already; nothing is written then
+    """
+    texts = _texts(folder, day)
+    data = Path("data") / "shop.sqlite"
+    there = [path for path in (*texts, data) if (folder / path).exists()]
+    if there:
+        raise WaterclockError(
+            "E901",
+            f"{there[0]} is there already",
+            where=str(folder.resolve()),
+            why="init writes a new project and changes no file",
+            fix="choose another folder: waterclock init my_project",
+        )
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    (folder / data).parent.mkdir(parents=True, exist_ok=True)
+    _make_shop(folder / data, day)
+    return (*texts, data)
+
+
+def next_commands(folder: Path) -> tuple[str, str]:
+    """Give the two commands that lead on from here."""
+    resolved = folder.resolve()
+    here = "" if resolved == Path.cwd() else f" --project {shlex.quote(str(folder))}"
+    return f"waterclock run{here}", f"waterclock status{here}"
+
+
+def _texts(folder: Path, day: date) -> dict[Path, str]:
+    start = day - timedelta(days=DAYS)
+    texts = {
+        Path("waterclock.toml"): PROJECT_FILE.format(name=_name_of(folder), start=start),
+        Path("flows/1_collect.dpl"): COLLECT,
+        Path("flows/2_transform.dpl"): TRANSFORM,
+        Path("flows/3_publish.dpl"): PUBLISH,
+    }
+    if not (folder / ".gitignore").exists():
+        texts[Path(".gitignore")] = IGNORE
+    return texts | dict(_visits(day))
+
+
+def _name_of(folder: Path) -> str:
+    """Make a legal project name of the folder's."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", folder.resolve().name).strip("_-")
+    return name if re.match(r"[A-Za-z_]", name) else f"project_{name}".rstrip("_")
+
+
+def _visits(day: date) -> Iterator[tuple[Path, str]]:
+    """Give one file a day, stamped with the last second that it holds."""
+    for back in range(DAYS, 0, -1):
+        of = day - timedelta(days=back)
+        rows = [f"{of}T{hour:02d}:00:00Z,{page},{(hour * 7 + back * 3) % 11 + 2}" for hour, page in _pages()]
+        name = f"web_visits_{of:%Y_%m_%d}_23_59_59.csv"
+        yield Path("data/new/web/visits") / name, "visited_at,page,visits\n" + "\n".join(rows) + "\n"
+
+
+def _pages() -> Iterator[tuple[int, str]]:
+    for hour in _HOURS:
+        yield hour, "home" if hour % 2 else "offers"
+
+
+def _make_shop(path: Path, day: date) -> None:
+    customers = [(1, "Ada", "GB"), (2, "Blaise", "FR"), (3, "Carl", "DE"), (4, "Emmy", "DE"), (5, "Sofya", "RU")]
+    with closing(sqlite3.connect(path)) as shop, shop:
+        shop.execute("CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, name TEXT NOT NULL, country TEXT)")
+        shop.execute(
+            "CREATE TABLE orders (order_id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL, amount REAL NOT NULL, "
+            "ordered_at TIMESTAMP NOT NULL)"
+        )
+        shop.executemany("INSERT INTO customers VALUES (?, ?, ?)", customers)
+        shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", _orders(day))
+
+
+def _orders(day: date) -> Iterator[tuple[int, int, float, str]]:
+    number = 1000
+    for back in range(DAYS, 0, -1):
+        of = day - timedelta(days=back)
+        for hour in _HOURS:
+            number += 1
+            amount = (number * 37 % 90) + 9.5
+            yield number, number * 3 % 5 + 1, amount, f"{of} {hour:02d}:{number % 60:02d}:00"
