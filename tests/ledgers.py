@@ -111,7 +111,7 @@ class Desk:
 
     def read(self, name: str, low: float, high: float, *, read: str | None = None) -> Input:
         [pin] = self.ledger.pins([(name, day(low), day(high))])
-        return Input(name, read or name, "slices", pin.low, pin.high, pin.location, pin.version, pin.content)
+        return pin.input(read or name, "slices")
 
     def done(
         self,

@@ -14,9 +14,8 @@ from waterclock.ledger import refusals
 from waterclock.ledger.content import contents_of
 from waterclock.ledger.database import Database, Write
 from waterclock.ledger.facts import BatchStatus, OpenClaim
-from waterclock.ledger.instants import to_micros
 from waterclock.ledger.records import Claim, ClaimRequest, Input
-from waterclock.ledger.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, ledger, tables
+from waterclock.ledger.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, tables
 
 _NAMES = sa.select(tables.c.name)
 _TABLES = sa.select(tables.c.name, tables.c.type, tables.c.mode, tables.c.changes).where(
@@ -36,7 +35,6 @@ _BATCHES = sa.select(
     batches.c.requested,
     batches.c.is_suspect,
 ).where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
-_SET_LAST = sa.update(ledger).values(last_claim=sa.bindparam("number_"))
 _ADD_CLAIM = sa.insert(claims)
 _ADD_LABELS = sa.insert(claim_labels)
 _ADD_BATCHES = sa.insert(batches)
@@ -101,16 +99,15 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
             done, neither requested nor suspect (unless the request says why it restates), E409 for a skipped one,
             E410 (transient) where an input changed since it was looked up, E412 for an unknown table
     """
-    with database.write() as write:
+    with database.write(claims=True) as write:
         if write.flow != request.flow:
             raise refusals.not_applied(request.flow, write.flow)
         known = _tables(write, request)
         _refuse_second(write, request, known[request.table].type)
         before = _batches(write, request)
         _check_inputs(write, request, known)
-        number = max(write.last_claim + 1, to_micros(write.at) // 1000)
+        number = write.last_claim
         lease_until = write.at + timedelta(seconds=request.lease_seconds)
-        write.execute(_SET_LAST, {"number_": number})
         write.execute(_ADD_CLAIM, _claim_row(write, request, number, lease_until))
         _add_labels(write, request, number, before)
         rows = list(_input_rows(request, number, known))
@@ -184,6 +181,8 @@ def close(write: Write, number: int, status: str, *, why: str | None = None, is_
 def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
     """Give labels of a closed claim the status they had before it."""
     wanted = set(labels)
+    if not wanted:
+        return
     rows = [
         {"of": row.table_name, "at": row.label, "number_": number, "as_": row.prior_status, "before": row.prior_claim}
         for row in write.execute(_PRIOR, {"number_": number})
@@ -226,7 +225,12 @@ def _batches(write: Write, request: ClaimRequest) -> Mapping[datetime, AnyRow]:
 
 
 def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRow]) -> None:
-    pinned = [(label, read) for label, reads in request.inputs.items() for read in reads if read.table in known]
+    pinned = [
+        (label, read)
+        for label, reads in request.inputs.items()
+        for read in reads
+        if read.table in known and read.changes != known[read.table].changes
+    ]
     modes = {name: row.mode for name, row in known.items()}
     found = contents_of(write.connection, modes, ((read.table, read.low, read.high) for _, read in pinned))
     for label, read in pinned:

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.ledger import refusals, schema, sqlite
+from waterclock.ledger.instants import to_micros
 
 NEWEST_SCHEMA = "0001"
 Clock = Callable[[], datetime]
@@ -23,6 +24,15 @@ _SCHEMA_VERSION = sa.text("SELECT version_num FROM alembic_version")
 _RAISE_SEQUENCE = (
     sa.update(schema.ledger)
     .values(sequence=schema.ledger.c.sequence + 1)
+    .returning(schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim)
+)
+_NEXT = schema.ledger.c.last_claim + 1
+_RAISE_CLAIM = (
+    sa.update(schema.ledger)
+    .values(
+        sequence=schema.ledger.c.sequence + 1,
+        last_claim=sa.case((sa.bindparam("clock") > _NEXT, sa.bindparam("clock")), else_=_NEXT),
+    )
     .returning(schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim)
 )
 _SEQUENCE = sa.select(schema.ledger.c.sequence)
@@ -106,11 +116,16 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Write]:
-        """Change the ledger, all or nothing; others wait for their turn."""
+    def write(self, *, claims: bool = False) -> Iterator[Write]:
+        """Change the ledger, all or nothing; others wait for their turn.
+
+        With `claims`, `last_claim` is a new number: above all before it, and above the clock in milliseconds.
+        """
         with self._transaction(self._writing) as connection:
-            row = connection.execute(_RAISE_SEQUENCE).one()
-            write = Write(connection, self.clock(), row.sequence, row.flow, row.last_claim)
+            at = self.clock()
+            values = {"clock": to_micros(at) // 1000} if claims else None
+            row = connection.execute(_RAISE_CLAIM if claims else _RAISE_SEQUENCE, values).one()
+            write = Write(connection, at, row.sequence, row.flow, row.last_claim)
             yield write
             if write.events:
                 connection.execute(_ADD_EVENTS, write.events)

@@ -156,7 +156,7 @@ def _pin(connection: sa.Connection, row: AnyRow, wanted: tuple[str, datetime, da
     else:
         made = _state(connection, row, high) if low < high else None
         held, version = ((), NO_VERSION) if made is None else ((made,), made.version)
-    return Pin(name, low, high, row.location, version, content, held)
+    return Pin(name, low, high, row.location, version, content, held, row.changes)
 
 
 def _state(connection: sa.Connection, row: AnyRow, at: datetime) -> Slice | None:

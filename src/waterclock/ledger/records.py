@@ -13,7 +13,8 @@ class Input:
     """One reference of one batch, pinned: interval `[low, high)` of `table`, read at a Delta version.
 
     `kind` is 'slices' (rows by timelabel) or 'state' (the table as of `high`). `location` is the Delta table's folder
-    relative to the storage, `version` its version at claim; `content` as in `facts.InputFact`.
+    relative to the storage, `version` its version at claim; `content` as in `facts.InputFact`. `changes` is the pin's:
+    where it still holds at the claim, nothing was changed between the two.
     """
 
     table: str
@@ -24,6 +25,7 @@ class Input:
     location: str
     version: int
     content: str
+    changes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class Pin:
     `version` is the table's newest for APPEND, and for REPLACE and MERGE the stored one of the state as of the
     interval's end, `NO_VERSION` where the table keeps none (older REPLACE states lie in its history; others are made
     again). `content` is as in `facts.InputFact`. `slices` are those to read, by label: of APPEND all in the interval,
-    of REPLACE and MERGE the one that made the state.
+    of REPLACE and MERGE the one that made the state. `changes` counts what was ever changed in the table.
     """
 
     table: str
@@ -131,6 +133,12 @@ class Pin:
     version: int
     content: str
     slices: tuple[Slice, ...]
+    changes: int
+
+    def input(self, read: str, kind: str) -> Input:
+        """Give the pin as the input of a batch: `read` is the reference as written, `kind` 'slices' or 'state'."""
+        place = (self.low, self.high, self.location, self.version)
+        return Input(self.table, read, kind, *place, self.content, self.changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import json
 import sqlite3
 import threading
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ _BUSY_MILLISECONDS = 60_000
 
 def create_engine(url: sa.URL) -> sa.Engine:
     """Make the engine of a ledger in a SQLite file; one in memory keeps to a single connection."""
-    arguments: dict[str, Any] = {"json_serializer": partial(json.dumps, default=str)}
+    arguments: dict[str, Any] = {"json_serializer": json.JSONEncoder(default=str).encode}
     if is_in_memory(url):
         arguments |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     else:
@@ -101,4 +100,5 @@ def _prepare(connection: Any, _record: object) -> None:
 
 def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get(WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    driver: Any = connection.connection.dbapi_connection
+    driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")

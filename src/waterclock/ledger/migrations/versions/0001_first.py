@@ -46,6 +46,7 @@ def _tables() -> None:
         sa.Column("code", sa.Text(), nullable=True),
         sa.Column("recorded_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("table_name", "label"),
+        sqlite_with_rowid=False,
     )
     op.create_index(
         "batches_in_trouble",
@@ -79,6 +80,7 @@ def _tables() -> None:
         sa.Column("prior_status", sa.Text(), nullable=True),
         sa.Column("prior_claim", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("claim", "label"),
+        sqlite_with_rowid=False,
     )
     op.create_index("claim_labels_of_batch", "claim_labels", ["table_name", "label"], unique=False)
     op.create_table(
@@ -116,6 +118,7 @@ def _tables() -> None:
         sa.Column("code", sa.Text(), nullable=False),
         sa.Column("labels", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("table_name", "code"),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "coverage",
@@ -123,6 +126,7 @@ def _tables() -> None:
         sa.Column("low", sa.BigInteger(), nullable=False),
         sa.Column("high", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("table_name", "low"),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "events",
@@ -164,6 +168,7 @@ def _tables() -> None:
         sa.Column("content", sa.Text(), nullable=False),
         sa.Column("changes", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("claim", "label", "position"),
+        sqlite_with_rowid=False,
     )
     op.create_index("inputs_read", "inputs", ["table_name", "high", "low", "reader", "label", "claim"], unique=False)
     op.create_table(
@@ -174,6 +179,7 @@ def _tables() -> None:
         sa.Column("claim", sa.BigInteger(), nullable=False),
         sa.Column("data", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("table_name", "item"),
+        sqlite_with_rowid=False,
     )
     op.create_index("items_of_batch", "items", ["table_name", "label"], unique=False)
     op.create_table(
@@ -204,6 +210,7 @@ def _tables() -> None:
         sa.Column("recorded_at", sa.BigInteger(), nullable=False),
         sa.Column("recorded_sequence", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("table_name", "label", "claim"),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "runs",
@@ -242,6 +249,7 @@ def _tables() -> None:
         sa.Column("claim", sa.BigInteger(), nullable=False),
         sa.Column("dropped_by", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("table_name", "label", "version"),
+        sqlite_with_rowid=False,
     )
 
 

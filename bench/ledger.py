@@ -1,0 +1,184 @@
+"""What the ledger costs: claim and record per batch, opening, and snapshots of many tables.
+
+    python bench/ledger.py [--batches 500] [--rounds 5]
+
+Wall and CPU milliseconds, medians over rounds; a SQLite file in a temporary folder (set TMPDIR to choose the disk).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from waterclock.flow import Flow, Kind, Mode, Place, Read, Table, TableType
+from waterclock.ledger import Ledger
+from waterclock.ledger.records import BatchResult, ClaimRequest
+from waterclock.timelabel import Cadence, parse_period
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+DIGEST = "1000:123456789012:210987654321"
+
+
+def declare(name: str, *reads: str, mode: Mode = Mode.APPEND) -> Table:
+    return Table(
+        name=name,
+        kind=Kind.TRANSFORM,
+        type=TableType.PARTITIONED if mode is Mode.APPEND else TableType.REGULAR,
+        mode=mode,
+        cadence=Cadence(parse_period("DAY")),
+        place=Place("bench.dpl", 1, 1),
+        start=START,
+        reads=tuple(map(Read, reads)),
+        fingerprint=f"code of {name}",
+    )
+
+
+def declared(*tables: Table) -> Flow:
+    return Flow(project="bench", tables={each.name: each for each in tables}, fingerprint="flow")
+
+
+@contextmanager
+def opened(*tables: Table) -> Iterator[tuple[Ledger, Flow]]:
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger.open(f"sqlite:///{folder}/ledger.db")
+        flow = declared(*tables)
+        ledger.apply(flow, who="bench", now=START, runner="bench")
+        try:
+            yield ledger, flow
+        finally:
+            ledger.close()
+
+
+def batch(ledger: Ledger, name: str, labels: list[datetime], reads: list[tuple[str, datetime, datetime]]) -> None:
+    pins = ledger.pins(reads) if reads else []
+    inputs = tuple(pin.input(pin.table, "slices") for pin in pins)
+    request = ClaimRequest(
+        name, tuple(labels), f"code of {name}", "flow", "bench", "bench", START, 60, -1, dict.fromkeys(labels, inputs)
+    )
+    claim = ledger.claim(request)
+    results = [
+        BatchResult(
+            label, label + DAY, 1, 1000, 50_000, DIGEST, f"_stage/{label:%Y%m%d}", timings={"make": 0.1, "seal": 0.2}
+        )
+        for label in labels
+    ]
+    ledger.record_done(claim, results)
+
+
+def timed(work: Callable[[], object], count: int) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return (time.perf_counter() - wall) * 1000 / count, (time.process_time() - cpu) * 1000 / count
+
+
+def per_batch(count: int, inputs: int, group: int, mode: Mode) -> Callable[[], tuple[float, float]]:
+    """Measure claim and record of `count` labels, `group` to a claim, each reading `inputs` tables."""
+
+    def measure() -> tuple[float, float]:
+        sources = [declare(f"s.t{n}") for n in range(inputs)]
+        with opened(*sources, declare("x.y", *(each.name for each in sources), mode=mode)) as (ledger, _):
+            for source in sources:
+                batch(ledger, source.name, [START + n * DAY for n in range(count + 1)], [])
+
+            def work() -> None:
+                for first in range(0, count, group):
+                    labels = [START + n * DAY for n in range(first, first + group)]
+                    reads = [(each.name, labels[0], labels[-1] + DAY) for each in sources]
+                    batch(ledger, "x.y", labels, reads)
+
+            work_one = [START + count * DAY]
+            batch(ledger, "x.y", work_one, [])  # the first of a process compiles the statements
+            return timed(work, count)
+
+    return measure
+
+
+def snapshots(tables: int, labels: int, stale: int) -> Callable[[], tuple[float, float]]:
+    """Measure a snapshot of a chain of `tables`, of which the last `stale` labels of the first were restated."""
+
+    def measure() -> tuple[float, float]:
+        chain = [declare("t0.x"), *(declare(f"t{n}.x", f"t{n - 1}.x") for n in range(1, tables))]
+        with opened(*chain) as (ledger, flow):
+            days = [START + n * DAY for n in range(labels)]
+            for n, each in enumerate(chain):
+                batch(ledger, each.name, days, [(f"t{n - 1}.x", days[0], days[-1] + DAY)] if n else [])
+            if stale:
+                ledger.request_restate("t0.x", days[-stale:], "recompute", who="bench")
+            ledger.snapshot(flow)
+            return timed(lambda: [ledger.snapshot(flow) for _ in range(5)], 5)
+
+    return measure
+
+
+def opening(*, new: bool) -> Callable[[], tuple[float, float]]:
+    """Measure opening a ledger, in a process that has the imports behind it."""
+
+    def measure() -> tuple[float, float]:
+        with tempfile.TemporaryDirectory() as folder:
+            url = f"sqlite:///{folder}/ledger.db"
+            if not new:
+                Ledger.open(url).close()
+            return timed(lambda: Ledger.open(url).close(), 1)
+
+    return measure
+
+
+def importing() -> tuple[float, float]:
+    """Measure a process that only opens a ledger that is there, less one that does nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/ledger.db"
+        Ledger.open(url).close()
+        code = f"from waterclock.ledger import Ledger; Ledger.open({url!r}).close()"
+        empty, full = (timed(lambda text=text: _python(text), 1)[0] for text in ("pass", code))  # type: ignore[misc]
+        return full - empty, float("nan")
+
+
+def _python(code: str) -> None:
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    count = asked.batches
+    rows: list[tuple[str, str, Callable[[], tuple[float, float]]]] = [
+        ("claim + record, no inputs", "batch", per_batch(count, 0, 1, Mode.APPEND)),
+        ("claim + record, 3 inputs (pins with it)", "batch", per_batch(count, 3, 1, Mode.APPEND)),
+        ("claim + record, REPLACE, 3 inputs (pins with it)", "batch", per_batch(count, 3, 1, Mode.REPLACE)),
+        ("claim + record, 24 labels a claim, 3 inputs", "batch", per_batch(count // 24 * 24, 3, 24, Mode.APPEND)),
+        ("snapshot, 10 tables x 10 labels", "snapshot", snapshots(10, 10, 0)),
+        ("snapshot, 200 tables x 10 labels", "snapshot", snapshots(200, 10, 0)),
+        ("snapshot, 1,000 tables x 10 labels", "snapshot", snapshots(1000, 10, 0)),
+        ("snapshot, 1,000 tables, one label restated", "snapshot", snapshots(1000, 10, 1)),
+        ("open a new ledger", "call", opening(new=True)),
+        ("open a ledger that is there", "call", opening(new=False)),
+        ("import and open, whole process", "call", importing),
+    ]
+    grid = Grid("what", "per", "wall ms", "CPU ms", title=f"ledger: {count} batches, medians of {asked.rounds}")
+    measured: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(asked.rounds):
+        for name, _per, measure in rows:
+            measured.setdefault(name, []).append(measure())
+    for name, per, _measure in rows:
+        walls, cpus = zip(*measured[name], strict=True)
+        grid.add_row(name, per, f"{statistics.median(walls):.2f}", f"{statistics.median(cpus):.2f}")
+    Console(width=100).print(grid)
+    Console().print(f"[dim]{Path(sys.executable).name} {sys.version.split()[0]}[/dim]")
+
+
+if __name__ == "__main__":
+    main()
