@@ -176,8 +176,9 @@ class Delivery:
 
     `label` is the window's start. `is_from_partitioned`: the destination has a column `timelabel`, a slice replaces its
     own label's rows and never a newer label's. From a regular table REPLACE brings the whole state, MERGE the upserts
-    since the delivery before (`files`) and the keys that went (`deletes`; their columns are `keys`), APPEND the label's
-    own rows. `columns` are names with Spark types, without `timelabel`. `note` is kept beside the delivery.
+    since the delivery before (`files`) and the keys that went (`deletes`; their columns are `keys`), or, with
+    `is_whole`, the whole state too; APPEND the label's own rows. `columns` are names with Spark types, without
+    `timelabel`, whether the files hold it or not. `note` is kept beside the delivery.
     """
 
     project: str
@@ -191,6 +192,7 @@ class Delivery:
     files: tuple[Path, ...]
     keys: tuple[str, ...] = ()
     deletes: tuple[Path, ...] = ()
+    is_whole: bool = False
     note: str = ""
 
     @property

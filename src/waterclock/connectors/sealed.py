@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -48,8 +49,11 @@ def _lost(path: Path, why: str) -> WaterclockError:
 
 
 def plain_text(value: Any) -> str:
-    """Write a nested value as JSON: instants in UTC, decimals as text, bytes in hexadecimal, maps as pairs."""
-    return json.dumps(value, default=_plain, ensure_ascii=False)
+    """Write a value as JSON: instants in UTC with a Z, decimals and what is no number as text, bytes in hexadecimal."""
+    try:
+        return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_nan(value), default=_plain, ensure_ascii=False)
 
 
 def instant_text(value: datetime) -> str:
@@ -60,7 +64,7 @@ def instant_text(value: datetime) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, datetime):
-        return instant_text(value)
+        return instant_text(value) + ("Z" if value.tzinfo else "")
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -68,3 +72,13 @@ def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return value.hex()
     return str(value)
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

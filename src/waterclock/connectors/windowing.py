@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 NO_TIME = "rows without a data time"
+UNREADABLE_TIME = "rows whose data time cannot be read"
 
 
 def sorted_into_windows(

@@ -1,0 +1,274 @@
+"""How do rows of a SQLite database become a Spark frame, in bounded memory and of one moment?"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.columns import Taken
+from waterclock.connectors.interface import TIMELABEL, Collected
+from waterclock.connectors.sqlite import Database, quoted
+from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column, instant_of
+from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
+from waterclock.errors import WaterclockError
+from waterclock.timelabel import EPOCH, Window, nominal_zone
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+DIRECT_ROWS = 50_000
+BATCH_ROWS = 10_000
+
+_MARK = "waterclock-error:"
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFilter:
+    """Rows are wanted whose `time_column` lies in one of the windows, which ascend."""
+
+    time_column: str
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """All that is needed to read some rows, here or in a Python worker of Spark.
+
+    `rowids` bounds a part by `low <= rowid < high`. `seen` is the state of the database that every part must see.
+    """
+
+    database: Database
+    where: str
+    source: str
+    taken: tuple[Taken, ...]
+    times: Times
+    by_window: WindowFilter | None = None
+    rowids: tuple[int, int] | None = None
+    seen: bytes | None = None
+
+
+def collected(
+    spark: SparkSession,
+    connection: sqlite3.Connection,
+    extract: Extract,
+    left_out: tuple[str, ...],
+    *,
+    partitions: int = 1,
+) -> Collected:
+    """Read what `extract` asks for within the open transaction if it is small, else leave it to Spark's workers."""
+    import pyarrow as pa
+
+    counts = _set_aside(connection, extract)
+    read: list[pa.RecordBatch] = []
+    rows = 0
+    batches = _batches(connection, extract)
+    for batch in batches:
+        read.append(batch)
+        rows += batch.num_rows
+        if rows > DIRECT_ROWS:
+            break
+    source = {"path": extract.database.path, "rows": rows} if rows <= DIRECT_ROWS else {"path": extract.database.path}
+    if rows <= DIRECT_ROWS:
+        frame = spark.createDataFrame(pa.Table.from_batches(read, _schema(extract)))
+    else:
+        frame = _by_workers(spark, connection, extract, partitions)
+    return Collected(frame, lambda: counts, left_out, source)
+
+
+def carried(error: BaseException) -> WaterclockError | None:
+    """Find the error that a Python worker met in what Spark says of it."""
+    found = re.search(re.escape(_MARK) + r"(\{.*\})", str(error))
+    return WaterclockError(**json.loads(found[1])) if found else None
+
+
+def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Extract, partitions: int) -> DataFrame:
+    parts = _rowid_ranges(connection, extract, partitions)
+    seen = state_of(extract.database.path) if len(parts) > 1 else None
+    extracts = [replace(extract, rowids=part, seen=seen) for part in parts]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from _carrying(extracts[number])
+
+    fields = [(taken.name, taken.type) for taken in extract.taken]
+    if extract.by_window:
+        fields.append((TIMELABEL, "STRING"))
+    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in fields)
+    return spark.range(0, len(extracts), 1, len(extracts)).mapInArrow(read, ddl)
+
+
+def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
+    try:
+        with extract.database.reading(extract.where) as connection:
+            if extract.seen is not None:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                if state_of(extract.database.path) != extract.seen:
+                    raise _changed(extract)
+            yield from _batches(connection, extract)
+    except WaterclockError as error:
+        raise RuntimeError(_MARK + json.dumps(error.to_dict())) from error
+
+
+def state_of(path: str) -> bytes:
+    """Give what changes with every commit to a database: its change counter and the head of its WAL index.
+
+    Source  the database's file format: "file change counter" (offset 24) and "WAL-index header" (48 bytes)
+    """
+    with Path(path).open("rb") as file:
+        head = file.read(100)
+    index = Path(f"{path}-shm")
+    log = b""
+    if index.exists():
+        with index.open("rb") as file:
+            log = file.read(48)
+    return head[24:28] + head[92:96] + log
+
+
+def _changed(extract: Extract) -> WaterclockError:
+    return WaterclockError(
+        "E814",
+        "the database changed while it was read in parts",
+        where=extract.where,
+        why="the parts would be of different moments",
+        fix="it is tried again; without the option partitions it is read in one transaction, whatever else happens",
+        transient=True,
+    )
+
+
+def _rowid_ranges(connection: sqlite3.Connection, extract: Extract, partitions: int) -> list[tuple[int, int] | None]:
+    if partitions == 1 or extract.source.startswith("("):
+        return [None]
+    try:
+        low, high = connection.execute(f"SELECT min(rowid), max(rowid) FROM {extract.source}").fetchone()
+    except sqlite3.OperationalError:  # a view, or a table WITHOUT ROWID
+        return [None]
+    if not isinstance(low, int) or not isinstance(high, int):
+        return [None]
+    step = max(1, -(-(high - low + 1) // partitions))
+    return [(at, at + step) for at in range(low, high + 1, step)]
+
+
+def _schema(extract: Extract) -> pa.Schema:
+    import pyarrow as pa
+
+    fields = [pa.field(taken.name, arrow_type(taken.type)) for taken in extract.taken]
+    if extract.by_window:
+        fields.append(pa.field(TIMELABEL, pa.string()))
+    return pa.schema(fields)
+
+
+def _batches(connection: sqlite3.Connection, extract: Extract) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    schema = _schema(extract)
+    names = [taken.source for taken in extract.taken]
+    by_window = extract.by_window
+    wanted = [quoted(name) for name in names] + ([quoted(by_window.time_column)] if by_window else [])
+    conditions, bound = _conditions(extract)
+    sql = f"SELECT {', '.join(wanted) or '1'} FROM {extract.source}{conditions}"
+    cursor = connection.execute(sql, bound)
+    while rows := cursor.fetchmany(BATCH_ROWS):
+        labels: list[str | None] = []
+        if by_window:
+            starts = [window.start for window in by_window.windows]
+            labels = [_label(row[-1], by_window.windows, starts, extract.times) for row in rows]
+            rows = [row for row, label in zip(rows, labels, strict=True) if label is not None]
+            labels = [label for label in labels if label is not None]
+        arrays = [_array([row[at] for row in rows], one, extract) for at, one in enumerate(extract.taken)]
+        if by_window:
+            arrays.append(pa.array(labels, pa.string()))
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: list[Any], taken: Taken, extract: Extract) -> pa.Array:
+    try:
+        return column(values, taken.type, extract.times)
+    except Misfit as misfit:
+        raise WaterclockError(
+            "E812",
+            f"{taken.source} holds {misfit.value!r}, which is no {taken.type}",
+            where=extract.where,
+            why="a value must be of its column's type; SQLite itself does not see to that",
+            fix=f"mend the value at the source, or collect the column as {taken.name} STRING",
+        ) from None
+
+
+def _label(value: object, windows: Sequence[Window], starts: Sequence[datetime], times: Times) -> str | None:
+    instant = instant_of(value, times)
+    at = bisect_right(starts, instant) - 1 if instant else -1
+    return windows[at].label if instant and at >= 0 and instant < windows[at].end else None
+
+
+def _conditions(extract: Extract) -> tuple[str, Mapping[str, Any]]:
+    conditions: list[str] = []
+    bound: dict[str, Any] = {}
+    if extract.rowids:
+        conditions.append("rowid >= :low_rowid AND rowid < :high_rowid")
+        bound |= {"low_rowid": extract.rowids[0], "high_rowid": extract.rowids[1]}
+    if extract.by_window:
+        conditions.append(f"({_NUMBERS} OR {_TEXTS})".format(t=quoted(extract.by_window.time_column)))
+        bound |= _bounds(extract.by_window.windows, extract.times)
+    return (" WHERE " + " AND ".join(conditions) if conditions else ""), bound
+
+
+# What the database leaves out it may leave out for certain; the exact instants are decided here, row by row. The plain
+# comparisons can use an index; the dates bound every way to write the same instant, whatever its zone.
+_NUMBERS = "(typeof({t}) IN ('integer', 'real') AND {t} >= :low_number AND {t} < :high_number)"
+_TEXTS = (
+    "(typeof({t}) = 'text' AND {t} >= :low_text AND {t} < :high_text AND"
+    " CASE WHEN julianday({t}) IS NULL THEN 1"
+    " WHEN {t} GLOB '*:[0-9][0-9]*[Zz+-]*' THEN julianday({t}) BETWEEN julianday(:low) AND julianday(:high)"
+    " ELSE julianday({t}) BETWEEN julianday(:low_local) AND julianday(:high_local) END)"
+)
+_NO_DATE = "(typeof({t}) = 'text' AND {t} NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*')"
+
+
+def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
+    start, end = windows[0].start - _SECOND, windows[-1].end + _SECOND
+    unit = EPOCH_UNITS[times.epoch]
+    low, high = _local_bounds(start, end, times.zone)
+    return {
+        "low_number": (start - EPOCH) / unit,
+        "high_number": (end - EPOCH) / unit,
+        "low_text": f"{start - _DAY:%Y-%m-%d}",
+        "high_text": f"{end + 2 * _DAY:%Y-%m-%d}",
+        "low": f"{start:%Y-%m-%d %H:%M:%S}",
+        "high": f"{end:%Y-%m-%d %H:%M:%S}",
+        "low_local": f"{low:%Y-%m-%d %H:%M:%S}",
+        "high_local": f"{high:%Y-%m-%d %H:%M:%S}",
+    }
+
+
+def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
+    """Bound the zone-less times of a span; a day wider where the zone's offset may change nearby."""
+    rules = nominal_zone(zone)
+    offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
+    margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
+    return (start - margin).astimezone(rules), (end + margin).astimezone(rules)
+
+
+def _set_aside(connection: sqlite3.Connection, extract: Extract) -> Mapping[str, int]:
+    """Count rows that no window will ever take. Unreadable times are looked for in tables of up to a million rows."""
+    if extract.by_window is None:
+        return {}
+    name = quoted(extract.by_window.time_column)
+    query = f"SELECT count(*) FROM {extract.source} WHERE "
+    (missing,) = connection.execute(f"{query}{name} IS NULL").fetchone()
+    (odd,) = connection.execute(query + f"typeof({name}) = 'blob' OR {_NO_DATE.format(t=name)}").fetchone()
+    doubtful = connection.execute(
+        f"SELECT {name} FROM {extract.source} WHERE typeof({name}) = 'text' AND julianday({name}) IS NULL"
+        f" AND NOT {_NO_DATE.format(t=name)}"
+    )
+    odd += sum(instant_of(value, extract.times) is None for (value,) in doubtful)
+    return {key: count for key, count in ((NO_TIME, missing), (UNREADABLE_TIME, odd)) if count}

@@ -1,0 +1,144 @@
+"""How is one file of CSV, JSON or Parquet written from Arrow batches, in bounded memory?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.sealed import plain_text
+from waterclock.connectors.values import arrow_type, is_plain
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SUFFIX = {"none": "", "gzip": ".gz", "bz2": ".bz2", "zstd": ".zst"}
+ENDINGS = {
+    **{(kind, name): f"{kind}{suffix}" for kind in ("csv", "json") for name, suffix in _SUFFIX.items()},
+    **{("parquet", name): "parquet" for name in ("none", "gzip", "zstd")},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a file is to be written."""
+
+    format: str = "csv"
+    compression: str = "none"
+    has_header: bool = True
+    delimiter: str = ","
+
+    def __post_init__(self) -> None:
+        if (self.format, self.compression) not in ENDINGS:
+            raise WaterclockError(
+                "E809",
+                f"{self.format} files with compression {self.compression} are not written",
+                why=f"there are {', '.join(' + '.join(pair) for pair in ENDINGS)}",
+                fix="choose one of these by OPTIONS (format '…', compression '…')",
+            )
+
+
+def write_file(
+    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+) -> int:
+    """Write a file and flush it to the disk; give its number of rows. A file that is there is overwritten.
+
+    In CSV and JSON instants are UTC with a Z, bytes are hexadecimal; CSV holds nested values as JSON.
+    """
+    write = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet}[writing.format]
+    rows = write(path, batches, columns, writing)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return rows
+
+
+def _write_parquet(
+    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    first = next(batches, None)
+    schema = first.schema if first is not None else _schema(columns)
+    rows = 0
+    with pq.ParquetWriter(str(path), schema, compression=writing.compression) as writer:
+        for batch in chain([first] if first is not None else [], batches):
+            writer.write_batch(batch)
+            rows += batch.num_rows
+        if first is None:
+            writer.write_table(pa.Table.from_batches([], schema))
+    return rows
+
+
+def _write_csv(
+    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+) -> int:
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    rows = 0
+    names = [name for name, _ in columns]
+    options = pc.WriteOptions(include_header=False, delimiter=writing.delimiter, quoting_style="needed")
+    with _opened(path, writing) as sink:
+        if writing.has_header:
+            sink.write((writing.delimiter.join(_csv_name(name, writing) for name in names) + "\n").encode())
+        for batch in batches:
+            flat = [_flat(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
+            pc.write_csv(pa.RecordBatch.from_arrays(flat, names=names), sink, options)
+            rows += batch.num_rows
+    return rows
+
+
+def _write_json(
+    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+) -> int:
+    rows = 0
+    names = [name for name, _ in columns]
+    with _opened(path, writing) as sink:
+        for batch in batches:
+            lists = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
+            for row in zip(*lists, strict=True):
+                sink.write((plain_text(dict(zip(names, row, strict=True))) + "\n").encode())
+            rows += batch.num_rows
+    return rows
+
+
+def _opened(path: Path, writing: Writing) -> Any:
+    import pyarrow as pa
+
+    if writing.compression == "none":
+        return pa.OSFile(str(path), mode="wb")
+    return pa.CompressedOutputStream(str(path), writing.compression)
+
+
+def _csv_name(name: str, writing: Writing) -> str:
+    is_special = any(sign in name for sign in (writing.delimiter, '"', "\n"))
+    return '"' + name.replace('"', '""') + '"' if is_special else name
+
+
+def _flat(column: pa.Array, kind: str) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type):
+        text = pc.strftime(column, format="%Y-%m-%d %H:%M:%SZ" if column.type.tz else "%Y-%m-%d %H:%M:%S")
+        return pc.replace_substring_regex(text, pattern=r"\.0+(Z?)$", replacement=r"\1")
+    if pa.types.is_binary(column.type):
+        return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
+    if not is_plain(kind):
+        values = column.to_pylist(maps_as_pydicts="lossy")
+        return pa.array([None if value is None else plain_text(value) for value in values], pa.string())
+    return column
+
+
+def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns])

@@ -1,0 +1,212 @@
+"""How do plain values of a database become Arrow columns of declared Spark types?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from waterclock.errors import WaterclockError
+from waterclock.timelabel import EPOCH, resolve_local
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EPOCH_UNITS: Mapping[str, timedelta] = {
+    "seconds": timedelta(seconds=1),
+    "milliseconds": timedelta(milliseconds=1),
+    "microseconds": timedelta(microseconds=1),
+}
+
+_DECIMAL = re.compile(r"(?:decimal|dec|numeric)\s*(?:\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\))?")
+_TEXT = re.compile(r"(?:string|(?:var)?char\s*\(\s*[0-9]+\s*\))")
+_SIMPLE = {
+    "tinyint": "int8",
+    "byte": "int8",
+    "smallint": "int16",
+    "short": "int16",
+    "int": "int32",
+    "integer": "int32",
+    "bigint": "int64",
+    "long": "int64",
+    "float": "float32",
+    "real": "float32",
+    "double": "float64",
+    "boolean": "bool_",
+    "binary": "binary",
+    "date": "date32",
+}
+
+
+_TRUTHS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": False, "yes": True, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How times are to be read: those without a zone in `zone`, numbers as so many of `epoch` since 1970."""
+
+    zone: str = "UTC"
+    epoch: str = "seconds"
+
+
+class Misfit(ValueError):
+    """A value that does not fit its column's type; `value` is the first such."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def arrow_type(type_name: str) -> pa.DataType:
+    """Give the Arrow type of a Spark type; E815 for nested and other types that no database value becomes."""
+    import pyarrow as pa
+
+    kind = type_name.strip().lower()
+    if kind in _SIMPLE:
+        made: pa.DataType = getattr(pa, _SIMPLE[kind])()
+        return made
+    if kind in ("timestamp", "timestamp_ltz"):
+        return pa.timestamp("us", tz="UTC")
+    if kind == "timestamp_ntz":
+        return pa.timestamp("us")
+    if _TEXT.fullmatch(kind):
+        return pa.string()
+    if match := _DECIMAL.fullmatch(kind):
+        return pa.decimal128(int(match[1] or 10), int(match[2] or 0))
+    raise WaterclockError(
+        "E815",
+        f"a database value cannot become {type_name}",
+        why="a column read from a database is of a plain type: numbers, text, binary, boolean, date, timestamp",
+        fix="collect it as STRING, and take it apart in a transform by from_json",
+    )
+
+
+def is_plain(type_name: str) -> bool:
+    """Whether a Spark type is one of those that `arrow_type` knows."""
+    kind = type_name.strip().lower()
+    is_time = kind in ("timestamp", "timestamp_ltz", "timestamp_ntz")
+    return is_time or kind in _SIMPLE or bool(_TEXT.fullmatch(kind) or _DECIMAL.fullmatch(kind))
+
+
+def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
+    """Make an Arrow column; values that are of the type already cost nothing more.
+
+    Raises  Misfit with the first value that does not fit
+    """
+    import pyarrow as pa
+
+    wanted = arrow_type(type_name)
+    convert = _converter(wanted, times)
+    if convert is None:
+        try:
+            return pa.array(values, type=wanted)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            convert = _exact(wanted)
+    converted = [None if value is None else _converted(convert, value) for value in values]
+    try:
+        return pa.array(converted, type=wanted)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        raise Misfit(_first_refused(values, converted, wanted)) from None
+
+
+def instant_of(value: object, times: Times) -> datetime | None:
+    """Read a value as an instant; None for one that is no time."""
+    if isinstance(value, datetime):
+        return _in_utc(value, times)
+    try:
+        if isinstance(value, str):
+            return _in_utc(datetime.fromisoformat(value.strip()), times)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return EPOCH + value * EPOCH_UNITS[times.epoch]
+        if isinstance(value, date):
+            return _in_utc(datetime(value.year, value.month, value.day), times)  # noqa: DTZ001 (its zone is `times`')
+    except (ValueError, OverflowError):
+        return None
+    return None
+
+
+def _in_utc(value: datetime, times: Times) -> datetime:
+    return resolve_local(value, times.zone) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _converted(convert: Callable[[Any], Any], value: object) -> Any:
+    try:
+        converted = convert(value)
+    except (ValueError, TypeError, ArithmeticError, InvalidOperation):
+        converted = None
+    if converted is None:
+        raise Misfit(value)
+    return converted
+
+
+def _first_refused(values: Sequence[Any], converted: Sequence[Any], wanted: pa.DataType) -> object:
+    import pyarrow as pa
+
+    for value, one in zip(values, converted, strict=True):
+        try:
+            pa.array([one], type=wanted)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            return value
+    return None
+
+
+def _converter(wanted: pa.DataType, times: Times) -> Callable[[Any], Any] | None:
+    """Give what must be done to every value; None where Arrow takes most values as they are."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(wanted):
+        if wanted.tz:
+            return lambda value: instant_of(value, times)
+        return lambda value: _zoneless(value, times)
+    if pa.types.is_date32(wanted):
+        return _date
+    if pa.types.is_decimal(wanted):
+        return lambda value: _decimal(value, wanted.scale)
+    if pa.types.is_boolean(wanted):
+        return _boolean
+    return None
+
+
+def _exact(wanted: pa.DataType) -> Callable[[Any], Any]:
+    import pyarrow as pa
+
+    if pa.types.is_integer(wanted):
+        return _integer
+    if pa.types.is_floating(wanted):
+        return float
+    if pa.types.is_binary(wanted):
+        return lambda value: value if isinstance(value, bytes) else str(value).encode()
+    return lambda value: value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _integer(value: object) -> int:
+    number = int(value) if isinstance(value, str) else Decimal(str(value))
+    if number != int(number):
+        raise ValueError(value)
+    return int(number)
+
+
+def _decimal(value: object, scale: int) -> Decimal:
+    exact = Decimal(value) if isinstance(value, int) else Decimal(str(value))
+    return exact.quantize(Decimal(1).scaleb(-scale))
+
+
+def _boolean(value: object) -> bool | None:
+    return _TRUTHS.get(str(value).strip().lower())
+
+
+def _date(value: object) -> date | None:
+    if isinstance(value, str):
+        return datetime.fromisoformat(value.strip()).date()
+    return value if isinstance(value, date) else None
+
+
+def _zoneless(value: object, times: Times) -> datetime | None:
+    if isinstance(value, str):
+        parsed = datetime.fromisoformat(value.strip())
+        return parsed if parsed.tzinfo is None else None
+    instant = instant_of(value, Times("UTC", times.epoch))
+    return instant.replace(tzinfo=None) if instant else None
