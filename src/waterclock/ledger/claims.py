@@ -1,9 +1,8 @@
-"""The right to commit given labels of one table, once: given, kept alive, taken back."""
+"""The right to commit given labels of one table, once: how it is given, and who holds it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -49,40 +48,6 @@ _RUN_BATCHES = (
     )
 )
 _ADD_INPUTS = sa.insert(inputs)
-_RENEW = (
-    sa.update(claims)
-    .where(claims.c.number == sa.bindparam("number_"), IS_OPEN)
-    .values(lease_until=sa.bindparam("until"))
-)
-_STATUS = sa.select(claims.c.status).where(claims.c.number == sa.bindparam("number_"))
-_CLOSE = (
-    sa.update(claims)
-    .where(claims.c.number == sa.bindparam("number_"), IS_OPEN)
-    .values(
-        status=sa.bindparam("as_"),
-        closed_at=sa.bindparam("closed"),
-        error=sa.bindparam("why"),
-        is_transient=sa.bindparam("transient"),
-    )
-)
-_FAIL_BATCHES = (
-    sa.update(batches)
-    .where(batches.c.claim == sa.bindparam("number_"), batches.c.table_name == sa.bindparam("of"))
-    .where(batches.c.label == sa.bindparam("at"))
-    .values(
-        status=sa.bindparam("as_"),
-        error=sa.bindparam("why"),
-        is_transient=sa.bindparam("transient"),
-        due_again=sa.bindparam("again"),
-    )
-)
-_PRIOR = sa.select(claim_labels).where(claim_labels.c.claim == sa.bindparam("number_"))
-_PUT_BACK = (
-    sa.update(batches)
-    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
-    .where(batches.c.claim == sa.bindparam("number_"))
-    .values(status=sa.bindparam("as_"), claim=sa.bindparam("before"))
-)
 _OPEN = sa.select(claims).where(IS_OPEN).order_by(claims.c.number)
 _LABELS = (
     sa.select(claim_labels.c.label)
@@ -117,79 +82,10 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
         return Claim(number, request, lease_until)
 
 
-def renew(database: Database, held: Claim) -> Claim:
-    """Let the claim's lease run anew from now.
-
-    Raises  E411 where the claim is closed: it was taken over, and its work must stop
-    """
-    with database.write() as write:
-        until = write.at + timedelta(seconds=held.request.lease_seconds)
-        if write.execute(_RENEW, {"number_": held.number, "until": until}).rowcount == 0:
-            raise _closed(write, held.number)
-    return replace(held, lease_until=until)
-
-
 def open_claims(database: Database) -> list[Claim]:
     """Give all claims that are not closed, with their labels and inputs, oldest first."""
     with database.read() as connection:
         return [_read_claim(connection, row) for row in connection.execute(_OPEN).all()]
-
-
-def close_lost(database: Database, held: Claim, why: str, *, who: str) -> None:
-    """Close a claim that can no longer commit; its labels go back to what they were, but the attempt counts.
-
-    Raises  E411 where it is closed already
-    """
-    with database.write() as write:
-        close(write, held.number, "lost", why=why)
-        put_back(write, held.number, held.request.labels)
-        _log(write, "lost", held, {"why": why}, who=who)
-
-
-def record_failed(
-    database: Database,
-    held: Claim,
-    *,
-    error: str,
-    is_transient: bool,
-    status: BatchStatus = BatchStatus.FAILED,
-    due_again: datetime | None = None,
-) -> None:
-    """Close a claim that did not commit; each of its labels keeps the error until it is claimed again.
-
-    `status` is FAILED, or HELD where an audit said no. A label that was done before stays readable as it was.
-    Raises  E411 where the claim is closed already
-    """
-    with database.write() as write:
-        close(write, held.number, status.value, why=error, is_transient=is_transient)
-        told = {"number_": held.number, "of": held.request.table, "as_": status.value, "why": error}
-        told |= {"transient": is_transient, "again": due_again}
-        write.execute(_FAIL_BATCHES, [told | {"at": label} for label in held.request.labels])
-        _log(write, status.value, held, {"error": error, "is_transient": is_transient})
-
-
-def close(write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None) -> None:
-    """Close an open claim within a transaction.
-
-    Raises  E411 where it is not open
-    """
-    values = {"number_": number, "as_": status, "closed": write.at, "why": why, "transient": is_transient}
-    if write.execute(_CLOSE, values).rowcount == 0:
-        raise _closed(write, number)
-
-
-def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
-    """Give labels of a closed claim the status they had before it."""
-    wanted = set(labels)
-    if not wanted:
-        return
-    rows = [
-        {"of": row.table_name, "at": row.label, "number_": number, "as_": row.prior_status, "before": row.prior_claim}
-        for row in write.execute(_PRIOR, {"number_": number})
-        if row.label in wanted
-    ]
-    if rows:
-        write.execute(_PUT_BACK, rows)
 
 
 def _tables(write: Write, request: ClaimRequest) -> Mapping[str, AnyRow]:
@@ -335,21 +231,3 @@ def _read_claim(connection: sa.Connection, row: AnyRow) -> Claim:
         run=row.run,
     )
     return Claim(row.number, request, row.lease_until)
-
-
-def _closed(write: Write, number: int) -> refusals.ClaimClosed:
-    return refusals.closed(number, write.execute(_STATUS, {"number_": number}).scalar())
-
-
-def _log(write: Write, kind: str, held: Claim, data: Mapping[str, Any], *, who: str | None = None) -> None:
-    request = held.request
-    labels: Sequence[datetime] = request.labels
-    write.log(
-        kind,
-        who=who or request.who,
-        table=request.table,
-        labels=labels,
-        claim=held.number,
-        run=request.run,
-        data=data,
-    )

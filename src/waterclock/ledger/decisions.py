@@ -33,7 +33,11 @@ _CLEAR = (
     .where(_OF_BATCH)
     .values(status=sa.bindparam("as_"), attempts=0, error=None, is_transient=None, due_again=None)
 )
-_REQUEST = sa.update(batches).where(_OF_BATCH).values(requested=sa.bindparam("verb"))
+_REQUEST = (
+    sa.update(batches)
+    .where(_OF_BATCH)
+    .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
+)
 _CHUNK = 500
 
 
@@ -98,8 +102,9 @@ def request_restate(
         for label in labels:
             if label not in known or known[label].current_claim is None:
                 raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
-        asked = [row for row in known.values() if row.requested != verb]
-        _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": verb} for row in asked])
+        asked = [row for row in known.values() if row.requested != verb or row.status == BatchStatus.RUNNING]
+        told = {"of": table, "verb": verb, "sequence": write.sequence}
+        _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
         _log_each(write, f"{verb} requested", table, asked, who)
         return tuple(row.label for row in asked)
 
@@ -109,7 +114,8 @@ def withdraw_restate(database: Database, table: str, labels: Collection[datetime
     with database.write() as write:
         _check_table(write, table)
         asked = [row for row in _known(write, table, labels).values() if row.requested is not None]
-        _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": None} for row in asked])
+        told = {"of": table, "verb": None, "sequence": None}
+        _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
         _log_each(write, "request withdrawn", table, asked, who)
         return tuple(row.label for row in asked)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 from waterclock.flow import Flow
-from waterclock.ledger import applying, claims, decisions, provenance, reading, record, runs, status
+from waterclock.ledger import applying, claims, closing, decisions, provenance, reading, record, runs, status
 from waterclock.ledger.applying import Applied
 from waterclock.ledger.database import Clock, Database, open_database
 from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, LedgerSnapshot
@@ -49,6 +49,12 @@ class Ledger:
         """Give up the connections."""
         self._database.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def now(self) -> datetime:
         """Give the ledger's real clock, which leases and event times go by."""
         return self._database.clock()
@@ -78,8 +84,8 @@ class Ledger:
         return claims.claim(self._database, request)
 
     def renew(self, claim: Claim) -> Claim:
-        """See `claims.renew`."""
-        return claims.renew(self._database, claim)
+        """See `closing.renew`."""
+        return closing.renew(self._database, claim)
 
     def open_claims(self) -> list[Claim]:
         """See `claims.open_claims`."""
@@ -91,8 +97,8 @@ class Ledger:
         return [claim for claim in self.open_claims() if claim.lease_until < at]
 
     def close_lost(self, claim: Claim, why: str, *, who: str | None = None) -> None:
-        """See `claims.close_lost`."""
-        claims.close_lost(self._database, claim, why, who=who or claim.request.who)
+        """See `closing.close_lost`."""
+        closing.close_lost(self._database, claim, why, who=who or claim.request.who)
 
     def record_done(self, claim: Claim, results: Sequence[BatchResult]) -> Recorded:
         """See `record.record_done`."""
@@ -107,8 +113,8 @@ class Ledger:
         status: BatchStatus = BatchStatus.FAILED,
         due_again: datetime | None = None,
     ) -> None:
-        """See `claims.record_failed`."""
-        claims.record_failed(
+        """See `closing.record_failed`."""
+        closing.record_failed(
             self._database, claim, error=error, is_transient=is_transient, status=status, due_again=due_again
         )
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from waterclock.flow import Mode
 from waterclock.ledger import refusals
-from waterclock.ledger.claims import close, put_back
+from waterclock.ledger.closing import close, put_back
 from waterclock.ledger.content import weight
 from waterclock.ledger.coverage import cover
 from waterclock.ledger.database import Database, Write
@@ -41,7 +41,9 @@ _FINISH = (
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .values({name: sa.bindparam(f"new_{name}") for name in _NEW_VALUES})
     .values(status=BatchStatus.DONE.value, error=None, is_transient=None, due_again=None)
-    .values(requested=None, is_suspect=False)
+    # what was asked for while the claim was open is still to be done
+    .values(requested=sa.case((batches.c.requested_sequence > sa.bindparam("claimed"), batches.c.requested)))
+    .values(is_suspect=False)
 )
 _MOVE_HEAD = (
     sa.update(tables)
@@ -79,13 +81,14 @@ def record_done(database: Database, held: Claim, results: Sequence[BatchResult])
     """
     table = held.request.table
     with database.write() as write:
-        close(write, held.number, BatchStatus.DONE.value)
+        claimed = close(write, held.number, BatchStatus.DONE.value)
         row = write.execute(_TABLE, {"of": table}).one()
         before = _before(write, held, results)
         weights = {found.label: weight(found.label, found.digest, found.rows, held.number) for found in results}
         changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
         write.execute(_ADD_REVISIONS, [_revision(write, held, found) for found in results])
-        write.execute(_FINISH, [_finished(write, held, found, weights[found.label]) for found in results])
+        finished = [_finished(write, held, found, weights[found.label]) for found in results]
+        write.execute(_FINISH, [values | {"claimed": claimed} for values in finished])
         put_back(write, held.number, set(held.request.labels) - before.keys())
         cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
         _map_versions(write, held, row, results)

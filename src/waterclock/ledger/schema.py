@@ -140,6 +140,7 @@ batches = sa.Table(
     sa.Column("is_transient", sa.Boolean),
     sa.Column("due_again", Instant),
     sa.Column("requested", sa.Text),
+    sa.Column("requested_sequence", sa.BigInteger),
     sa.Column("is_suspect", sa.Boolean, nullable=False),
     # the current revision; its claim is NULL where there is none
     sa.Column("current_claim", sa.BigInteger),

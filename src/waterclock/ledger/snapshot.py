@@ -52,7 +52,7 @@ _TROUBLES = sa.select(
 _CLAIMS = (
     sa.select(
         claims.c.number, claims.c.table_name, claims.c.runner, claims.c.lease_until, claim_labels.c.label,
-        batches.c.stands_from,
+        batches.c.stands_from, batches.c.end,
     )
     .join(claim_labels, claim_labels.c.claim == claims.c.number)
     .outerjoin(
@@ -99,7 +99,7 @@ def snapshot(database: Database, flow: Flow, *, names: Collection[str] | None = 
         }
         claimed = _by_table(connection, _CLAIMS)
         requested = _by_table(connection, _REQUESTED)
-        doubted = _doubted(connection, flow, requested)
+        doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed)))
         reads = _reads(connection, doubted, wanted)
         facts = _input_facts(connection, found, reads)
     return LedgerSnapshot(
@@ -158,14 +158,17 @@ def _stands(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
     return {row.label: row.stands_from for row in rows if row.stands_from is not None}
 
 
-def _doubted(connection: sa.Connection, flow: Flow, requested: Rows) -> Mapping[str, set[datetime]]:
-    """Find the suspect and the requested batches, and all that rest on them."""
-    rows = [row for of_table in requested.values() for row in of_table]
-    rows += connection.execute(_SUSPECT).all()
+def _doubted(connection: sa.Connection, flow: Flow, remade: Collection[AnyRow]) -> Mapping[str, set[datetime]]:
+    """Find the batches whose rows may change (suspect, requested, being made again) and all that rest on them."""
+    rows = [*connection.execute(_SUSPECT), *(row for row in remade if row.end is not None)]
     seeds: dict[Key, tuple[datetime, datetime]] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows
     }
     return resting_on(connection, flow, seeds) if seeds else {}
+
+
+def _flat(rows: Rows) -> Collection[AnyRow]:
+    return [row for of_table in rows.values() for row in of_table]
 
 
 def _reads(

@@ -33,6 +33,7 @@ def _tables() -> None:
         sa.Column("is_transient", sa.Boolean(), nullable=True),
         sa.Column("due_again", sa.BigInteger(), nullable=True),
         sa.Column("requested", sa.Text(), nullable=True),
+        sa.Column("requested_sequence", sa.BigInteger(), nullable=True),
         sa.Column("is_suspect", sa.Boolean(), nullable=False),
         sa.Column("current_claim", sa.BigInteger(), nullable=True),
         sa.Column("version", sa.BigInteger(), nullable=True),
