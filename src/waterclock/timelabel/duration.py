@@ -60,7 +60,10 @@ class Duration:
                 why="elapsed time is meant here, and months differ in length",
                 fix=f"count days: {self.amount * _MONTHS[self.unit] * 30} DAYS",
             )
-        return timedelta(seconds=self.amount * _SECONDS[self.unit])
+        try:
+            return timedelta(seconds=self.amount * _SECONDS[self.unit])
+        except OverflowError:
+            raise beyond(str(self)) from None
 
     def _moved(self, instant: datetime, zone: str, sign: int) -> datetime:
         t = utc_of(instant)

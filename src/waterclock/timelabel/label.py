@@ -117,9 +117,9 @@ def _meant(label: str) -> str | None:
     digits = re.sub(r"[-:T_/ Z]", "", label)
     if not re.fullmatch(r"[0-9]{8}|[0-9]{10}|[0-9]{12}|[0-9]{14}", digits):
         return None
-    guess = digits[:12].ljust(14, "0")
+    minute = digits[:12].ljust(12, "0")
     try:
-        instant_of(guess)
-    except WaterclockError:
+        datetime.strptime(f"{minute}Z", "%Y%m%d%H%M%z")
+    except ValueError:
         return None
-    return f"write {guess}"
+    return f"write {minute}00"

@@ -15,7 +15,8 @@ from waterclock.timelabel.label import instant_of
 _SECOND = timedelta(seconds=1)
 _INSTANT = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[ T](?P<time>[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)[ ]?(?P<offset>[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
+    r"(?:[ T](?P<time>(?:[01][0-9]|2[0-3]):[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)"
+    r"[ ]?(?P<offset>[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
 
 
