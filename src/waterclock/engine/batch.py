@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.engine.audit import Verdict, judge, refusal, row_measures
+from waterclock.engine.collect import explain
 from waterclock.engine.commit import commit_group
 from waterclock.engine.made import Made
 from waterclock.engine.make import make
@@ -24,7 +25,7 @@ from waterclock.flow import Kind, Scope, Table
 from waterclock.ledger.ledger import ClaimClosed, ClaimRefused
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest
 from waterclock.planner.plan import Group
-from waterclock.storage import Manifest, create_table, frame_of_slices, table_exists, write_slices
+from waterclock.storage import Manifest, create_table, frame_of_slices, row_error, table_exists, write_slices
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
     try:
         spark = work.sessions.own()
         with clock.step("pin"):
-            pins = {batch.label: pin(work.ledger, work.lake, work.flow, batch) for batch in group.batches}
+            pins = {batch.label: pin(work.ledger, work.flow, batch) for batch in group.batches}
         made = None
         if table.kind is not Kind.PUBLISH and not table_exists(work.lake.folder(table.name)):
             # created before any claim, so that whoever takes a claim over has a table to kill it in
@@ -106,7 +107,7 @@ def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
             version = commit_group(work, spark, table, claim, group, written.manifests)
         fault("committed")
         with clock.step("record"):
-            results = _results(work, group, made, written.manifests, verdicts, version, clock.spent)
+            results = _results(group, made, written.manifests, verdicts, version, clock.spent)
             work.ledger.record_done(claim, results)
         fault("recorded")
         made.after(work)
@@ -121,7 +122,7 @@ def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
     except ClaimRefused as error:
         return GroupReport(group, None, seconds=time.perf_counter() - begun, error=error)
     except Exception as raised:  # noqa: BLE001 - whatever befalls a batch is its report, the runner goes on
-        error = to_error(raised, where=f"{table.name}@{label_of(group.batches[0].label)}")
+        error = _error(work, table, group, raised)
         if claim is not None and not _close(work, table, group, claim, error, may_have_committed=may_have_committed):
             error = None
         return GroupReport(
@@ -152,11 +153,20 @@ def _close(
     except ClaimClosed:
         # another runner took the claim over: it has closed it, and makes the batch
         return True
+    except Exception as raised:  # noqa: BLE001 - what cannot be settled now stays open, and is settled by a takeover
+        said = to_error(raised, where=f"{table.name}@{label_of(group.batches[0].label)}").what
+        work.listener.said(f"claim {claim.number} of {table.name} is left open, its outcome unknown: {said}")
+        return True
     return True
 
 
+def _error(work: Workplace, table: Table, group: Group, raised: Exception) -> WaterclockError:
+    where = f"{table.name}@{label_of(group.batches[0].label)}"
+    said = raised if isinstance(raised, WaterclockError) else row_error(raised, table=table.name)
+    return to_error(said or explain(work, table, raised), where=where)
+
+
 def _request(work: Workplace, table: Table, group: Group, pins: Pins, now: datetime) -> ClaimRequest:
-    record = work.ledger.table(table.name)
     return ClaimRequest(
         table=table.name,
         labels=tuple(batch.label for batch in group.batches),
@@ -166,7 +176,7 @@ def _request(work: Workplace, table: Table, group: Group, pins: Pins, now: datet
         who=work.settings.who,
         now=now,
         lease_seconds=work.settings.lease,
-        target_version=-1 if record is None else record.head_version,
+        target_version=work.ledger.table(table.name).head_version,
         inputs={label: tuple(read.input for read in reads) for label, reads in pins.items()},
     )
 
@@ -193,7 +203,6 @@ def _audit(
 
 
 def _results(
-    work: Workplace,
     group: Group,
     made: Made,
     manifests: tuple[Manifest, ...],
@@ -202,6 +211,7 @@ def _results(
     timings: Mapping[str, float],
 ) -> list[BatchResult]:
     by_label = {manifest.label: manifest for manifest in manifests}
+    set_aside = {**made.set_aside(), **({"left_out": list(made.left_out)} if made.left_out else {})}
     return [
         BatchResult(
             label=batch.label,
@@ -212,7 +222,7 @@ def _results(
             digest=by_label[batch.label].digest,
             slice_path=by_label[batch.label].slice_path,
             stands_from=batch.stands_from,
-            measures={"warnings": list(verdicts[batch.label].warnings), **made.set_aside},
+            measures={"warnings": list(verdicts[batch.label].warnings), **set_aside},
             timings={step: round(seconds, 4) for step, seconds in timings.items()},
             source=made.source.get(batch.label, {}),
         )

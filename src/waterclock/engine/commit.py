@@ -10,6 +10,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow import Kind, Mode, Table
+from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.records import Claim
 from waterclock.planner.plan import Group
 from waterclock.storage import (
@@ -19,7 +20,6 @@ from waterclock.storage import (
     NeedsSpark,
     commit_by_spark,
     commit_slices,
-    merge_slice,
     outcome,
 )
 from waterclock.timelabel import label_of
@@ -102,15 +102,12 @@ def _merge(
 ) -> None:
     if table.merge is None:
         raise AssertionError(f"{table.name} merges without keys, which check refuses")
+    from waterclock.storage import merge_slice
+
     for manifest in manifests:
         merge_slice(spark, folder, manifest, table.merge, identity, ledger_slices(work, table))
 
 
 def ledger_slices(work: Workplace, table: Table) -> list[str]:
     """Give the folders of the table's earlier slices, oldest first; their manifests know which hold deletes."""
-    record = work.ledger.table(table.name)
-    if record is None or record.head_label is None:
-        return []
-    from waterclock.ledger.facts import BEGINNING, FOREVER
-
     return [piece.slice_path for piece in work.ledger.slices(table.name, BEGINNING, FOREVER)]

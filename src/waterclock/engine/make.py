@@ -12,7 +12,7 @@ from waterclock.engine.publish import publish_frame
 from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Kind, Table
+from waterclock.flow import Kind, Mode, Table
 from waterclock.planner import Group
 from waterclock.storage import conform, table_exists, table_schema
 
@@ -31,9 +31,10 @@ def make(
     """Give the rows of every label of the group, declared columns and types applied, and the schema they have."""
     folder = work.lake.folder(table.name)
     known = table_schema(folder) if table.kind is not Kind.PUBLISH and table_exists(folder) else None
+    may_lack = table.mode is Mode.MERGE  # a change that does not carry a column keeps its older value
     if table.kind is Kind.COLLECT:
         gathered = gather(work, spark, table, group, now)
-        shaped = conform(gathered.collected.frame, table.columns, known, table=table.name)
+        shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=may_lack)
         return Made(
             shaped.frame,
             shaped.schema,
@@ -46,5 +47,5 @@ def make(
         frame = publish_frame(work, spark, table, group, pins)
     else:
         frame = transform_frame(work, spark, table, group.batches, pins)
-    shaped = conform(frame, table.columns, known, table=table.name)
+    shaped = conform(frame, table.columns, known, table=table.name, may_lack=may_lack)
     return Made(shaped.frame, shaped.schema, left_out=shaped.left_out)

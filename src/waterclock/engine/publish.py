@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Delivery, Outcome
-from waterclock.engine.reads import PinnedRead, frame_of
+from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Mode, Table, Unit
 from waterclock.ledger.records import Claim
-from waterclock.planner import Group
-from waterclock.storage import Manifest, frame_at, spark_columns
+from waterclock.planner import Batch, Group
+from waterclock.storage import Manifest, frame_at
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -31,17 +34,33 @@ def publish_frame(
     group: Group,
     pins: Mapping[datetime, tuple[PinnedRead, ...]],
 ) -> DataFrame:
-    """Give the rows to stage: a partitioned table's slice, a regular one's state, or what changed of it (MERGE).
+    """Give the rows to stage: slices of a partitioned table, the state of a regular one, or what changed of it (MERGE).
 
     Cost: none for REPLACE and APPEND; MERGE from a regular table compares two states (two joins on the keys).
     """
-    batch = group.batches[-1]
-    pinned = pins[batch.label][0]
-    rows = _published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
+    frames = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def _one_label(
+    work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead
+) -> DataFrame:
     source = work.flow.tables[pinned.read.table]
+    if not source.is_partitioned and table.mode is Mode.APPEND:
+        pinned = _since_last(work, table, pinned)
+    rows = labelled(_published_columns(table, frame_of(spark, work.lake, work.flow, pinned)), batch.window.label)
     if source.is_partitioned or table.mode is not Mode.MERGE:
         return rows
-    return _changes(work, spark, table, rows)
+    return _changes(work, spark, table, rows, batch.window.label)
+
+
+def _since_last(work: Workplace, table: Table, pinned: PinnedRead) -> PinnedRead:
+    """Leave out of an APPEND table's state what earlier deliveries brought."""
+    last = work.ledger.newest(table.name)
+    if last is None:
+        return pinned
+    new = tuple(piece for piece in pinned.slices if piece.label >= last.end)
+    return replace(pinned, slices=new, bound=replace(pinned.bound, low=min(last.end, pinned.bound.high)))
 
 
 def _published_columns(table: Table, rows: DataFrame) -> DataFrame:
@@ -52,18 +71,19 @@ def _published_columns(table: Table, rows: DataFrame) -> DataFrame:
     return rows.select(*kept)
 
 
-def _changes(work: Workplace, spark: SparkSession, table: Table, rows: DataFrame) -> DataFrame:
+def _changes(work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, label: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     before = _delivered_before(work, spark, table)
     now = rows.drop("timelabel")
-    if before is None:
-        return now.withColumn(DELETED, F.lit(False))  # noqa: FBT003 - Spark's own signature
-    keys = list(_keys(table))
-    then = before.drop("timelabel").select(*now.columns)
-    upserts = now.exceptAll(then).withColumn(DELETED, F.lit(False))  # noqa: FBT003
-    gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns).withColumn(DELETED, F.lit(True))  # noqa: FBT003
-    return upserts.unionByName(gone)
+    upserts, gone = now, now.limit(0)
+    if before is not None:
+        keys = list(_keys(table))
+        then = before.drop("timelabel").select(*now.columns)
+        upserts = now.exceptAll(then)
+        gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
+    marked = upserts.withColumn(DELETED, F.expr("false")).unionByName(gone.withColumn(DELETED, F.expr("true")))
+    return labelled(marked, label)
 
 
 def _delivered_before(work: Workplace, spark: SparkSession, table: Table) -> DataFrame | None:
@@ -134,7 +154,16 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         label_text=label_of(manifest.label),
         mode=table.mode,
         is_from_partitioned=source.is_partitioned,
-        columns=tuple(column for column in spark_columns(manifest) if column[0] not in {"timelabel", DELETED}),
+        columns=_delivered_columns(manifest),
         files=tuple(folder / file.path for file in manifest.files),
         keys=_keys(table),
+    )
+
+
+def _delivered_columns(manifest: Manifest) -> tuple[tuple[str, str], ...]:
+    from pyspark.sql.types import StructType
+
+    fields = StructType.fromJson(json.loads(manifest.schema)).fields
+    return tuple(
+        (field.name, field.dataType.simpleString()) for field in fields if field.name not in {"timelabel", DELETED}
     )

@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ class Sessions:
     `own` is called: a run with nothing to do needs no JVM.
     """
 
-    def __init__(self, *, master: str, work_folder: Path, confs: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *, work_folder: Path, master: str = "local[*]", confs: Mapping[str, str] | None = None) -> None:
         self._master = master
         self._work = work_folder
         self._confs = dict(confs or {})
@@ -80,9 +81,24 @@ def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> Sp
     builder = SparkSession.builder.master(master).appName("waterclock")  # type: ignore[attr-defined, unused-ignore]
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    with _jvm_speaks_to(work_folder / "jvm.log"):
+        session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+@contextmanager
+def _jvm_speaks_to(log: Path) -> Iterator[None]:
+    """Let the JVM that is started meanwhile inherit a file as its stderr: what it says at start is for no user."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _java_options(work_folder: Path) -> str:

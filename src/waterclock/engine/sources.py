@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class Connections:
     """The open collectors and deliverers of a project; secrets are resolved when a connection is opened, not before."""
 
-    def __init__(self, root: Path, archive: Path, connections: dict[str, Connection], secrets: Secrets) -> None:
+    def __init__(self, root: Path, archive: Path, connections: Mapping[str, Connection], secrets: Secrets) -> None:
         self._root = root
         self._archive = archive
         self._connections = connections
@@ -58,7 +59,7 @@ class Connections:
 
     def _resolved(self, options: Options) -> dict[str, Value]:
         return {
-            key: self._secrets.resolve(value) if isinstance(value, Secret) else value for key, value in options.items()
+            key: self._secrets.read(value.name) if isinstance(value, Secret) else value for key, value in options.items()
         }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl import splice
 from waterclock.engine.functions import load_function, register_functions
-from waterclock.engine.reads import PinnedRead, frame_of
+from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.translate import to_error, user_code_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -32,16 +32,9 @@ def transform_frame(
     Every batch's query is bound to its own window and reads; Spark runs their union as one job.
     """
     frames = [
-        _labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in batches
+        labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in batches
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
-
-
-def _labelled(frame: DataFrame, label: str) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    # a query over two tables brings two columns `timelabel`: dropped by name, both go (field-notes part 6, section 4)
-    return frame.drop("timelabel").withColumn("timelabel", F.lit(label))
 
 
 def _rows_of(
@@ -76,7 +69,7 @@ def _arguments(work: Workplace, text: str, batch: Batch) -> dict[str, Any]:
         "wc_window_start": batch.window.start,
         "wc_window_end": batch.window.end,
         "wc_timelabel": batch.window.label,
-        **work.flow.variables,
+        **work.project.variables,
     }
     return {name: value for name, value in values.items() if f":{name}" in text}
 
@@ -92,7 +85,7 @@ def _python_rows(
         if argument.is_window:
             arguments[argument.name] = batch.window
         elif argument.variable is not None:
-            arguments[argument.name] = work.flow.variables[argument.variable]
+            arguments[argument.name] = work.project.variables[argument.variable]
         elif argument.read is not None:
             arguments[argument.name] = frames[argument.read]
     try:

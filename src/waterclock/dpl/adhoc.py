@@ -1,0 +1,75 @@
+"""A query that somebody asks now, of a flow's tables and views: checked like a declared one, bound to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from waterclock.dpl.references import Found, FoundTable, find_references
+from waterclock.dpl.source import Source
+from waterclock.dpl.statements import QuerySaid
+from waterclock.dpl.tokens import statements_of
+from waterclock.dpl.views import nearest_table
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow import Flow, Query, Read, ReadKind, TableReference
+
+_FILE = "query"
+_ANSWERS_DIFFER = "E215"  # a query that is asked once may ask for the time
+
+
+def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -> Query:
+    """Read a query and put the flow's views in place; `status_tables` may be named beside the flow's tables.
+
+    Raises ProjectErrors with all that is wrong with it, each with its place in the text
+    """
+    source = Source(_FILE, text.rstrip().removesuffix(";"))
+    statements, errors = statements_of(source)
+    if not errors and len(statements) != 1:
+        errors = [source.span(0, len(source.text)).refuse("E210", "one query is asked at a time", fix="write one SELECT")]
+    if errors:
+        raise ProjectErrors(errors)
+    span = source.span(0, len(source.text))
+    found = find_references(QuerySaid(span, statements[0].tokens))
+    errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
+    errors.extend(_windows(found, source))
+    known = {*flow.tables, *flow.views, *status_tables}
+    errors.extend(_unknown(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known))
+    if errors:
+        raise ProjectErrors(errors)
+    references = tuple(_reference(table, flow) for table in found.tables)
+    return Query(source.text, span.place, references, (), tuple(sorted(found.variables)))
+
+
+def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:
+    return table.kind is ReadKind.PLAIN and table.name in known
+
+
+def _reference(table: FoundTable, flow: Flow) -> TableReference:
+    at = (table.start, table.end, table.alias, table.alias_at)
+    view = flow.views.get(table.name)
+    if view is None:
+        return TableReference(*at, read=Read(table.name))
+    columns = () if view.columns.is_open else tuple(column.name for column in view.columns.named)
+    return TableReference(*at, view=view.query, view_columns=columns)
+
+
+def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
+    if table.kind is not ReadKind.PLAIN:
+        return table.span.refuse(
+            "E216",
+            f"{table.kind.upper()}(…) is for the queries of a flow",
+            why="it says what a batch reads, and a query that is asked now has no window",
+            fix=f"read {table.name} and filter on timelabel",
+        )
+    if table.name in flow.tables:
+        raise AssertionError(table.name)
+    return table.span.refuse("E213", f"unknown table {table.name}", fix=nearest_table(table.name, known))
+
+
+def _windows(found: Found, source: Source) -> Iterator[WaterclockError]:
+    for value in found.values:
+        yield source.span(value.start, value.end).refuse(
+            "E216",
+            f"{value.name}() is for the queries of a flow",
+            why="a query that is asked now has no window",
+            fix="write the instant or the timelabel itself",
+        )

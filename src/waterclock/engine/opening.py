@@ -1,0 +1,59 @@
+"""Opens what a run works with: ledger, lake, Spark's sessions and the connections of one project and environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from waterclock.dpl import Project
+from waterclock.engine.progress import Listener, Silent
+from waterclock.engine.session import Sessions
+from waterclock.engine.settings import RunSettings
+from waterclock.engine.sources import Connections
+from waterclock.engine.workplace import Workplace
+from waterclock.ledger.ledger import Ledger
+from waterclock.secrets import Secrets
+from waterclock.storage import Lake
+
+
+@contextmanager
+def open_workplace(
+    project: Project,
+    *,
+    settings: RunSettings | None = None,
+    listener: Listener | None = None,
+    sessions: Sessions | None = None,
+) -> Iterator[Workplace]:
+    """Open a project for work, and close what was opened; `sessions` given from outside are left open.
+
+    Creates the storage folder and the ledger where they are absent. Starts no JVM.
+    """
+    storage = Path(project.storage)
+    storage.mkdir(parents=True, exist_ok=True)
+    own = sessions or Sessions(work_folder=storage / "spark")
+    ledger = Ledger.open(project.ledger)
+    try:
+        yield Workplace(
+            project,
+            ledger,
+            Lake(str(storage)),
+            own,
+            Connections(project.root, storage / "archive", project.flow.connections, Secrets.of(project.secrets)),
+            settings or RunSettings(),
+            listener or Silent(),
+        )
+    finally:
+        ledger.close()
+        if sessions is None:
+            own.close()
+
+
+def apply_flow(work: Workplace, now: datetime) -> None:
+    """Make this project's flow the one whose batches may be claimed; START of every table is written down once.
+
+    Raises:
+        WaterclockError: E4xx where a table with batches would change in what only `rebuild` may change.
+    """
+    work.ledger.apply(work.flow, who=work.settings.who, now=now, runner=work.settings.runner)

@@ -1,0 +1,110 @@
+"""Answers queries over the tables as they stand, and over the ledger's status tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.dpl import Spliced, splice
+from waterclock.dpl.adhoc import adhoc_query
+from waterclock.engine.functions import register_functions
+from waterclock.engine.reads import nothing_of
+from waterclock.engine.translate import to_error
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import Flow, Kind, Read
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.status import STATUS_TABLES as STATUS_COLUMNS
+from waterclock.storage import frame_at, head, table_exists
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STATUS_TABLES: Mapping[str, Callable[[Ledger], Iterable[dict[str, Any]]]] = {
+    "waterclock.batches": lambda ledger: ledger.batches_rows(),
+    "waterclock.inputs": lambda ledger: ledger.inputs_rows(),
+    "waterclock.events": lambda ledger: ledger.events_rows(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query: column names with Spark types, rows in the query's order, and whether more were cut off."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Any, ...], ...]
+    is_cut: bool
+
+
+def query(work: Workplace, sql: str, *, limit: int) -> Answer:
+    """Ask `sql` of the tables' heads; at most `limit` rows are brought to the driver.
+
+    Each table is read at one Delta version, taken before the query begins, so that no table changes under it.
+    Raises ProjectErrors for what is wrong with the text, and E730 for what Spark finds wrong with it.
+    """
+    asked = adhoc_query(sql, work.flow, status_tables=STATUS_TABLES)
+    spark = work.sessions.own()
+    names: dict[str, str] = {}
+
+    def name_of(read: Read) -> str:
+        if read.table not in names:
+            names[read.table] = f"wc_{len(names)}"
+            _frame(work, spark, read.table).createOrReplaceTempView(names[read.table])
+        return names[read.table]
+
+    spliced = splice(asked, name_of)
+    return _answer(work, spark, spliced, limit)
+
+
+def preview(work: Workplace, table: str, *, limit: int) -> Answer:
+    """Give some rows of a table's newest label."""
+    if table not in work.flow.tables:
+        raise WaterclockError("E510", f"no table {table}", fix=did_you_mean(table, work.flow.tables))
+    frame = _frame(work, work.sessions.own(), table)
+    newest = work.ledger.newest(table)
+    if newest is not None and work.flow.tables[table].is_partitioned:
+        frame = frame.where(f"timelabel = '{label_of(newest.label)}'")
+    return _collected(frame, limit)
+
+
+def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) -> Answer:
+    register_functions(spark, work.root, work.flow, [spliced.text])
+    arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
+    try:
+        return _collected(spark.sql(spliced.text, args=arguments), limit)
+    except Exception as raised:
+        raise to_error(raised, where="query", spliced=spliced) from raised
+
+
+def _collected(frame: DataFrame, limit: int) -> Answer:
+    columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
+    rows = frame.limit(limit + 1).collect()
+    return Answer(columns, tuple(tuple(row) for row in rows[:limit]), len(rows) > limit)
+
+
+def _frame(work: Workplace, spark: SparkSession, name: str) -> DataFrame:
+    if name in STATUS_TABLES:
+        return _status_frame(work, spark, name)
+    _require_table(work.flow, name)
+    folder = work.lake.folder(name)
+    if not table_exists(folder):
+        return nothing_of(spark, work.lake, work.flow, name)
+    return frame_at(spark, folder, head(folder), is_partitioned=work.flow.tables[name].is_partitioned)
+
+
+def _require_table(flow: Flow, name: str) -> None:
+    if flow.tables[name].kind is Kind.PUBLISH:
+        raise WaterclockError(
+            "E706",
+            f"{name} is a destination, not a table of the lake",
+            where=name,
+            fix=f"query {flow.tables[name].reads[0].table}, which is what is published there",
+        )
+
+
+def _status_frame(work: Workplace, spark: SparkSession, name: str) -> DataFrame:
+    types = STATUS_COLUMNS[name.partition(".")[2]]
+    schema = ", ".join(f"`{column}` {kind}" for column, kind in types.items())
+    return spark.createDataFrame([tuple(row.values()) for row in STATUS_TABLES[name](work.ledger)], schema)
