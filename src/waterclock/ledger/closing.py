@@ -129,12 +129,11 @@ def _closed(write: Write, number: int) -> refusals.ClaimClosed:
 
 def _log(write: Write, kind: str, held: Claim, data: Mapping[str, Any], *, who: str | None = None) -> None:
     request = held.request
-    labels: Sequence[datetime] = request.labels
     write.log(
         kind,
         who=who or request.who,
         table=request.table,
-        labels=labels,
+        labels=request.labels,
         claim=held.number,
         run=request.run,
         data=data,
