@@ -9,12 +9,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.columns import Taken
 from waterclock.connectors.interface import TIMELABEL, Collected
 from waterclock.connectors.sqlite import Database, quoted
+from waterclock.connectors.sqlite_state import state_of, state_seen_from_outside
 from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column, instant_of
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
@@ -54,7 +54,7 @@ class Extract:
     times: Times
     by_window: WindowFilter | None = None
     rowids: tuple[int, int] | None = None
-    seen: bytes | None = None
+    seen: str | None = None
 
 
 def collected(
@@ -92,8 +92,8 @@ def carried(error: BaseException) -> WaterclockError | None:
 
 
 def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Extract, partitions: int) -> DataFrame:
+    seen = state_seen_from_outside(extract.database.path) if partitions > 1 else None
     parts = _rowid_ranges(connection, extract, partitions)
-    seen = state_of(extract.database.path) if len(parts) > 1 else None
     extracts = [replace(extract, rowids=part, seen=seen) for part in parts]
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,30 +109,19 @@ def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Ex
 
 
 def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
+    """Read in a worker, which has no other connection to the database; errors go home within Spark's."""
     try:
+        _see(extract)
         with extract.database.reading(extract.where) as connection:
-            if extract.seen is not None:
-                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-                if state_of(extract.database.path) != extract.seen:
-                    raise _changed(extract)
             yield from _batches(connection, extract)
+        _see(extract)
     except WaterclockError as error:
         raise RuntimeError(_MARK + json.dumps(error.to_dict())) from error
 
 
-def state_of(path: str) -> bytes:
-    """Give what changes with every commit to a database: its change counter and the head of its WAL index.
-
-    Source  the database's file format: "file change counter" (offset 24) and "WAL-index header" (48 bytes)
-    """
-    with Path(path).open("rb") as file:
-        head = file.read(100)
-    index = Path(f"{path}-shm")
-    log = b""
-    if index.exists():
-        with index.open("rb") as file:
-            log = file.read(48)
-    return head[24:28] + head[92:96] + log
+def _see(extract: Extract) -> None:
+    if extract.seen is not None and state_of(extract.database.path) != extract.seen:
+        raise _changed(extract)
 
 
 def _changed(extract: Extract) -> WaterclockError:
