@@ -13,32 +13,39 @@ if TYPE_CHECKING:
     from waterclock.storage.confs import SESSION_CONFS
     from waterclock.storage.digest import digest_columns, digest_of_row, digests
     from waterclock.storage.identity import Identity, Killed
+    from waterclock.storage.keys import duplicate_keys
     from waterclock.storage.lake import Lake, require_latch
     from waterclock.storage.log import ForeignCommit, Outcome, foreign_commits, head, outcome, table_exists
     from waterclock.storage.manifest import DataFile, Manifest, is_sealed, read_manifest
+    from waterclock.storage.merge import fold, merge_slice
     from waterclock.storage.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, table_schema
     from waterclock.storage.rewrite import commit_by_spark
+    from waterclock.storage.schema import Conformed, conform, row_error
     from waterclock.storage.stage import Written, write_slices
-    from waterclock.storage.types import check_files
+    from waterclock.storage.types import check_files, spark_columns
 
 _MODULES = {
     "commit": ("NeedsSpark", "commit_nothing", "commit_slices", "create_table", "kill"),
     "confs": ("SESSION_CONFS",),
     "digest": ("digest_columns", "digest_of_row", "digests"),
     "identity": ("Identity", "Killed"),
+    "keys": ("duplicate_keys",),
     "lake": ("Lake", "require_latch"),
     "log": ("ForeignCommit", "Outcome", "foreign_commits", "head", "outcome", "table_exists"),
     "manifest": ("DataFile", "Manifest", "is_sealed", "read_manifest"),
+    "merge": ("fold", "merge_slice"),
     "read": ("FILES_READ_DIRECTLY", "frame_at", "frame_of_slices", "table_schema"),
     "rewrite": ("commit_by_spark",),
+    "schema": ("Conformed", "conform", "row_error"),
     "stage": ("Written", "write_slices"),
-    "types": ("check_files",),
+    "types": ("check_files", "spark_columns"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "FILES_READ_DIRECTLY",
     "SESSION_CONFS",
+    "Conformed",
     "DataFile",
     "ForeignCommit",
     "Identity",
@@ -52,19 +59,25 @@ __all__ = [
     "commit_by_spark",
     "commit_nothing",
     "commit_slices",
+    "conform",
     "create_table",
     "digest_columns",
     "digest_of_row",
     "digests",
+    "duplicate_keys",
+    "fold",
     "foreign_commits",
     "frame_at",
     "frame_of_slices",
     "head",
     "is_sealed",
     "kill",
+    "merge_slice",
     "outcome",
     "read_manifest",
     "require_latch",
+    "row_error",
+    "spark_columns",
     "table_exists",
     "table_schema",
     "write_slices",

@@ -134,6 +134,35 @@ def commit_slices(
     raise _too_busy(folder)
 
 
+@dataclass(frozen=True, slots=True)
+class MergeLook:
+    """What a MERGE finds: the version under its claim's id if there is one, the table's schema, whether it has rows."""
+
+    version: int | None
+    schema: str
+    is_empty: bool
+
+
+def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeLook:
+    """Look at the table before Spark merges a slice into it, and widen it by the slice's new columns.
+
+    Raises  as `commit_slices`
+    """
+    for _ in range(_MOST_LOOKS):
+        with opened(folder) as table:
+            seen = _seen(table, folder, identity.claim)
+            known = table.schema().to_json()
+            if seen is not None:
+                return MergeLook(seen, known, is_empty=False)
+            _require_owner(table, folder, identity.project)
+            wide = _schema_with(known, [manifest.schema])
+            check_files(manifest, wide)
+            if wide == known:
+                return MergeLook(None, known, is_empty=not table.get_add_actions().num_rows)
+            _add_columns(table, wide, identity)
+    raise _too_busy(folder)
+
+
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:
     """Commit nothing under the claim's id, so that its data can never come; too late, it changes nothing.
 

@@ -70,7 +70,8 @@ def app_id(claim: int) -> str:
 def identity_in(commit_info: Mapping[str, Any]) -> Identity | None:
     """Read the identity from a commit's info; None where it is not ours."""
     try:
-        parts: dict[str, Any] = json.loads(commit_info.get("userMetadata") or "null")[KEY]
-        return Identity(**{key: tuple(value) if isinstance(value, list) else value for key, value in parts.items()})
+        said = json.loads(commit_info.get("userMetadata") or "null")[KEY]
+        parts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}
+        return Identity(**parts)
     except (TypeError, KeyError, ValueError):
         return None

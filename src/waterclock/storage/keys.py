@@ -1,53 +1,88 @@
-"""Is a KEY unique in a sealed slice? One group-by: by Arrow where the slice is small, by Spark where it is not."""
+"""Are a slice's keys unique, and where they are not, do its rows contradict each other?"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.dataset as ds
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StructType
 
-from waterclock.storage.digest import quoted
+from waterclock.errors import WaterclockError
+from waterclock.storage.digest import quoted, row_hash
 from waterclock.storage.manifest import Manifest
+from waterclock.storage.order import order_struct
 from waterclock.storage.read import frame_of_slices
+from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Below it Arrow groups the key columns in some milliseconds, where a Spark job costs a tenth of a second.
-GROUPED_BY_ARROW = 64 * 1024 * 1024
-# Arrow and Spark do not agree on when floats and nested values are equal (NaN, -0.0): Spark decides there.
-_SPARK_DECIDES = ("float", "double", "halffloat", "struct", "list", "map")
+    from waterclock.flow import Merge
+
+# Up to here the key columns are grouped in this process, in milliseconds; beyond, Spark does it.
+_MOST_ROWS_HERE = 2_000_000
+# Arrow groups these as Spark does; of floats it tells the two zeros apart
+_GROUPED_ALIKE = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 
 
 def duplicate_keys(
-    spark: SparkSession, folder: str, manifest: Manifest, keys: Sequence[str], *, most: int
+    spark: SparkSession, folder: str, manifest: Manifest, keys: Sequence[str], *, most: int = 3
 ) -> list[tuple[Any, ...]]:
-    """Find at most `most` keys that occur more than once in a sealed slice.
+    """Give some of the keys that more than one row of the slice bears, at most `most`; none where all are unique.
 
-    Cost: reads the key columns; a Spark job with one exchange for a slice beyond `GROUPED_BY_ARROW` bytes.
+    Cost: milliseconds up to two million rows of plain key types, a Spark job beyond.
     """
-    if manifest.rows < 2:
+    if manifest.rows <= 1:
         return []
-    if manifest.bytes <= GROUPED_BY_ARROW:
-        dataset = ds.dataset([str(Path(folder, file.path)) for file in manifest.files], format="parquet")
-        if not any(str(dataset.schema.field(key).type).startswith(_SPARK_DECIDES) for key in keys):
-            return _by_arrow(dataset, list(keys), most)
-    return _by_spark(spark, folder, manifest, keys, most)
+    if manifest.rows <= _MOST_ROWS_HERE and _are_plain(manifest, keys):
+        return _duplicates_here(folder, manifest, keys, most)
+    rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quoted, keys)).count().where("count > 1")
+    return [tuple(row)[: len(keys)] for row in rows.limit(most).collect()]
 
 
-def _by_arrow(dataset: ds.Dataset, keys: list[str], most: int) -> list[tuple[Any, ...]]:
-    counted = dataset.to_table(columns=keys).group_by(keys).aggregate([([], "count_all")])
-    doubled = counted.filter(ds.field("count_all") > 1).slice(0, most).select(keys)
-    return [tuple(row[key] for key in keys) for row in doubled.to_pylist()]
+def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> None:
+    """Refuse a slice with two different rows of one key and order: neither would be the last (ARCHITECTURE 5).
+
+    Raises  E620 naming such a key
+    """
+    rows = frame_of_slices(spark, folder, [manifest])
+    grouped = [F.col(quoted(key)) for key in merge.keys]
+    order = [order_struct(merge.order_by).alias("_order")] if merge.order_by else []
+    found = (
+        rows.withColumn("_hash", row_hash(StructType.fromJson(json.loads(manifest.schema))))
+        .groupBy(*grouped, *order)
+        .agg(F.min("_hash").alias("_least"), F.max("_hash").alias("_most"))
+        .where("_least <> _most")
+        .first()
+    )
+    if found is not None:
+        key = ", ".join(f"{name} = {found[name]}" for name in merge.keys)
+        told = f"one {' and '.join(merge.order_by)}" if merge.order_by else "nothing that orders them"
+        raise WaterclockError(
+            "E620",
+            f"two different rows of one key in {manifest.table}: {key}",
+            where=manifest.slice_path,
+            why=f"the batch holds both, with {told}, so neither is the last",
+            fix="order them: MERGE ORDER BY a column that differs, or leave one of them out",
+        )
 
 
-def _by_spark(
-    spark: SparkSession, folder: str, manifest: Manifest, keys: Sequence[str], most: int
-) -> list[tuple[Any, ...]]:
-    columns = [F.col(quoted(key)) for key in keys]
-    counted = frame_of_slices(spark, folder, [manifest]).groupBy(*columns).count()
-    doubled = counted.where(F.col("count") > 1).select(*columns).limit(most)
-    return [tuple(row) for row in doubled.collect()]
+def _are_plain(manifest: Manifest, keys: Sequence[str]) -> bool:
+    types = {name: field["type"] for name, field in fields_of(manifest.schema).items()}
+    return all(types.get(key) in _GROUPED_ALIKE or str(types.get(key)).startswith("decimal") for key in keys)
+
+
+def _duplicates_here(folder: str, manifest: Manifest, keys: Sequence[str], most: int) -> list[tuple[Any, ...]]:
+    columns = list(keys)
+    parts = [pq.ParquetFile(Path(folder, file.path)).read(columns=columns) for file in manifest.files]
+    counted = pa.concat_tables(parts, promote_options="permissive").group_by(columns).aggregate([([], "count_all")])
+    if counted.num_rows == manifest.rows:
+        return []
+    doubled = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, most)
+    return [tuple(row[key] for key in columns) for row in doubled.to_pylist()]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -30,8 +32,9 @@ from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.manifest import DataFile, Manifest, already_sealed, is_sealed, read_manifest, seal
 from waterclock.storage.order import order_measures
 from waterclock.storage.read import frame_of_slices
+from waterclock.storage.schema import row_error
 from waterclock.storage.statistics import read_file
-from waterclock.storage.types import TIMELABEL, schema_text
+from waterclock.storage.types import TIMELABEL, loosened
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -83,14 +86,13 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
         if is_sealed(folder, path):
             raise already_sealed(folder, path)
     ordered = _with_label(frame, labels)
-    schema = schema_text(ordered.schema)
+    draft = _Draft(folder, name or _table_of(folder), claim, loosened(ordered.schema), code)
     taken = [*measures, *(order_measures(merge) if merge else ())]
     if len(labels) == 1:
-        found = {labels[0]: _write_one(ordered, Path(folder, paths[labels[0]]), taken)}
+        found = {labels[0]: _write_one(ordered, Path(folder, paths[labels[0]]), taken, draft.table)}
     else:
-        found = _write_group(ordered, folder, claim, paths, taken)
+        found = _write_group(ordered, draft, paths, taken)
     fault("written")
-    draft = _Draft(folder, name or _table_of(folder), claim, schema, code)
     files = {label: _files(folder, path) for label, path in paths.items()}
     if not found:
         found = _scan(frame, draft, paths, files, taken)
@@ -151,39 +153,49 @@ def _with_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
     return frame.select(label.alias(TIMELABEL), *others)
 
 
-def _write_one(frame: DataFrame, leaf: Path, measures: Measures) -> Mapping[str, Any]:
+def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> Mapping[str, Any]:
     seen = Observation()
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     fault("make")
-    frame.observe(seen, *columns).write.mode("overwrite").parquet(str(leaf))
+    with _told(table):
+        frame.observe(seen, *columns).write.mode("overwrite").parquet(str(leaf))
     # the write has returned, so the observation is there: asked for earlier it could block for ever
     return seen.get
 
 
 def _write_group(
-    frame: DataFrame, folder: str, claim: int, paths: Mapping[datetime, str], measures: Measures
+    frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
     """Write all labels in one job, into a folder of the claim's own, and rename them to their places.
 
     Gives the digests by label; nothing where they are left to a scan.
     """
-    scratch = Path(folder, STAGE, f"c={claim}")
+    scratch = Path(draft.folder, STAGE, f"c={draft.claim}")
     shutil.rmtree(scratch, ignore_errors=True)
     in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures
     seen = Observation()
     fault("make")
-    (
-        (_observed(frame, seen, list(paths)) if in_pass else frame)
-        .withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
-        .write.partitionBy(_FOLDER_COLUMN)
-        .parquet(str(scratch))
-    )
+    rows = (_observed(frame, seen, list(paths)) if in_pass else frame).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
+    with _told(draft.table):
+        rows.write.partitionBy(_FOLDER_COLUMN).parquet(str(scratch))
     fault("group_written")
-    _move_into_place(scratch, folder, paths)
+    _move_into_place(scratch, draft.folder, paths)
     if not in_pass:
         return {}
     row = seen.get
     return {label: {key: row[f"{key}{index}"] for key in (ROWS, HIGH, LOW)} for index, label in enumerate(paths)}
+
+
+@contextmanager
+def _told(table: str) -> Iterator[None]:
+    """Turn a value that could not be cast into an error that names its column."""
+    try:
+        yield
+    except PySparkException as raised:
+        told = row_error(raised, table=table)
+        if told is None:
+            raise
+        raise told from raised
 
 
 def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:

@@ -28,9 +28,21 @@ def schema_text(schema: Schema) -> str:
     return json.dumps({"type": "struct", "fields": [_TIMELABEL_FIELD, *fields]}, separators=(",", ":"))
 
 
+def loosened(schema: Schema) -> str:
+    """Give `schema_text` with every column nullable: what a frame says of nulls binds nobody."""
+    parsed = json.loads(schema_text(schema))
+    fields = [field | {"nullable": True} for field in parsed["fields"]]
+    return json.dumps(parsed | {"fields": fields}, separators=(",", ":"))
+
+
 def fields_of(schema: str) -> dict[str, dict[str, Any]]:
     """Give the fields of a schema's JSON by name."""
     return {field["name"]: field for field in json.loads(schema)["fields"]}
+
+
+def spark_columns(manifest: Manifest) -> tuple[tuple[str, str], ...]:
+    """Give the names and Spark SQL types of a slice's columns, `timelabel` first."""
+    return tuple((name, type_text(field["type"])) for name, field in fields_of(manifest.schema).items())
 
 
 def widened(table: str, new: str) -> str | None:

@@ -1,0 +1,342 @@
+"""How are a query's rows brought into the shape of their table? Nothing runs here: the checks are in the rows' pass."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.storage.digest import quoted
+from waterclock.storage.types import TIMELABEL, clashes, illegal_characters, readable_as
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from waterclock.flow import Columns
+
+_STORED = frozenset(
+    "string byte short integer long float double decimal boolean binary date timestamp timestamp_ntz".split()
+)
+_ILLEGAL = re.compile(r"[ ,;{}()\n\t=]+")
+_BAD_CAST = "waterclock bad cast "
+_BAD_CAST_SAID = re.compile(re.escape(_BAD_CAST) + r"(\{.*?\}) (.*?)(?: SQLSTATE|\n|$)", re.DOTALL)
+_MOST_OF_A_VALUE = 60
+_SPELLINGS = {
+    "int": "integer",
+    "bigint": "long",
+    "smallint": "short",
+    "tinyint": "byte",
+    "real": "float",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "timestamp_ltz": "timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conformed:
+    """Rows in their table's shape. `schema` has `timelabel` first and NOT NULL where declared.
+
+    `left_out` names the columns that a closed list does not; `renamed` those whose names could not be stored.
+    """
+
+    frame: DataFrame
+    schema: StructType
+    left_out: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
+def conform(
+    frame: DataFrame,
+    declared: Columns,
+    known: StructType | None = None,
+    *,
+    table: str,
+    may_lack: bool = False,
+    may_rename: bool = True,
+) -> Conformed:
+    """Bring rows into the shape of `declared` and of the table as it is (`known`, None before it exists).
+
+    Declared types are cast to; a value that cannot be cast fails the rows' pass, naming its column (`row_error`).
+    Columns that a closed list leaves out are reported, new ones of an open list come last. A `timelabel` that several
+    labels share stays; `write_slices` sets it where there is one label. With `may_lack` the table's columns may be
+    absent (a MERGE keeps their values).
+
+    Raises  E610, E611 for a column of the table that is lost, or has another type
+            E613, E614, E615 for names that clash or cannot be stored, and for types that cannot be
+            E618 for a declared column that the rows lack
+    """
+    frame, renamed = _legal_names(frame, table, may_rename=may_rename)
+    plan = _Plan.of(frame.schema, declared, known, table)
+    if not may_lack:
+        plan.refuse_lost()
+    columns = [plan.column(name) for name in plan.names]
+    label = [F.col(TIMELABEL).cast("string").alias(TIMELABEL)] if TIMELABEL in frame.columns else []
+    try:
+        shaped = frame.select(*label, *columns)
+        schema = shaped.schema
+    except AnalysisException as error:
+        raise plan.explain(frame, error) from error
+    never_null = {column.name for column in declared.named if column.is_not_null or column.is_key}
+    fields = [field for field in schema.fields if field.name != TIMELABEL]
+    _refuse_unstorable(fields, table)
+    plan.refuse_changed(fields)
+    return Conformed(
+        shaped,
+        StructType(
+            [
+                StructField(TIMELABEL, StringType()),
+                *(StructField(f.name, f.dataType, f.name not in never_null) for f in fields),
+            ]
+        ),
+        plan.left_out,
+        renamed,
+    )
+
+
+def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
+    """Give the error of a value that `conform` could not cast, found in what Spark raised; None for other errors."""
+    said = _BAD_CAST_SAID.search(str(error))
+    if said is None:
+        return None
+    where, value = json.loads(said.group(1)), said.group(2).rstrip(".")
+    return WaterclockError(
+        "E612",
+        f"{value!r} is not {where['type']}",
+        where=f"{table}.{where['column']}",
+        why=f"column {where['column']} is declared {where['type']}",
+        fix="mend the source, or declare the column STRING and cast it in a transform with try_cast",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which columns the table gets, from which of the frame, cast to what."""
+
+    table: str
+    names: tuple[str, ...]
+    from_frame: Mapping[str, StructField]
+    declared_types: Mapping[str, str]
+    known: Mapping[str, StructField]
+    left_out: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: StructType, declared: Columns, known: StructType | None, table: str) -> _Plan:
+        there = {field.name.lower(): field for field in schema.fields if field.name != TIMELABEL}
+        stored = {f.name.lower(): f for f in (known.fields if known else ()) if f.name.lower() != TIMELABEL}
+        said = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
+        for lower, column in said.items():
+            if lower not in there:
+                raise _missing(table, column.name, [field.name for field in there.values()])
+        taken = [lower for lower in there if declared.is_open or lower in said]
+        ordered = [lower for lower in stored if lower in taken] + (
+            [lower for lower in (*said, *taken) if lower not in stored]
+        )
+        # the table's own spelling wins, then the declaration's
+        spelled = {lower: next(by[lower].name for by in (stored, said, there) if lower in by) for lower in ordered}
+        return cls(
+            table=table,
+            names=tuple(dict.fromkeys(spelled.values())),
+            from_frame={spelled[lower]: there[lower] for lower in spelled},
+            declared_types={spelled[lower]: column.type for lower, column in said.items() if column.type},
+            known={field.name: field for field in stored.values()},
+            left_out=tuple(field.name for lower, field in there.items() if lower not in taken),
+        )
+
+    def column(self, name: str) -> Column:
+        field = self.from_frame[name]
+        column = F.col(quoted(field.name))
+        wanted = self.declared_types.get(name)
+        if wanted is not None:
+            column = _cast(column, field.dataType, wanted, name)
+        elif name in self.known and _fits(field.dataType, self.known[name].dataType):
+            column = column.cast(self.known[name].dataType)
+        elif _has_void(field.dataType):
+            column = column.cast(_without_void(field.dataType))
+        return column.alias(name, metadata={}) if field.metadata else column.alias(name)
+
+    def refuse_lost(self) -> None:
+        lost = [field for name, field in self.known.items() if name not in self.names]
+        if lost:
+            names = ", ".join(f"{field.name} ({field.dataType.simpleString()})" for field in lost)
+            raise WaterclockError(
+                "E610",
+                f"{self.table} lost {'a column' if len(lost) == 1 else 'columns'}: {names}",
+                where=self.table,
+                why=f"the table has {'it' if len(lost) == 1 else 'them'}; the rows have {', '.join(self.names)}",
+                fix=f"bring the column back, or `waterclock rebuild {self.table}` without it",
+            )
+
+    def refuse_changed(self, fields: Iterable[StructField]) -> None:
+        for field in fields:
+            before = self.known.get(field.name)
+            if before is not None and before.dataType != _nullable(field.dataType, before.dataType):
+                raise WaterclockError(
+                    "E611",
+                    f"{self.table}.{field.name} changed from {_said(before.dataType)} to {_said(field.dataType)}",
+                    where=f"{self.table}.{field.name}",
+                    why="what lies in the table would no longer be read",
+                    fix=f"declare the column {_said(before.dataType).upper()}, or `waterclock rebuild {self.table}`",
+                )
+
+    def explain(self, frame: DataFrame, error: AnalysisException) -> WaterclockError:
+        """Find the column whose cast Spark refuses as such."""
+        for name in self.names:
+            try:
+                frame.select(self.column(name)).schema  # noqa: B018 - the look is what may raise
+            except AnalysisException:
+                wanted = self.declared_types.get(name, "")
+                have = _said(self.from_frame[name].dataType)
+                return WaterclockError(
+                    "E611",
+                    f"{self.table}.{name} is {have}, which cannot become {wanted}",
+                    where=f"{self.table}.{name}",
+                    why=f"the column is declared {wanted}",
+                    fix=f"declare it {have.upper()}, or convert it in the query",
+                )
+        return WaterclockError("E611", "the columns do not fit the table", where=self.table, why=str(error))
+
+
+def _legal_names(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[DataFrame, tuple[tuple[str, str], ...]]:
+    names = frame.columns
+    doubled = [name for name in names if name.lower() == TIMELABEL]
+    if len(doubled) > 1 or (doubled and doubled[0] != TIMELABEL):
+        frame = frame.drop(TIMELABEL)  # all of them: the engine sets its own
+        names = frame.columns
+    legal = [_legal(name, table, may_rename=may_rename) for name in names]
+    for first, second in clashes(legal):
+        raise WaterclockError(
+            "E613",
+            f"{table} has two columns {first}" if first == second else f"{table} has both {first} and {second}",
+            where=table,
+            why="names that differ in case alone are one name to Spark and to many that read the table",
+            fix="rename one of them: SELECT …, x AS other_name",
+        )
+    renamed = tuple((old, new) for old, new in zip(names, legal, strict=True) if old != new)
+    return (frame.toDF(*legal) if renamed else frame), renamed
+
+
+def _legal(name: str, table: str, *, may_rename: bool) -> str:
+    bad = illegal_characters(name)
+    if not bad:
+        return name
+    legal = _ILLEGAL.sub("_", name).strip("_")
+    if may_rename and legal:
+        return legal
+    raise WaterclockError(
+        "E614",
+        f"{table} cannot have a column named {name!r}",
+        where=table,
+        why=f"Parquet and Delta take no {', '.join(map(repr, bad))} in a name",
+        fix=f"name it: … AS {legal or 'a_name'}",
+    )
+
+
+def _missing(table: str, name: str, there: Sequence[str]) -> WaterclockError:
+    return WaterclockError(
+        "E618",
+        f"{table} declares {name}, which its rows lack",
+        where=f"{table}.{name}",
+        why=f"they have {', '.join(there)}",
+        fix=did_you_mean(name, there, otherwise="take it out of the column list, or bring it into the rows"),
+    )
+
+
+def _cast(column: Column, have: DataType, wanted: str, name: str) -> Column:
+    simple = _simple(wanted)
+    if simple is not None and simple == have.jsonValue():
+        return column
+    if simple is not None and (simple == "string" or readable_as(have.jsonValue(), simple)):
+        return column.cast(wanted)
+    place = json.dumps({"column": name, "type": wanted}, ensure_ascii=True)
+    value = F.substring(column.cast("string"), 1, _MOST_OF_A_VALUE)
+    refusal = F.raise_error(F.concat(F.lit(f"{_BAD_CAST}{place} "), value)).cast(wanted)
+    return F.coalesce(column.try_cast(wanted), F.when(column.isNotNull(), refusal))
+
+
+def _simple(text: str) -> str | None:
+    """Give a type's name in a schema's JSON, where it is a plain one."""
+    bare = re.sub(r"\s+", "", text).lower()
+    head, bracket, rest = bare.partition("(")
+    name = _SPELLINGS.get(head, head)
+    if name == "decimal":
+        return f"decimal({rest}" if "," in rest else f"decimal({rest[:-1] or '10'},0)"
+    return name if name in _STORED and not bracket else None
+
+
+def _fits(have: DataType, stored: DataType) -> bool:
+    return have != stored and readable_as(have.jsonValue(), stored.jsonValue())
+
+
+def _has_void(type_: DataType) -> bool:
+    return _without_void(type_) != type_
+
+
+def _without_void(type_: DataType) -> DataType:
+    """Give the type with STRING in place of every VOID: a column of nulls alone has no type of its own."""
+    if isinstance(type_, NullType):
+        return StringType()
+    if isinstance(type_, ArrayType):
+        return ArrayType(_without_void(type_.elementType), type_.containsNull)
+    if isinstance(type_, MapType):
+        return MapType(_without_void(type_.keyType), _without_void(type_.valueType), type_.valueContainsNull)
+    if isinstance(type_, StructType):
+        return StructType([StructField(f.name, _without_void(f.dataType), f.nullable) for f in type_.fields])
+    return type_
+
+
+def _nullable(type_: DataType, like: DataType) -> DataType:
+    """Give the stored type where the two differ in nested nullability alone."""
+    return like if _bare(type_.jsonValue()) == _bare(like.jsonValue()) else type_
+
+
+def _bare(json_type: Any) -> Any:
+    if isinstance(json_type, dict):
+        kept = {k: _bare(v) for k, v in json_type.items() if k not in {"nullable", "containsNull", "valueContainsNull"}}
+        return kept | {"metadata": {}} if "metadata" in kept else kept
+    return [_bare(item) for item in json_type] if isinstance(json_type, list) else json_type
+
+
+def _refuse_unstorable(fields: Iterable[StructField], table: str) -> None:
+    for field in fields:
+        bad = _unstorable(field.dataType)
+        if bad:
+            raise WaterclockError(
+                "E615",
+                f"{table}.{field.name} is {bad}, which cannot be stored",
+                where=f"{table}.{field.name}",
+                fix="cast it: " + _WAYS_OUT.get(bad.split(" ", 1)[0], f"CAST({field.name} AS STRING)"),
+            )
+
+
+_WAYS_OUT = {"variant": "to_json(…), and parse_json(…) where it is read", "interval": "to a number of its unit"}
+
+
+def _unstorable(type_: DataType) -> str | None:
+    if isinstance(type_, StructType):
+        return next((bad for field in type_.fields if (bad := _unstorable(field.dataType))), None)
+    if isinstance(type_, ArrayType):
+        return _unstorable(type_.elementType)
+    if isinstance(type_, MapType):
+        return _unstorable(type_.keyType) or _unstorable(type_.valueType)
+    name = str(type_.jsonValue()).split("(", 1)[0]
+    return None if name in _STORED else _said(type_)
+
+
+def _said(type_: DataType) -> str:
+    return type_.simpleString()
