@@ -1,0 +1,378 @@
+"""Does a connector keep what the interface promises? Conformance suites to subclass, one for each protocol.
+
+A suite is a class of pytest tests. Name a subclass `Test…`, and give it a fixture `system` that makes a fresh, empty
+system of yours for each test, as the suite's protocol says; those that read need a fixture `spark`, too:
+
+    class TestMyArrivals(ArrivalConformance):
+        @pytest.fixture
+        def system(self, tmp_path): return MySystem(tmp_path)
+
+Waterclock's own connectors run these suites as well (tests/integration/connectors). Suites for destinations are in
+`waterclock.testing.deliveries`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from waterclock import connectors
+from waterclock.connectors import (
+    TIMELABEL,
+    ArrivalCollector,
+    Collected,
+    Connector,
+    Setting,
+    SnapshotCollector,
+    WindowCollector,
+    WindowRequest,
+)
+from waterclock.errors import WaterclockError
+from waterclock.flow import Column, Columns, Place, Unit
+from waterclock.timelabel import Window, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HEAVY = ("deltalake", "pandas", "pyarrow", "pyspark", "sqlalchemy")
+
+_DAY = datetime(2013, 1, 1, tzinfo=UTC)
+_HOUR = timedelta(hours=1)
+_HERE = Place("flows/conformance.dpl", 1, 1)
+
+
+class System(Protocol):
+    """A system under test, fresh and empty."""
+
+    connector: Connector
+    setting: Setting
+    unit: Unit
+
+
+class Arriving(System, Protocol):
+    """A system in which items arrive. Their rows have the columns `id` and `note`."""
+
+    def put(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
+        """Let an item arrive, complete."""
+        ...
+
+    def put_unfinished(self, stamp: datetime) -> None:
+        """Leave an item half-way, as a sender does that was cut off."""
+        ...
+
+
+class Timed(System, Protocol):
+    """A system whose rows have the columns `id` (text) and `at`, their data time, which may be missing.
+
+    `zone_of_times` is None where the system keeps instants, else the zone its zone-less times are told in.
+    """
+
+    zone_of_times: str | None
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        """Add rows. A time is an instant, or a local time without a zone where `zone_of_times` is set."""
+        ...
+
+
+class Holding(System, Protocol):
+    """A system that holds rows with the columns `id` (text) and `note`."""
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        """Let the system hold these rows and no others."""
+        ...
+
+    def remove(self) -> None:
+        """Take the system away: the table, the file or the server is gone."""
+        ...
+
+
+def declared(*columns: tuple[str, str | None], is_open: bool = True) -> Columns:
+    """Make a column list of names with types; None leaves a type out."""
+    return Columns(tuple(Column(name, _HERE, kind) for name, kind in columns), is_open)
+
+
+def hours(first: int, count: int) -> list[Window]:
+    """Make hourly windows of 2013-01-01, from an hour on."""
+    return [Window(_DAY + at * _HOUR, _DAY + (at + 1) * _HOUR) for at in range(first, first + count)]
+
+
+class ConnectorConformance:
+    """What holds of every connector; needs no Spark."""
+
+    def test_it_is_found_by_its_type(self, system: System) -> None:
+        found = connectors.connector(system.connector.capabilities.type)
+        assert found.capabilities == system.connector.capabilities
+
+    def test_it_is_loaded_without_anything_heavy(self, system: System) -> None:
+        kind = system.connector.capabilities.type
+        code = (
+            "import sys\nfrom waterclock import connectors\n"
+            f"connectors.connector({kind!r}).capabilities\n"
+            f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+        )
+        ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        assert ran.stdout.strip() == "[]"
+
+    def test_required_options_are_options(self, system: System) -> None:
+        can = system.connector.capabilities
+        options = [*can.connection_options.values(), *can.collect_options.values(), *can.publish_options.values()]
+        assert all(option.kind in ("text", "number", "flag") for option in options)
+        assert all(option.help for option in options), "an option says what it is for"
+
+    def test_it_offers_what_it_says(self, system: System) -> None:
+        can = system.connector.capabilities
+        offered = {
+            "arrival time": ArrivalCollector,
+            "data time": WindowCollector,
+            "snapshot": SnapshotCollector,
+        }
+        if can.collects:
+            collector = system.connector.collector(system.setting)
+            assert all(isinstance(collector, offered[batching.value]) for batching in can.collects)
+        if can.publishes:
+            assert isinstance(system.connector.deliverer(system.setting), connectors.Deliverer)
+
+
+class ArrivalConformance:
+    """BY ARRIVAL TIME."""
+
+    def test_items_are_listed_oldest_first_in_utc(self, system: Arriving) -> None:
+        for at in (2, 0, 1):
+            system.put(_DAY + at * _HOUR, [{"id": str(at), "note": "n"}])
+        listing = _arrivals(system).arrivals(system.unit)
+        assert [item.stamp for item in listing.items] == [_DAY, _DAY + _HOUR, _DAY + 2 * _HOUR]
+        assert all(item.stamp.tzinfo is UTC for item in listing.items)
+        assert len({item.name for item in listing.items}) == 3
+        assert listing.reports == ()
+
+    def test_an_unfinished_item_is_left_alone_and_reported(self, system: Arriving) -> None:
+        system.put(_DAY, [{"id": "1", "note": "n"}])
+        system.put_unfinished(_DAY + _HOUR)
+        listing = _arrivals(system).arrivals(system.unit)
+        assert [item.stamp for item in listing.items] == [_DAY]
+        assert len(listing.reports) == 1
+
+    def test_an_unfinished_item_does_not_advance_the_clock(self, system: Arriving) -> None:
+        system.put(_DAY, [{"id": "1", "note": "n"}])
+        collector = _arrivals(system)
+        before = collector.clock(system.unit)
+        system.put_unfinished(_DAY + 5 * _HOUR)
+        assert collector.clock(system.unit) == before
+
+    def test_each_row_bears_the_label_that_took_its_item(self, spark: SparkSession, system: Arriving) -> None:
+        for at in range(3):
+            system.put(_DAY + at * _HOUR, [{"id": f"{at}a", "note": "n"}, {"id": f"{at}b", "note": "n"}])
+        collector = _arrivals(system)
+        items = collector.arrivals(system.unit).items
+        taken = {_DAY: items[:2], _DAY + _HOUR: items[2:]}
+        rows = _rows(collector.read_items(spark, system.unit, taken, declared(), "UTC"))
+        labels = {row["id"]: row[TIMELABEL] for row in rows}
+        first, second = label_of(_DAY), label_of(_DAY + _HOUR)
+        assert labels == {"0a": first, "0b": first, "1a": first, "1b": first, "2a": second, "2b": second}
+
+    def test_a_closed_list_leaves_out_and_says_so(self, spark: SparkSession, system: Arriving) -> None:
+        system.put(_DAY, [{"id": "1", "note": "n"}])
+        collector = _arrivals(system)
+        taken = {_DAY: collector.arrivals(system.unit).items}
+        read = collector.read_items(spark, system.unit, taken, declared(("id", "INT"), is_open=False), "UTC")
+        assert read.frame.columns == ["id", TIMELABEL]
+        assert _rows(read) == [{"id": 1, TIMELABEL: label_of(_DAY)}]
+        assert read.left_out == ("note",)
+
+    def test_what_is_archived_stays_readable_under_its_name(self, spark: SparkSession, system: Arriving) -> None:
+        system.put(_DAY, [{"id": "1", "note": "n"}])
+        collector = _arrivals(system)
+        before = collector.arrivals(system.unit).items
+        assert not any(item.is_archived for item in before)
+        assert collector.archive(system.unit, before) == ()
+        after = collector.arrivals(system.unit).items
+        assert [(item.name, item.stamp, item.size) for item in after] == [
+            (item.name, item.stamp, item.size) for item in before
+        ]
+        assert all(item.is_archived for item in after)
+        rows = _rows(collector.read_items(spark, system.unit, {_DAY: after}, declared(), "UTC"))
+        assert [row["id"] for row in rows] == ["1"]
+
+    def test_archiving_twice_is_archiving_once(self, system: Arriving) -> None:
+        system.put(_DAY, [{"id": "1", "note": "n"}])
+        collector = _arrivals(system)
+        items = collector.arrivals(system.unit).items
+        collector.archive(system.unit, items)
+        once = collector.arrivals(system.unit)
+        assert collector.archive(system.unit, items) == ()
+        assert collector.arrivals(system.unit) == once
+
+
+class WindowConformance:
+    """BY DATA TIME."""
+
+    def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: Timed) -> None:
+        second = timedelta(seconds=1)
+        times = [_DAY, _DAY + _HOUR - second, _DAY + _HOUR, _DAY + 2 * _HOUR - second, _DAY + 2 * _HOUR]
+        system.put([(str(at), self._told(system, time)) for at, time in enumerate(times)])
+        labels = self._read(spark, system, hours(0, 2))
+        first, second_label = (window.label for window in hours(0, 2))
+        assert labels == {"0": first, "1": first, "2": second_label, "3": second_label}
+
+    def test_windows_read_together_equal_windows_read_alone(self, spark: SparkSession, system: Timed) -> None:
+        times = [_DAY + at * timedelta(minutes=17) for at in range(20)]
+        system.put([(str(at), self._told(system, time)) for at, time in enumerate(times)])
+        together = self._read(spark, system, hours(0, 4))
+        alone: dict[str, str] = {}
+        for window in hours(0, 4):
+            alone |= self._read(spark, system, [window])
+        assert together == alone
+
+    def test_windows_may_have_gaps(self, spark: SparkSession, system: Timed) -> None:
+        system.put([(str(at), self._told(system, _DAY + at * _HOUR)) for at in range(6)])
+        windows = [*hours(0, 1), *hours(2, 2), *hours(5, 1)]
+        assert set(self._read(spark, system, windows)) == {"0", "2", "3", "5"}
+
+    def test_rows_without_a_time_are_counted(self, spark: SparkSession, system: Timed) -> None:
+        system.put([("a", self._told(system, _DAY)), ("b", None), ("c", None)])
+        read = self._collected(spark, system, hours(0, 1))
+        assert [row["id"] for row in _rows(read)] == ["a"]
+        assert list(read.set_aside().values()) == [2]
+
+    def test_an_empty_window_has_columns_and_no_rows(self, spark: SparkSession, system: Timed) -> None:
+        system.put([("a", self._told(system, _DAY + 5 * _HOUR))])
+        read = self._collected(spark, system, hours(0, 1))
+        assert _rows(read) == []
+        assert set(read.frame.columns) == {"id", "at", TIMELABEL}
+
+    def test_a_time_column_that_is_not_there_is_named(self, spark: SparkSession, system: Timed) -> None:
+        system.put([("a", self._told(system, _DAY))])
+        collector = _windows(system)
+        with pytest.raises(WaterclockError, match="moment"):
+            collector.read_windows(spark, system.unit, WindowRequest("moment", hours(0, 1)), declared(), "UTC")
+
+    def test_the_time_column_need_not_be_taken(self, spark: SparkSession, system: Timed) -> None:
+        system.put([("a", self._told(system, _DAY))])
+        request = WindowRequest("at", hours(0, 1))
+        closed = declared(("id", None), is_open=False)
+        read = _windows(system).read_windows(spark, system.unit, request, closed, self._zone(system))
+        assert _rows(read) == [{"id": "a", TIMELABEL: hours(0, 1)[0].label}]
+        assert read.left_out == ("at",)
+
+    def test_a_repeated_hour_is_its_first_pass(self, spark: SparkSession, system: Timed) -> None:
+        if system.zone_of_times is None:
+            pytest.skip("its times are instants")
+        zone = "America/New_York"  # 01:00 to 02:00 came twice on 2013-11-03, from 05:00Z and from 06:00Z
+        system.put([("a", datetime(2013, 11, 3, 1, 30))])  # noqa: DTZ001 (it is local on purpose)
+        start = datetime(2013, 11, 3, 5, tzinfo=UTC)
+        windows = [Window(start, start + _HOUR), Window(start + _HOUR, start + 2 * _HOUR)]
+        read = _windows(system).read_windows(
+            spark, system.unit, WindowRequest("at", windows), declared(("at", "STRING")), zone
+        )
+        assert [(row["id"], row[TIMELABEL]) for row in _rows(read)] == [("a", label_of(start))]
+
+    @staticmethod
+    def _zone(system: Timed) -> str:
+        return system.zone_of_times or "UTC"
+
+    @staticmethod
+    def _told(system: Timed, instant: datetime) -> datetime:
+        if system.zone_of_times is None:
+            return instant
+        from waterclock.timelabel import nominal_zone
+
+        return instant.astimezone(nominal_zone(system.zone_of_times)).replace(tzinfo=None)
+
+    def _collected(self, spark: SparkSession, system: Timed, windows: Sequence[Window]) -> Collected:
+        request = WindowRequest("at", windows)
+        columns = declared(("at", "STRING"))
+        return _windows(system).read_windows(spark, system.unit, request, columns, self._zone(system))
+
+    def _read(self, spark: SparkSession, system: Timed, windows: Sequence[Window]) -> dict[str, str]:
+        rows = _rows(self._collected(spark, system, windows))
+        labels = {row["id"]: row[TIMELABEL] for row in rows}
+        assert len(labels) == len(rows), "a row belongs to one window"
+        return labels
+
+
+class SnapshotConformance:
+    """A collect without BY: what the source holds now."""
+
+    def test_all_rows_are_read(self, spark: SparkSession, system: Holding) -> None:
+        system.hold([{"id": str(at), "note": "n"} for at in range(5)])
+        read = _snapshots(system).read_snapshot(spark, system.unit, declared(), "UTC")
+        assert sorted(row["id"] for row in _rows(read)) == ["0", "1", "2", "3", "4"]
+        assert set(read.frame.columns) == {"id", "note"}
+
+    def test_it_holds_only_what_it_holds_now(self, spark: SparkSession, system: Holding) -> None:
+        system.hold([{"id": "1", "note": "old"}, {"id": "2", "note": "old"}])
+        system.hold([{"id": "1", "note": "new"}])
+        rows = _rows(_snapshots(system).read_snapshot(spark, system.unit, declared(), "UTC"))
+        assert rows == [{"id": "1", "note": "new"}]
+
+    def test_declared_types_are_kept(self, spark: SparkSession, system: Holding) -> None:
+        system.hold([{"id": "7", "note": "2013-01-01"}])
+        columns = declared(("id", "BIGINT"), ("note", "DATE"))
+        frame = _snapshots(system).read_snapshot(spark, system.unit, columns, "UTC").frame
+        assert [(field.name, field.dataType.simpleString()) for field in frame.schema] == [
+            ("id", "bigint"),
+            ("note", "date"),
+        ]
+        assert frame.count() == 1
+
+    def test_a_lost_column_is_named_with_those_that_are_there(self, spark: SparkSession, system: Holding) -> None:
+        system.hold([{"id": "1", "note": "n"}])
+        with pytest.raises(WaterclockError, match="notes") as caught:
+            _snapshots(system).read_snapshot(spark, system.unit, declared(("notes", None)), "UTC")
+        assert "note" in str(caught.value.why)
+        assert not caught.value.transient
+
+    def test_a_value_that_is_not_of_its_type_is_told(self, spark: SparkSession, system: Holding) -> None:
+        system.hold([{"id": "1", "note": "n"}, {"id": "one", "note": "n"}])
+        collector = _snapshots(system)
+        columns = declared(("id", "INT"))
+        with pytest.raises(Exception) as caught:  # noqa: PT011 (its own, or Spark's)
+            _rows(collector.read_snapshot(spark, system.unit, columns, "UTC"))
+        raised = caught.value
+        told = raised if isinstance(raised, WaterclockError) else collector.explain(system.unit, columns, raised)
+        assert told is not None
+        assert "one" in told.render()
+
+    def test_a_source_that_is_gone_is_told(self, spark: SparkSession, system: Holding) -> None:
+        system.hold([{"id": "1", "note": "n"}])
+        system.remove()
+        with pytest.raises(WaterclockError) as caught:
+            _snapshots(system).read_snapshot(spark, system.unit, declared(), "UTC")
+        assert caught.value.where
+        assert caught.value.fix
+
+    def test_the_schema_is_known_without_spark(self, system: Holding) -> None:
+        system.hold([{"id": "1", "note": "n"}])
+        schema = system.connector.collector(system.setting).schema(system.unit)
+        assert schema is None or set(schema) == {"id", "note"}
+
+    def test_an_error_of_somebody_else_is_not_explained(self, system: Holding) -> None:
+        collector = system.connector.collector(system.setting)
+        assert collector.explain(system.unit, declared(), ValueError("division by zero")) is None
+
+
+def _arrivals(system: System) -> ArrivalCollector:
+    collector = system.connector.collector(system.setting)
+    assert isinstance(collector, ArrivalCollector)
+    return collector
+
+
+def _windows(system: System) -> WindowCollector:
+    collector = system.connector.collector(system.setting)
+    assert isinstance(collector, WindowCollector)
+    return collector
+
+
+def _snapshots(system: System) -> SnapshotCollector:
+    collector = system.connector.collector(system.setting)
+    assert isinstance(collector, SnapshotCollector)
+    return collector
+
+
+def _rows(read: Collected) -> list[dict[str, Any]]:
+    return [row.asDict() for row in read.frame.collect()]

@@ -1,0 +1,275 @@
+"""Does a connector deliver as the interface promises? A conformance suite for destinations; see `connectors`.
+
+Needs no Spark: sealed slices are written by Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from waterclock.connectors import Deliverer, Delivery, Outcome
+from waterclock.errors import WaterclockError
+from waterclock.faults import striking
+from waterclock.flow import Mode
+from waterclock.testing.connectors import System
+from waterclock.timelabel import UTC, instant_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PROJECT = "conformance"
+COLUMNS = (("id", "STRING"), ("amount", "INT"))
+
+_FIRST, _SECOND, _THIRD = "20130101000000", "20130102000000", "20130103000000"
+
+
+class Receiving(System, Protocol):
+    """A destination, fresh and empty."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All that is there now, in any order, `amount` as int; with `timelabel` where the destination keeps it."""
+        ...
+
+
+class Slices:
+    """Makes deliveries of sealed slices in a folder; claims count up from 1."""
+
+    def __init__(self, folder: Path, publish: str) -> None:
+        self.folder = folder
+        self.publish = publish
+        self.claim = 0
+
+    def seal(self, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ("id", "amount")) -> Path:
+        """Write rows as a sealed file."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        types: dict[str, pa.DataType] = {"id": pa.string(), "amount": pa.int32()}
+        path = self.folder / f"part-{len(list(self.folder.iterdir()))}.parquet"
+        schema = pa.schema([(name, types[name]) for name in names])
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), path)
+        return path
+
+    def of(
+        self,
+        label: str,
+        rows: Sequence[Mapping[str, Any]],
+        mode: Mode,
+        *,
+        is_from_partitioned: bool = False,
+        deleted: Sequence[str] = (),
+        is_whole: bool = False,
+    ) -> Delivery:
+        """Make a delivery of some rows under the next claim."""
+        self.claim += 1
+        instant: datetime = instant_of(label).astimezone(UTC)
+        return Delivery(
+            project=PROJECT,
+            publish=self.publish,
+            claim=self.claim,
+            label=instant,
+            label_text=label,
+            mode=mode,
+            is_from_partitioned=is_from_partitioned,
+            columns=COLUMNS,
+            files=(self.seal(rows),),
+            keys=("id",) if mode is Mode.MERGE else (),
+            deletes=(self.seal([{"id": key} for key in deleted], ("id",)),) if deleted else (),
+            is_whole=is_whole,
+            note=f"note {self.claim}",
+        )
+
+
+def row(key: str, amount: int) -> dict[str, Any]:
+    """Make a row."""
+    return {"id": key, "amount": amount}
+
+
+class DeliveryConformance:
+    """What holds of every destination that takes APPEND; and of REPLACE and MERGE, where it takes them."""
+
+    @pytest.fixture
+    def slices(self, tmp_path: Path, system: Receiving) -> Slices:
+        folder = tmp_path / "sealed"
+        folder.mkdir()
+        return Slices(folder, str(system.unit))
+
+    def test_a_slice_is_delivered_with_its_label(self, system: Receiving, slices: Slices) -> None:
+        delivery = slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True)
+        delivered = _deliverer(system).deliver(system.unit, delivery)
+        assert (delivered.outcome, delivered.rows, delivered.is_repeat) == (Outcome.DELIVERED, 2, False)
+        assert _sorted(system) == [("a", 1, _FIRST), ("b", 2, _FIRST)]
+
+    def test_a_claim_is_delivered_once(self, system: Receiving, slices: Slices) -> None:
+        delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
+        deliverer = _deliverer(system)
+        first = deliverer.deliver(system.unit, delivery)
+        again = _deliverer(system).deliver(system.unit, delivery)
+        assert again.is_repeat
+        assert (again.outcome, again.rows, again.note) == (first.outcome, first.rows, first.note)
+        assert _sorted(system) == [("a", 1, _FIRST)]
+
+    def test_a_restated_label_replaces_its_own_rows(self, system: Receiving, slices: Slices) -> None:
+        deliverer = _deliverer(system)
+        for label, amount in ((_FIRST, 1), (_SECOND, 2)):
+            rows = [row("a", amount), row("b", amount)]
+            deliverer.deliver(system.unit, slices.of(label, rows, Mode.APPEND, is_from_partitioned=True))
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 9)], Mode.APPEND, is_from_partitioned=True))
+        assert _sorted(system) == [("a", 2, _SECOND), ("a", 9, _FIRST), ("b", 2, _SECOND)]
+
+    def test_an_emptied_label_is_emptied(self, system: Receiving, slices: Slices) -> None:
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+        deliverer.deliver(system.unit, slices.of(_FIRST, [], Mode.APPEND, is_from_partitioned=True))
+        assert _sorted(system) == []
+
+    def test_a_killed_claim_delivers_nothing(self, system: Receiving, slices: Slices) -> None:
+        delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
+        deliverer = _deliverer(system)
+        killed = deliverer.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
+        assert (killed.outcome, killed.is_repeat) == (Outcome.KILLED, False)
+        assert deliverer.deliver(system.unit, delivery).outcome is Outcome.KILLED
+        assert _sorted(system) == []
+
+    def test_a_kill_after_the_data_finds_the_data(self, system: Receiving, slices: Slices) -> None:
+        delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, delivery)
+        stands = deliverer.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
+        assert (stands.outcome, stands.rows, stands.is_repeat) == (Outcome.DELIVERED, 1, True)
+        assert _sorted(system) == [("a", 1, _FIRST)]
+
+    def test_what_stands_can_be_asked(self, system: Receiving, slices: Slices) -> None:
+        deliverer = _deliverer(system)
+        assert deliverer.find(system.unit, PROJECT, slices.publish, 1) is None
+        assert deliverer.last(system.unit, PROJECT, slices.publish) is None
+        for label in (_FIRST, _SECOND):
+            deliverer.deliver(system.unit, slices.of(label, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+        deliverer.kill(system.unit, PROJECT, slices.publish, 3)
+        found = deliverer.find(system.unit, PROJECT, slices.publish, 1)
+        last = deliverer.last(system.unit, PROJECT, slices.publish)
+        assert found is not None
+        assert last is not None
+        assert (found.label_text, found.note) == (_FIRST, "note 1")
+        assert (last.claim, last.label_text, last.note) == (2, _SECOND, "note 2")
+
+    def test_a_lost_slice_changes_nothing(self, system: Receiving, slices: Slices) -> None:
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+        lost = slices.of(_FIRST, [row("a", 9)], Mode.APPEND, is_from_partitioned=True)
+        lost.files[0].unlink()
+        with pytest.raises(WaterclockError):
+            deliverer.deliver(system.unit, lost)
+        assert _sorted(system) == [("a", 1, _FIRST)]
+        assert deliverer.find(system.unit, PROJECT, slices.publish, lost.claim) is None
+
+    def test_a_fault_at_any_step_is_mended_by_delivering_again(self, system: Receiving, slices: Slices) -> None:
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+        points = _points_of(system, slices)
+        assert points, "a deliverer passes fault points, so that its steps can be tested"
+        for number, point in enumerate(points):
+            delivery = slices.of(_SECOND, [row("a", number)], Mode.APPEND, is_from_partitioned=True)
+            with pytest.raises(_StruckError), striking(_strike_at(point)):
+                deliverer.deliver(system.unit, delivery)
+            assert ("a", 1, _FIRST) in _sorted(system)
+            assert _deliverer(system).deliver(system.unit, delivery).outcome is Outcome.DELIVERED
+            assert _sorted(system) == sorted([("a", 1, _FIRST), ("a", number, _SECOND)])
+
+    def test_a_fault_before_the_latch_can_be_killed(self, system: Receiving, slices: Slices) -> None:
+        delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
+        with pytest.raises(_StruckError), striking(_strike_at("deliver.rows")):
+            _deliverer(system).deliver(system.unit, delivery)
+        killed = _deliverer(system).kill(system.unit, PROJECT, delivery.publish, delivery.claim)
+        assert killed.outcome is Outcome.KILLED
+        assert _sorted(system) == []
+
+    def test_replace_brings_the_whole_state(self, system: Receiving, slices: Slices) -> None:
+        _needs(system, Mode.REPLACE)
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.REPLACE))
+        deliverer.deliver(system.unit, slices.of(_SECOND, [row("b", 2)], Mode.REPLACE))
+        assert _sorted(system) == [("b", 2, None)]
+
+    def test_an_older_state_never_replaces_a_newer_one(self, system: Receiving, slices: Slices) -> None:
+        _needs(system, Mode.REPLACE)
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, slices.of(_THIRD, [row("a", 3)], Mode.REPLACE))
+        older = slices.of(_FIRST, [row("a", 1)], Mode.REPLACE)
+        assert deliverer.deliver(system.unit, older).outcome is Outcome.OLDER
+        assert deliverer.deliver(system.unit, older).outcome is Outcome.OLDER
+        assert _sorted(system) == [("a", 3, None)]
+        last = deliverer.last(system.unit, PROJECT, slices.publish)
+        assert last is not None
+        assert last.label_text == _THIRD
+
+    def test_the_newest_state_may_be_restated(self, system: Receiving, slices: Slices) -> None:
+        _needs(system, Mode.REPLACE)
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1)], Mode.REPLACE))
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 2)], Mode.REPLACE))
+        assert _sorted(system) == [("a", 2, None)]
+
+    def test_merge_puts_rows_in_place_of_their_keys(self, system: Receiving, slices: Slices) -> None:
+        _needs(system, Mode.MERGE)
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
+        delivered = deliverer.deliver(
+            system.unit, slices.of(_SECOND, [row("b", 2), row("c", 2)], Mode.MERGE, deleted=["a", "x"])
+        )
+        assert (delivered.rows, delivered.deleted) == (2, 1)
+        assert _sorted(system) == [("b", 2, None), ("c", 2, None)]
+
+    def test_merge_of_a_whole_state_leaves_nothing_else(self, system: Receiving, slices: Slices) -> None:
+        _needs(system, Mode.MERGE)
+        deliverer = _deliverer(system)
+        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
+        deliverer.deliver(system.unit, slices.of(_SECOND, [row("b", 2)], Mode.MERGE, is_whole=True))
+        assert _sorted(system) == [("b", 2, None)]
+
+    def test_merge_from_slices_never_changes_a_newer_labels_row(self, system: Receiving, slices: Slices) -> None:
+        _needs(system, Mode.MERGE)
+        deliverer = _deliverer(system)
+        for label, amount in ((_FIRST, 10), (_SECOND, 20)):
+            deliverer.deliver(system.unit, slices.of(label, [row("k", amount)], Mode.MERGE, is_from_partitioned=True))
+        restated = slices.of(_FIRST, [row("k", 11), row("l", 11)], Mode.MERGE, is_from_partitioned=True)
+        deliverer.deliver(system.unit, restated)
+        assert _sorted(system) == [("k", 20, _SECOND), ("l", 11, _FIRST)]
+
+
+class _StruckError(Exception):
+    """A fault that was asked for."""
+
+
+def _strike_at(wanted: str) -> Any:
+    def strike(point: str) -> None:
+        if point == wanted:
+            raise _StruckError(point)
+
+    return strike
+
+
+def _points_of(system: Receiving, slices: Slices) -> list[str]:
+    points: list[str] = []
+    with striking(points.append):
+        rows = [row("a", 0)]
+        _deliverer(system).deliver(system.unit, slices.of(_SECOND, rows, Mode.APPEND, is_from_partitioned=True))
+    return points
+
+
+def _deliverer(system: Receiving) -> Deliverer:
+    return system.connector.deliverer(system.setting)
+
+
+def _needs(system: Receiving, mode: Mode) -> None:
+    if mode not in system.connector.capabilities.publishes:
+        pytest.skip(f"it does not take {mode.value.upper()}")
+
+
+def _sorted(system: Receiving) -> list[tuple[str, int, str | None]]:
+    return sorted((str(one["id"]), int(one["amount"]), one.get("timelabel")) for one in system.rows())
