@@ -1,4 +1,32 @@
-"""x."""
+"""`waterclock show`: what a table is, how it stands, and some of its rows."""
+
 from __future__ import annotations
-def show() -> None:
-    """show."""
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.")]
+Rows = Annotated[
+    int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows of the newest label; 0 starts no JVM.")
+]
+
+
+def show(
+    table: OneTable,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    rows: Rows = 5,
+    json: AsJson = False,
+) -> None:
+    """Show a table: its declaration, its columns, how it stands, and some rows of its newest label."""
+    from waterclock.cli.answers import print_json
+    from waterclock.cli.show_view import described, print_described
+
+    found = described(project, env, table, rows)
+    if json:
+        print_json(found.to_json())
+    else:
+        print_described(found)

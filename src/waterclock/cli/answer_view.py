@@ -1,0 +1,104 @@
+"""How are the rows of a query told: as a table for people, as values for scripts?"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from waterclock.cli.labels import count_words
+from waterclock.cli.look import console
+from waterclock.cli.opening import open_project
+from waterclock.engine.opening import open_workplace
+from waterclock.engine.query import Answer, preview, query
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer, ready to be shown."""
+
+    answer: Answer
+
+    def to_json(self) -> dict[str, Any]:
+        """Give columns with their types, and rows as lists in the columns' order."""
+        return {
+            "columns": [{"name": name, "type": kind} for name, kind in self.answer.columns],
+            "rows": [[_plain(value) for value in row] for row in self.answer.rows],
+            "is_cut": self.answer.is_cut,
+        }
+
+
+def text_of(sql: str) -> str:
+    """Give the query, read from stdin where it is `-`."""
+    return sys.stdin.read() if sql == "-" else sql
+
+
+def asked(folder: Path, env: str | None, sql: str, limit: int) -> Told:
+    """Ask a query of a project's tables."""
+    with open_workplace(open_project(folder, env)) as work:
+        return Told(query(work, sql, limit=limit))
+
+
+def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Told:
+    """Give some rows of a table's newest label."""
+    with open_workplace(open_project(folder, env)) as work:
+        return Told(preview(work, table, limit=limit))
+
+
+def print_answer(told: Told, to: Console | None = None) -> None:
+    """Print rows as a table: numbers right, nothing cut off but where the line is too short."""
+    to = to or console()
+    answer = told.answer
+    to.print(answer_table(answer))
+    count = count_words(len(answer.rows), "row")
+    to.print(Text(f"the first {count}; --limit shows more" if answer.is_cut else count, style="quiet"))
+
+
+def answer_table(answer: Answer) -> Table:
+    """Give the rows as a table for the terminal."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="quiet")
+    is_number = [kind.startswith(_NUMBERS) for _, kind in answer.columns]
+    for (name, _), right in zip(answer.columns, is_number, strict=True):
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in answer.rows:
+        table.add_row(*(_shown(value) for value in row))
+    return table
+
+
+def _shown(value: Any) -> Text:
+    if value is None:
+        return Text("null", style="quiet")
+    if isinstance(value, bool):
+        return Text("true" if value else "false")
+    if isinstance(value, datetime):
+        return Text(f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value.microsecond:06d}" if value.microsecond else ""))
+    if isinstance(value, bytes | bytearray):
+        return Text(bytes(value).hex())
+    return Text(str(_plain(value)))
+
+
+def _plain(value: Any) -> Any:
+    """Give a value of Spark's as JSON can hold it."""
+    if hasattr(value, "asDict"):
+        return {name: _plain(inner) for name, inner in value.asDict().items()}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -1,0 +1,259 @@
+"""What is a column made of? From the queries as they are written, by sqlglot; Python transforms are opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+from sqlglot import lineage as sqlglot_lineage
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+
+from waterclock.dpl.splice import splice
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import Flow, Kind, Read, Table
+
+_DIALECT = "databricks"
+_UNKNOWN_TYPE = "unknown"
+Schemas = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ColumnOf:
+    """One column of one table; `*` stands for all of them, where a transform cannot be looked into."""
+
+    table: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a column is made of directly: by `expression`, from `inputs`. `note` says where sight ends, and why."""
+
+    expression: str = ""
+    inputs: tuple[ColumnOf, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A column on the way up or down, with those beyond it. `is_seen`: it was shown before, so it ends here."""
+
+    column: ColumnOf
+    made: Made
+    beyond: tuple[Branch, ...] = ()
+    is_seen: bool = False
+
+
+@dataclass(slots=True)
+class ColumnLineage:
+    """The lineage of a flow's columns, worked out table by table as it is asked for.
+
+    `schemas`: columns and types of tables as the last run left them; without them, columns behind a `*` of an open
+    list are followed by their name. Cost: a parse of each query on the way, some milliseconds.
+    """
+
+    flow: Flow
+    schemas: Schemas = field(default_factory=dict)
+    _made: dict[str, dict[str, Made]] = field(default_factory=dict)
+    _stars: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _busy: set[str] = field(default_factory=set)
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Give the columns of a table that are known: by its last run, its list, or its query."""
+        if table in self.schemas:
+            return tuple(name for name in self.schemas[table] if name != "timelabel")
+        known = {name.lower(): name for name in self._traced(table)}
+        for column in self.flow.tables[table].columns.named:
+            known[column.name.lower()] = column.name
+        return tuple(known.values())
+
+    def made(self, of: ColumnOf) -> Made:
+        """Say what a column is made of directly.
+
+        Raises  E517 for a column that the table does not have, with the nearest
+        """
+        table = self.flow.tables[of.table]
+        found = {name.lower(): made for name, made in self._traced(of.table).items()}
+        if of.column == "*":
+            return Made(inputs=tuple(ColumnOf(read.table, "*") for read in table.reads))
+        if of.column.lower() in found:
+            return found[of.column.lower()]
+        if stars := self._stars.get(of.table, ()):
+            return Made(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
+        known = self.columns(of.table)
+        if table.kind is Kind.COLLECT and (table.columns.is_open or of.column in known):
+            return Made(note=f"collected from {table.source.unit}" if table.source else "")
+        raise WaterclockError(
+            "E517",
+            f"{of.table} has no column {of.column}",
+            why=f"it has {', '.join(known)}" if known else "its columns are not known before its first run",
+            fix=did_you_mean(of.column, known),
+        )
+
+    def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
+        """Give the tree of all that a column is made of, to the sources."""
+        return self._up(of, depth, set())
+
+    def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
+        """Give the tree of all that is made of a column."""
+        return self._down(of, depth, set())
+
+    def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf]) -> Branch:
+        made = self._made_or_unknown(of)
+        if of in seen or depth == 0:
+            return Branch(of, made, is_seen=of in seen)
+        seen.add(of)
+        less = None if depth is None else depth - 1
+        return Branch(of, made, tuple(self._up(each, less, seen) for each in made.inputs))
+
+    def _down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf]) -> Branch:
+        made = self._made_or_unknown(of)
+        if of in seen or depth == 0:
+            return Branch(of, made, is_seen=of in seen)
+        seen.add(of)
+        less = None if depth is None else depth - 1
+        return Branch(of, made, tuple(self._down(each, less, seen) for each in self._made_of(of)))
+
+    def _made_of(self, of: ColumnOf) -> Iterator[ColumnOf]:
+        """Give the columns of readers that are made of a column directly."""
+        for name, table in self.flow.tables.items():
+            if not any(read.table == of.table for read in table.reads):
+                continue
+            for column, made in self._traced(name).items():
+                if any(_is(each, of) for each in made.inputs):
+                    yield ColumnOf(name, column)
+            if of.table in self._stars.get(name, ()) and of.column not in self._traced(name):
+                yield ColumnOf(name, of.column)
+
+    def _made_or_unknown(self, of: ColumnOf) -> Made:
+        try:
+            return self.made(of)
+        except WaterclockError as error:
+            return Made(note=error.what)
+
+    def _traced(self, name: str) -> dict[str, Made]:
+        if name not in self._made and name not in self._busy:
+            self._busy.add(name)
+            self._made[name] = self._trace(self.flow.tables[name])
+            self._busy.discard(name)
+        return self._made.get(name, {})
+
+    def _trace(self, table: Table) -> dict[str, Made]:
+        if table.kind is Kind.PUBLISH:
+            source = table.reads[0].table
+            wanted = [column.name for column in table.columns.named] or list(self.columns(source))
+            self._stars[table.name] = (source,) if table.columns.is_open else ()
+            return {column: Made(column, (ColumnOf(source, column),)) for column in wanted}
+        if table.function is not None:
+            note = f"made by {table.function.name} in {table.function.file}, which cannot be looked into"
+            everything = tuple(ColumnOf(read.table, "*") for read in table.reads)
+            known = [*self.schemas.get(table.name, ()), *(column.name for column in table.columns.named), "*"]
+            return {column: Made("", everything, note) for column in known if column != "timelabel"}
+        if table.query is None:
+            note = f"collected from {table.source.unit}" if table.source else ""
+            known = self.schemas.get(table.name) or {column.name: "" for column in table.columns.named}
+            return {column: Made(note=note) for column in known if column != "timelabel"}
+        return self._of_query(table)
+
+    def _of_query(self, table: Table) -> dict[str, Made]:
+        reads: dict[Read, str] = {}
+
+        def name_of(read: Read) -> str:
+            return reads.setdefault(read, f"wc_{len(reads)}")
+
+        if table.query is None:
+            raise AssertionError("asked of a table with a query")
+        text = splice(table.query, name_of).text
+        tables = {name: read.table for read, name in reads.items()}
+        schema = {
+            name: {column.lower(): _UNKNOWN_TYPE for column in columns}
+            for name, source in tables.items()
+            if (columns := self._closed(source))
+        }
+        try:
+            query = qualify(
+                exp.maybe_parse(text, dialect=_DIALECT),
+                dialect=_DIALECT,
+                schema=schema,
+                validate_qualify_columns=False,
+                identify=False,
+            )
+            return self._outputs(table, query, schema, tables)
+        except (SqlglotError, ValueError, RecursionError):
+            return {}
+
+    def _outputs(
+        self, table: Table, query: exp.Expression, schema: Mapping[str, Any], tables: Mapping[str, str]
+    ) -> dict[str, Made]:
+        found: dict[str, Made] = {}
+        stars: list[str] = []
+        said = {column.name.lower(): column.name for column in table.columns.named}
+        for select in _selects(query):
+            if select.is_star:
+                stars += [source for source in _sources(query, select, tables) if source not in stars]
+                continue
+            name = select.alias_or_name
+            node = sqlglot_lineage.lineage(name, query, schema=schema, dialect=_DIALECT, trim_selects=False)
+            inputs = dict.fromkeys(self._leaves(node, tables))
+            found[said.get(name.lower(), name)] = Made(_expression(select), tuple(inputs))
+        self._stars[table.name] = tuple(stars)
+        if not table.columns.is_open:
+            found = {name: made for name, made in found.items() if name.lower() in said}
+        return found
+
+    def _leaves(self, node: sqlglot_lineage.Node, tables: Mapping[str, str]) -> Iterator[ColumnOf]:
+        for each in node.walk():
+            if isinstance(each.expression, exp.Table) and each.expression.name in tables:
+                name = tables[each.expression.name]
+                column = exp.to_column(each.name).name if each.name != "*" else "*"
+                yield ColumnOf(name, self._as_declared(name, column))
+
+    def _as_declared(self, table: str, column: str) -> str:
+        """Give a column in the spelling of its table: queries may write it otherwise."""
+        if table in self._busy:
+            return column
+        return {name.lower(): name for name in self.columns(table)}.get(column.lower(), column)
+
+    def _closed(self, table: str) -> tuple[str, ...]:
+        """Give all columns of a table, where all are known; nothing where a `*` of a source may bring more."""
+        if table in self.schemas:
+            return tuple(self.schemas[table])
+        declared = self.flow.tables[table]
+        if declared.kind is Kind.COLLECT and not declared.columns.is_open:
+            return (*(column.name for column in declared.columns.named), "timelabel")
+        if table in self._busy:
+            return tuple(column.name for column in declared.columns.named)
+        traced = self._traced(table)
+        if declared.query is not None and traced and not self._stars.get(table):
+            return (*traced, "timelabel")
+        return ()
+
+
+def _is(one: ColumnOf, other: ColumnOf) -> bool:
+    return one.table == other.table and (one.column.lower() == other.column.lower() or one.column == "*")
+
+
+def _selects(query: exp.Expression) -> Sequence[Any]:
+    return query.selects if isinstance(query, exp.Query) else ()
+
+
+def _sources(query: exp.Expression, select: Any, tables: Mapping[str, str]) -> list[str]:
+    """Give the tables whose columns a `*` brings: those of its qualifier, or all that the query reads at its top."""
+    qualifier = select.table if isinstance(select, exp.Column) else ""
+    found = []
+    for table in query.find_all(exp.Table):
+        if table.name in tables and (not qualifier or table.alias_or_name == qualifier):
+            found.append(tables[table.name])
+    return found
+
+
+def _expression(select: Any) -> str:
+    inner = select.unalias()
+    text: str = inner.sql(dialect=_DIALECT)
+    return text.replace("`", "")
