@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import merge
 
@@ -37,6 +37,10 @@ class Work:
         """Count the windows to do, without making them."""
         return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
 
+    def reached(self, reached: IntervalSet) -> Work:
+        """Give the part of which the missing windows lie in `reached`."""
+        return replace(self, missing=self.missing & reached)
+
     def between(self, low: datetime | None, high: datetime | None) -> Work:
         """Give the part with labels in `[low, high)`; None bounds nothing."""
         if low is None and high is None:
@@ -44,6 +48,13 @@ class Work:
         low, high = low or BEGINNING, high or FOREVER
         span = IntervalSet.from_intervals([(low, high)] if low < high else [])
         return Work(self.missing & span, tuple(label for label in self.revisions if low <= label < high), self.awaited)
+
+    def front(self, cadence: Cadence) -> Work:
+        """Give the part of which only the oldest missing window is left."""
+        oldest = next(iter(self.missing), None)
+        if oldest is None:
+            return self
+        return replace(self, missing=IntervalSet.from_intervals([(oldest[0], cadence.next(oldest[0]))]))
 
     def first(self) -> datetime | None:
         """Give the oldest label to do."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from waterclock.flow import Read
 from waterclock.timelabel import Window
@@ -48,6 +49,16 @@ class BoundRead:
     low: datetime
     high: datetime
 
+    def to_dict(self) -> dict[str, Any]:
+        """Give the read for JSON."""
+        return {
+            "table": self.read.table,
+            "read": str(self.read),
+            "scope": str(self.scope),
+            "low": _instant(self.low),
+            "high": _instant(self.high),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -57,6 +68,10 @@ class Cause:
     window: Window
     status: Status
     detail: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the cause for JSON."""
+        return {"table": self.table, "label": self.window.label, "status": str(self.status), "detail": self.detail}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +92,20 @@ class Batch:
         """The window's start; `window.label` is its text."""
         return self.window.start
 
+    def to_dict(self) -> dict[str, Any]:
+        """Give the batch for JSON; `end` is the end of its window."""
+        return {
+            "table": self.table,
+            "label": self.window.label,
+            "end": _instant(self.window.end),
+            "status": str(self.status),
+            "reason": self.reason,
+            "is_revision": self.is_revision,
+            "stands_from": _instant(self.stands_from),
+            "reads": [read.to_dict() for read in self.reads],
+            "causes": [cause.to_dict() for cause in self.causes],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -84,6 +113,10 @@ class Group:
 
     table: str
     batches: tuple[Batch, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the group for JSON: the labels alone, for the plan lists their batches."""
+        return {"table": self.table, "labels": [batch.window.label for batch in self.batches]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +135,19 @@ class Plan:
     left_out: Mapping[str, int] = field(default_factory=dict)
     next_due: datetime | None = None
     older_code: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the plan for JSON: the same keys and the same order for the same plan."""
+        return {
+            "now": _instant(self.now),
+            "next_due": _instant(self.next_due),
+            "batches": [batch.to_dict() for batch in self.batches],
+            "groups": [group.to_dict() for group in self.groups],
+            "left_out": dict(sorted(self.left_out.items())),
+            "older_code": dict(sorted(self.older_code.items())),
+        }
+
+
+def _instant(instant: datetime | None) -> str | None:
+    """Write an instant in UTC, to the second."""
+    return None if instant is None else instant.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")

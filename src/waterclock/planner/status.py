@@ -51,34 +51,58 @@ class Judge:
         return self._seen[key]
 
     def _judged(self, node: Node, window: Window) -> Batch:
-        name, past = node.table.name, self.facts.snapshot.of(node.table.name)
-        bare = self._bare(node, window, past)
+        past = self.facts.snapshot.of(node.table.name)
         if any(window.start in claim.labels for claim in past.open_claims):
-            return replace(bare, status=Status.RUNNING, reason="running")
+            return self._found(node, window, past, Status.RUNNING, "running")
         trouble = past.troubles.get(window.start)
         if trouble is not None and not _is_due_again(trouble, self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
-            return replace(bare, status=status, reason=_first_line(trouble.error))
+            return self._found(node, window, past, status, _first_line(trouble.error))
         if cause := self._before_in_order(node, window, past):
-            return _stopped(bare, (cause,))
+            return self._stopped(node, window, past, (), (cause,))
         reads, causes = self._reads(node, window, past)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
         if dropped is not None:
             reason = f"RETAIN of {dropped} has dropped what it reads"
-            return replace(bare, status=Status.EXPIRED, reason=reason, reads=reads)
+            return self._found(node, window, past, Status.EXPIRED, reason, reads)
         if causes:
-            return _stopped(replace(bare, reads=reads), causes)
-        reason = _why_again(self.facts, name, window) if bare.is_revision else "due"
-        if trouble is not None:
-            reason = f"tried again after: {_first_line(trouble.error)}"
-        return replace(bare, status=Status.READY, reason=reason, reads=reads)
+            return self._stopped(node, window, past, reads, causes)
+        reason = f"tried again after: {_first_line(trouble.error)}" if trouble else _why(past, window.start)
+        return self._found(node, window, past, Status.READY, reason, reads)
 
-    def _bare(self, node: Node, window: Window, past: TableFacts) -> Batch:
+    def _stopped(
+        self,
+        node: Node,
+        window: Window,
+        past: TableFacts,
+        reads: tuple[BoundRead, ...],
+        causes: tuple[Cause, ...],
+    ) -> Batch:
+        """Give a batch with what stops it: blocked where somebody must act, else waiting."""
+        ordered = tuple(sorted(causes, key=lambda cause: cause.status not in _NEEDS_SOMEBODY))
+        first = ordered[0]
+        where = f"{first.table}@{first.window.label}"
+        if first.status in _NEEDS_SOMEBODY:
+            reason = f"blocked by {where}, {first.status}: {first.detail}"
+            return self._found(node, window, past, Status.BLOCKED, reason, reads, ordered)
+        reason = f"waits for {where}, {first.detail or first.status}"
+        return self._found(node, window, past, Status.WAITING, reason, reads, ordered)
+
+    def _found(
+        self,
+        node: Node,
+        window: Window,
+        past: TableFacts,
+        status: Status,
+        reason: str,
+        reads: tuple[BoundRead, ...] = (),
+        causes: tuple[Cause, ...] = (),
+    ) -> Batch:
         is_revision = past.covered.covers_instant(window.start)
         stands = None
         if node.table.is_snapshot:
             stands = past.stands.get(window.start) if is_revision else stands_from(past)
-        return Batch(node.table.name, window, Status.READY, "", is_revision=is_revision, stands_from=stands)
+        return Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands)
 
     def _before_in_order(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
         """Give the batch that an ordered table must finish first, if it is not this one."""
@@ -172,30 +196,16 @@ class Judge:
         return Cause(batch.table, batch.window, batch.status, detail)
 
 
-def _stopped(batch: Batch, causes: tuple[Cause, ...]) -> Batch:
-    """Give the batch with what stops it: blocked where somebody must act, else waiting."""
-    ordered = tuple(sorted(causes, key=lambda cause: cause.status not in _NEEDS_SOMEBODY))
-    first = ordered[0]
-    where = f"{first.table}@{first.window.label}"
-    if first.status in _NEEDS_SOMEBODY:
-        reason = f"blocked by {where}, {first.status}: {first.detail}"
-        return replace(batch, status=Status.BLOCKED, reason=reason, causes=ordered)
-    reason = f"waits for {where}, {first.detail or first.status}"
-    return replace(batch, status=Status.WAITING, reason=reason, causes=ordered)
-
-
 def _is_due_again(trouble: Trouble, clock: datetime) -> bool:
     return trouble.due_again is not None and trouble.due_again <= clock
 
 
-def _why_again(facts: Facts, name: str, window: Window) -> str:
-    """Say why a done batch runs again."""
-    past = facts.snapshot.of(name)
-    if window.start in past.suspects:
-        changed = {fact.table for fact in past.suspects[window.start] if fact.recorded != fact.current}
-        if changed:
-            return f"stale: {', '.join(sorted(changed))} changed since"
-    return "asked to be restated"
+def _why(past: TableFacts, label: datetime) -> str:
+    """Say why a batch is to be made, or made again."""
+    if not past.covered.covers_instant(label):
+        return "due"
+    changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
+    return f"stale: {', '.join(sorted(changed))} changed since" if changed else "asked to be restated"
 
 
 def _first_line(error: str) -> str:

@@ -1,0 +1,35 @@
+"""Which missing windows may be ready at all: a quick look by intervals, so that a long backlog is not judged whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from waterclock.flow import ReadKind
+from waterclock.ledger.facts import BEGINNING, FOREVER
+from waterclock.planner.graph import Node
+from waterclock.timelabel import Interval, IntervalSet
+
+_ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
+
+
+def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]) -> IntervalSet:
+    """Give spans that hold every window of which all reads may be settled, and others.
+
+    Whatever a batch reads of `u` at its own tick e, the last window of u before ⌊e⌋ is part of it: e lies behind a
+    settled span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) tell nothing.
+    """
+    found = _ALWAYS
+    for read in node.table.reads:
+        if read.kind not in {ReadKind.PREVIOUS, ReadKind.LATEST}:
+            found &= IntervalSet.from_intervals(_served(node, nodes[read.table], settled[read.table]))
+    return found
+
+
+def _served(node: Node, u: Node, settled: IntervalSet) -> Iterator[Interval]:
+    """Give, for each settled span, from where to where the windows lie that end while it is u's newest."""
+    cadence = node.table.cadence
+    for low, high in settled:
+        first = low if low == BEGINNING else cadence.floor(low)
+        last = cadence.previous(u.table.cadence.next(high))
+        if first < last:
+            yield first, last

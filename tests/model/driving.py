@@ -1,0 +1,257 @@
+"""Drives a random flow: the real planner and the real ledger over a toy lake, with all that can go wrong between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+
+from tests.model.oracle import Key
+from tests.model.random_flow import EVE, RandomFlow
+from tests.model.toy import Rows, ToyLake, ToyTable, digest
+from waterclock.flow import Flow, Kind, Table
+from waterclock.ledger.facts import BatchStatus, LedgerSnapshot
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input
+from waterclock.planner import Batch, Group, Planner, ReadScope
+from waterclock.timelabel import UTC, Window
+
+CODE = "code"
+
+
+class Clock:
+    """The ledger's real clock: a second passes at each look."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2024, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.at += timedelta(seconds=1)
+        return self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A claim between its start and its commit, with the rows already made."""
+
+    claim: Claim
+    group: Group
+    made: dict[datetime, Rows]
+    evidence: dict[datetime, object]
+    seen: dict[datetime, int | None]
+
+
+@dataclass(slots=True)
+class Driver:
+    """One life of one flow. `commits` counts the batches committed since the last restatement."""
+
+    random: Random
+    flow: Flow
+    lake: ToyLake
+    ledger: Ledger
+    clock: Clock
+    planner: Planner
+    now: datetime = EVE
+    flights: list[Flight] = field(default_factory=list)
+    evidence: dict[Key, object] = field(default_factory=dict)
+    asked: set[Key] = field(default_factory=set)
+    commits: Counter[Key] = field(default_factory=Counter)
+    revisions: int = 0
+    batches: int = 0
+    looks: dict[str, dict[datetime, int]] = field(default_factory=dict)
+    ticks: dict[Key, dict[str, datetime]] = field(default_factory=dict)
+    skipped: set[Key] = field(default_factory=set)
+    first_applied: dict[str, datetime] = field(default_factory=dict)
+    trouble_rate: float = 0.0
+
+    @classmethod
+    def of(cls, made: RandomFlow, random: Random) -> Driver:
+        """Apply a flow to a new ledger."""
+        clock = Clock()
+        ledger = Ledger.open("sqlite://", clock=clock)
+        lake = ToyLake({name: ToyTable(table) for name, table in made.flow.tables.items()}, made.grains)
+        driver = cls(random, made.flow, lake, ledger, clock, Planner(made.flow))
+        ledger.apply(made.flow, who="test", now=driver.now, runner="test")
+        for name, start in driver.planner.starts(driver.snapshot(), driver.now).items():
+            if made.flow.tables[name].kind is Kind.COLLECT and made.flow.tables[name].start is None:
+                ledger.set_start(name, start)
+                driver.first_applied[name] = driver.now
+        return driver
+
+    def snapshot(self) -> LedgerSnapshot:
+        return self.ledger.snapshot(self.flow)
+
+    def ready(self) -> list[Group]:
+        """Ask what may be claimed; now and then hold it against what the whole plan says."""
+        snapshot, group_cap = self.snapshot(), self.random.choice((1, 3, 50))
+        if self.random.random() < 0.9:
+            groups = self.planner.ready(snapshot, self.now, cap=self.random.choice((2, 50)), group_cap=group_cap)
+        else:
+            groups = self.planner.ready(snapshot, self.now, group_cap=group_cap)
+            assert groups == self.planner.plan(snapshot, self.now, cap=10_000, group_cap=group_cap).groups
+        return list(groups)
+
+    def live(self) -> None:
+        """Go through some outages, restatements and troubles, and come to rest at the end."""
+        for _ in range(self.random.choice((2, 3, 4))):
+            self.trouble_rate = self.random.choice((0.0, 0.0, 0.15))
+            self.rest()
+            self.pass_time()
+            self.restate()
+        self.trouble_rate = 0.0
+        self.clear_troubles()
+        self.rest()
+
+    def rest(self) -> None:
+        """Run whatever is ready, in any order, until nothing is; each batch must need to run only once for that."""
+        self.commits.clear()
+        while True:
+            groups = self.ready()
+            if not groups and not self.flights:
+                return
+            if groups and (not self.flights or self.random.random() < 0.6):
+                self.random.shuffle(groups)
+                for group in groups[: self.random.randint(1, 3)]:
+                    self.take_off(group)
+            else:
+                self.land(self.flights.pop(self.random.randrange(len(self.flights))))
+
+    def pass_time(self) -> None:
+        """Let some minutes pass, or an outage of days; sources go on meanwhile."""
+        finest = min(table.cadence.period.minutes for table in self.flow.tables.values())
+        windows = self.random.choice((0.3, 1, 2, 5, 12))
+        later = self.now + min(timedelta(minutes=5 * round(windows * finest / 5)), timedelta(days=3))
+        self.now = min(later, EVE + timedelta(days=9))
+
+    def take_off(self, group: Group) -> None:
+        """Claim a group and make its batches, on the inputs of this moment."""
+        table = self.flow.tables[group.table]
+        inputs = {batch.label: self._inputs(batch) for batch in group.batches}
+        request = ClaimRequest(
+            table=group.table,
+            labels=tuple(batch.label for batch in group.batches),
+            code=CODE,
+            flow=self.flow.fingerprint,
+            runner="test",
+            who="test",
+            now=self.now,
+            lease_seconds=1e6,
+            target_version=-1,
+            inputs=inputs,
+        )
+        claim = self.ledger.claim(request)
+        seen = {batch.label: self._look(table, batch.window) for batch in group.batches}
+        made = {
+            batch.label: self.lake.make(table, batch.window, batch.reads, seen[batch.label]) for batch in group.batches
+        }
+        evidence: dict[datetime, object] = {batch.label: self.lake.evidence(batch.reads) for batch in group.batches}
+        self.flights.append(Flight(claim, group, made, evidence, seen))
+
+    def land(self, flight: Flight) -> None:
+        """Commit a claim, or let it fail, be held or be lost."""
+        fate = self.random.random()
+        if fate >= self.trouble_rate:
+            self._commit(flight)
+        elif fate < self.trouble_rate / 3:
+            self.ledger.close_lost(flight.claim, "its lease ran out")
+        else:
+            is_held = fate < self.trouble_rate / 2
+            again = self.clock.at + timedelta(seconds=30) if self.random.random() < 0.5 and not is_held else None
+            status = BatchStatus.HELD if is_held else BatchStatus.FAILED
+            self.ledger.record_failed(
+                flight.claim, error="boom", is_transient=again is not None, status=status, due_again=again
+            )
+
+    def restate(self) -> None:
+        """Change some sources, and ask for some batches to be made again, whether they come out otherwise or not."""
+        done = [(name, label) for name, toy in self.lake.tables.items() for label in toy.slices]
+        for name, label in self.random.sample(done, min(len(done), self.random.choice((0, 1, 1, 2, 4)))):
+            if self.random.random() < 0.7:
+                key = (name, label)
+                self.lake.source[key] = self.lake.source.get(key, 0) + 1
+            verb = self.random.choice(("recompute", "recollect"))
+            self.ledger.request_restate(name, [label], verb, who="test")
+            self.asked.add((name, label))
+
+    def clear_troubles(self) -> None:
+        """Try again what failed, and skip some of it."""
+        for name, facts in self.snapshot().tables.items():
+            for label in facts.troubles:
+                is_new = not facts.covered.covers_instant(label)
+                table = self.flow.tables[name]
+                if is_new and not table.is_snapshot and self.random.random() < 0.3:
+                    window = table.cadence.window_of(label)
+                    self.ledger.record_skipped(name, [window], who="test", why="not worth it")
+                    self.skipped.add((name, label))
+                else:
+                    self.ledger.retry(name, [label], who="test")
+
+    def _inputs(self, batch: Batch) -> tuple[Input, ...]:
+        pins = self.ledger.pins([(read.read.table, read.low, read.high) for read in batch.reads])
+        return tuple(
+            Input(
+                table=pin.table,
+                read=str(read.read),
+                kind="state" if read.scope is ReadScope.STATE else "slices",
+                low=pin.low,
+                high=pin.high,
+                location=pin.location,
+                version=pin.version,
+                content=pin.content,
+            )
+            for read, pin in zip(batch.reads, pins, strict=True)
+        )
+
+    def _look(self, table: Table, window: Window) -> int | None:
+        """Ask the source: a snapshot says what holds now, all others what their window holds."""
+        if table.kind is not Kind.COLLECT:
+            return None
+        changes = self.lake.source.get((table.name, window.start), 0)
+        if table.is_snapshot:
+            return changes * 1000 + int((self.now - EVE) / timedelta(hours=5))
+        return changes
+
+    def _commit(self, flight: Flight) -> None:
+        name = flight.group.table
+        toy = self.lake.tables[name]
+        results = []
+        for batch in flight.group.batches:
+            rows = flight.made[batch.label]
+            results.append(
+                BatchResult(
+                    label=batch.label,
+                    end=batch.window.end,
+                    version=flight.claim.number,
+                    rows=len(rows),
+                    bytes=len(rows),
+                    digest=digest(rows),
+                    slice_path=str(flight.claim.number),
+                    stands_from=batch.stands_from,
+                )
+            )
+        self.ledger.record_done(flight.claim, results)
+        for batch in flight.group.batches:
+            self._note(flight, batch)
+            toy.slices[batch.label] = flight.made[batch.label]
+            if batch.stands_from is not None:
+                toy.stands[batch.label] = batch.stands_from
+
+    def _note(self, flight: Flight, batch: Batch) -> None:
+        """Keep what the oracle must be told, and check that a batch runs again only for a reason, and only once."""
+        key = (batch.table, batch.label)
+        self.batches += 1
+        self.commits[key] += 1
+        assert self.commits[key] == 1, f"{key} ran twice for one ripple"
+        if batch.is_revision:
+            self.revisions += 1
+            assert key in self.asked or flight.evidence[batch.label] != self.evidence[key], f"{key} ran for nothing"
+        self.asked.discard(key)
+        self.evidence[key] = flight.evidence[batch.label]
+        seen = flight.seen[batch.label]
+        if self.flow.tables[batch.table].is_snapshot and seen is not None:
+            self.looks.setdefault(batch.table, {})[batch.label] = seen
+        ticks = {read.read.table: read.high for read in batch.reads if read.read.kind == "latest"}
+        if ticks:
+            kept = self.ticks.setdefault(key, ticks)
+            assert kept == ticks, f"{key}: a revision must keep the ticks that LATEST picked"

@@ -1,0 +1,264 @@
+"""A clean rebuild, straight from the text of ARCHITECTURE sections 3 and 4, by brute force over lists of windows.
+
+It shares nothing with the planner: windows are cut by looking at every minute, ⌊t⌋ is searched in a list. What depends
+on when somebody looked is an input: what snapshots said, which ticks LATEST kept, which labels were skipped.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from itertools import islice, pairwise, takewhile
+from zoneinfo import ZoneInfo
+
+from tests.model.toy import Rows, fold, query
+from waterclock.flow import Flow, Kind, Mode, Read, ReadKind, Table
+from waterclock.timelabel import Cadence, Duration, Period, Unit, Window
+
+ERA = (datetime(2013, 3, 22, tzinfo=UTC), datetime(2013, 4, 10, tzinfo=UTC))
+Key = tuple[str, datetime]
+
+
+def windows_of(cadence: Cadence) -> tuple[Window, ...]:
+    """Cut the whole era into windows, oldest first."""
+    return _windows(cadence.period, cadence.zone)
+
+
+@cache
+def _windows(period: Period, zone_name: str) -> tuple[Window, ...]:
+    """Cut by looking at every minute (every fifth will do: boundaries lie on those)."""
+    starts = []
+    newest = date.min
+    zone = ZoneInfo(zone_name)
+    minute = ERA[0]
+    while minute < ERA[1]:
+        if period.unit is Unit.MINUTE:
+            if (minute.hour * 60 + minute.minute) % period.count == 0:
+                starts.append(minute)
+        elif (local := minute.astimezone(zone).date()) > newest:
+            newest = local
+            starts.append(minute)
+        minute += timedelta(minutes=5)
+    return tuple(Window(low, high) for low, high in pairwise(starts[1:]))
+
+
+@cache
+def _places(period: Period, zone: str) -> dict[datetime, int]:
+    return {window.start: place for place, window in enumerate(_windows(period, zone))}
+
+
+def window_at(table: Table, label: datetime) -> Window:
+    """Give the window with a label."""
+    cadence = table.cadence
+    return windows_of(cadence)[_places(cadence.period, cadence.zone)[label]]
+
+
+def window_before(table: Table, label: datetime) -> Window:
+    """Give the window that ends where another starts."""
+    cadence = table.cadence
+    return windows_of(cadence)[_places(cadence.period, cadence.zone)[label] - 1]
+
+
+def floor(table: Table, t: datetime) -> datetime:
+    """⌊t⌋: the table's last window boundary at or before t."""
+    windows = windows_of(table.cadence)
+    place = bisect_right(windows, t, key=lambda window: window.start)
+    assert place, "the era begins too late"
+    return windows[place - 1].start
+
+
+def earlier(t: datetime, span: Duration, zone: str) -> datetime:
+    """Go back by elapsed hours, or by local dates."""
+    if span.unit in {"MINUTE", "HOUR"}:
+        return t - timedelta(minutes=span.amount * (60 if span.unit == "HOUR" else 1))
+    local = t.astimezone(ZoneInfo(zone))
+    naive = local.replace(tzinfo=None) - timedelta(days=span.amount)
+    return naive.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+
+
+@dataclass(slots=True)
+class Oracle:
+    """Evaluates any batch of a flow from the sources up, remembering what it has evaluated."""
+
+    flow: Flow
+    grains: Mapping[str, int]
+    source: Mapping[Key, int]
+    looks: Mapping[str, Mapping[datetime, int]]
+    ticks: Mapping[Key, Mapping[str, datetime]]
+    skipped: frozenset[Key]
+    first_applied: Mapping[str, datetime]
+    now: datetime
+    starts: dict[str, datetime] = field(default_factory=dict)
+    _makeable: dict[Key, bool] = field(default_factory=dict)
+    _rows: dict[Key, Rows] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.flow.order:
+            self.starts[name] = self._start(self.flow.tables[name])
+
+    def needed(self) -> set[Key]:
+        """Give every batch that must have been made by now: what is asked for, and all that this reads."""
+        found: set[Key] = set()
+        to_do = [key for table in self.flow.tables.values() for key in self._wanted(table) if self.can_be_made(*key)]
+        while to_do:
+            key = to_do.pop()
+            if key in found or key in self.skipped:
+                continue
+            found.add(key)
+            table = self.flow.tables[key[0]]
+            if not table.is_snapshot:
+                to_do.extend(self._upstream(table, window_at(table, key[1])))
+        return found
+
+    def can_be_made(self, name: str, label: datetime) -> bool:
+        """Whether a batch and all that it reads is due, be it directly or through others."""
+        key = (name, label)
+        if key not in self._makeable:
+            table = self.flow.tables[name]
+            window = window_at(table, label)
+            is_due = window.end + table.cadence.delay <= self.now
+            self._makeable[key] = key in self.skipped or (
+                is_due and all(self._serves(table, read, window) for read in table.reads)
+            )
+        return self._makeable[key]
+
+    def _serves(self, table: Table, read: Read, window: Window) -> bool:
+        u = self.flow.tables[read.table]
+        if u.is_snapshot:
+            looks = self.looks.get(u.name, {})
+            at = floor(u, window.start if read.kind is ReadKind.PREVIOUS else window.end)
+            return any(read.kind is ReadKind.LATEST or window_at(u, label).end >= at for label in looks)
+        if read.kind is ReadKind.LATEST:
+            return any(self.can_be_made(u.name, w.start) for w in self.due(u))
+        return all(self.can_be_made(u.name, w.start) for w in self._batches(table, read, window))
+
+    def rows(self, name: str, window: Window) -> Rows:
+        """Evaluate one batch."""
+        key = (name, window.start)
+        if key in self.skipped:
+            return ()
+        if key not in self._rows:
+            table = self.flow.tables[name]
+            if table.is_snapshot:
+                seen: int | None = self.looks[name][window.start]
+            else:
+                seen = self.source.get(key, 0) if table.kind is Kind.COLLECT else None
+            given = [self._given(table, read, window) for read in table.reads]
+            self._rows[key] = query(table, window, [*given, seen], self.grains[name])
+        return self._rows[key]
+
+    def due(self, table: Table) -> list[Window]:
+        """List the windows from START on that are due now."""
+        return [
+            window
+            for window in windows_of(table.cadence)
+            if window.start >= self.starts[table.name] and window.end + table.cadence.delay <= self.now
+        ]
+
+    def _given(self, table: Table, read: Read, window: Window) -> object:
+        u = self.flow.tables[read.table]
+        batches = self._batches(table, read, window)
+        rows = [(w.start.isoformat(), *row) for w in batches for row in self.rows(u.name, w)]
+        if u.is_partitioned or u.mode is Mode.APPEND:
+            return tuple(rows)
+        if u.mode is Mode.MERGE:
+            return fold(self.rows(u.name, w) for w in batches)
+        return tuple(row for w in batches for row in self.rows(u.name, w))
+
+    def _batches(self, table: Table, read: Read, window: Window) -> list[Window]:
+        """List the batches of u of which a reference is made up, oldest first: the table of section 4."""
+        u = self.flow.tables[read.table]
+        s, e = window.start, window.end
+        if read.kind is ReadKind.LATEST:
+            tick = self.ticks[table.name, s][u.name]
+            return [w for w in self._held(u, tick) if w.end == tick] if u.is_partitioned else self._state(u, tick)
+        if not u.is_partitioned:
+            return self._state(u, floor(u, s if read.kind is ReadKind.PREVIOUS else e))
+        if read.kind is ReadKind.HISTORY:
+            return self._held(u, floor(u, e))
+        if read.kind is ReadKind.PREVIOUS:
+            before = window_before(table, s)
+            s, e = before.start, before.end
+        elif read.kind is ReadKind.PAST and read.span is not None:
+            s = earlier(e, read.span, table.cadence.zone)
+        return [w for w in self._held(u, e) if w.start >= s]
+
+    def _state(self, u: Table, b: datetime) -> list[Window]:
+        """List the batches that make up u as of its boundary b."""
+        if u.is_snapshot:  # the window ending at b, or the snapshot that stands for it
+            return [next(w for label in sorted(self.looks[u.name]) if (w := window_at(u, label)).end >= b)]
+        if u.mode is Mode.REPLACE:
+            return [w for w in self._held(u, b) if w.end == b]
+        return self._held(u, b)
+
+    def _held(self, u: Table, b: datetime) -> list[Window]:
+        """List the windows that u holds as of b: from START on, and not dropped by RETAIN."""
+        kept = self.starts[u.name]
+        if u.retain is not None and u.mode is Mode.APPEND:
+            kept = max(kept, earlier(b, u.retain, u.cadence.zone))
+        windows = windows_of(u.cadence)
+        first = bisect_left(windows, kept, key=lambda window: window.start)
+        return list(takewhile(lambda window: window.end <= b, islice(windows, first, None)))
+
+    def _wanted(self, table: Table) -> list[tuple[str, datetime]]:
+        """List the batches that are wanted for their own sake: all, or the newest where old ones serve nobody."""
+        if table.is_snapshot:
+            return []
+        due = self.due(table)
+        is_delivered_whole = table.kind is Kind.PUBLISH and not self.flow.tables[table.reads[0].table].is_partitioned
+        is_stateless = table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE and not self._in_circle(table)
+        return [(table.name, w.start) for w in (due[-1:] if is_delivered_whole or is_stateless else due)]
+
+    def _upstream(self, table: Table, window: Window) -> Iterator[Key]:
+        for read in table.reads:
+            if not self.flow.tables[read.table].is_snapshot:
+                yield from ((read.table, w.start) for w in self._batches(table, read, window))
+
+    def _in_circle(self, table: Table) -> bool:
+        """Whether a table comes to read itself, directly or through others."""
+        return table.name in self._above(table.name)
+
+    def _above(self, name: str) -> set[str]:
+        found: set[str] = set()
+        to_do = [name]
+        while to_do:
+            for read in self.flow.tables[to_do.pop()].reads:
+                if read.table not in found:
+                    found.add(read.table)
+                    to_do.append(read.table)
+        return found
+
+    def _start(self, table: Table) -> datetime:
+        """Give the START: declared, first applied, or the first window for which all that is read exists."""
+        if table.kind is Kind.COLLECT:
+            return floor(table, table.start or self.first_applied[table.name])
+        reads = [
+            read
+            for read in table.reads
+            if not (
+                read.kind is ReadKind.PREVIOUS and (read.table == table.name or table.name in self._above(read.table))
+            )
+        ]
+        bounding = [r for r in reads if r.kind is not ReadKind.LATEST and not self.flow.tables[r.table].is_snapshot]
+        return next(
+            window.start
+            for window in windows_of(table.cadence)
+            if window.start >= ERA[0] + timedelta(days=2)
+            and all(self._exists(table, read, window) for read in bounding or reads)
+        )
+
+    def _exists(self, table: Table, read: Read, window: Window) -> bool:
+        u, start = self.flow.tables[read.table], self.starts[read.table]
+        s, e = window.start, window.end
+        if read.kind is ReadKind.PREVIOUS:
+            if u.is_partitioned:
+                return window_before(table, s).start >= start
+            return floor(u, s) > start
+        if u.is_partitioned and read.kind is ReadKind.PLAIN:
+            return s >= start
+        if u.is_partitioned and read.kind is ReadKind.PAST and read.span is not None:
+            return max(s, earlier(e, read.span, table.cadence.zone)) >= start
+        return floor(u, e) > start

@@ -1,0 +1,161 @@
+"""Random flows: mixed cadences and zones, all types, modes and reads, within what `check` allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from random import Random
+
+from tests.model.flows import collect, flow, publish, snapshot, transform
+from tests.model.oracle import ERA, windows_of
+from waterclock.flow import Batching, Flow, Kind, Mode, Read, ReadKind, Table
+from waterclock.timelabel import UTC, Cadence, Duration, fits
+
+# Where a life begins: just before midnights in Berlin and London, and before Berlin's clocks go forward at 01:00 UTC.
+EVE = datetime(2013, 3, 30, 22, 20, tzinfo=UTC)
+_PERIODS = (
+    ("5 MINUTES", "UTC"),
+    ("15 MINUTES", "UTC"),
+    ("30 MINUTES", "Europe/Berlin"),
+    ("HOUR", "UTC"),
+    ("4 HOURS", "UTC"),
+    ("DAY", "UTC"),
+    ("DAY", "Europe/Berlin"),
+    ("DAY", "Asia/Kolkata"),
+)
+_SPANS = (
+    Duration(30, "MINUTE"),
+    Duration(2, "HOUR"),
+    Duration(12, "HOUR"),
+    Duration(1, "DAY"),
+    Duration(2, "DAY"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomFlow:
+    """A flow, how coarse its queries are, and how many windows of each collect lie before the eve."""
+
+    flow: Flow
+    grains: dict[str, int]
+
+
+def random_flow(random: Random) -> RandomFlow:
+    """Make one flow of three to nine tables."""
+    palette = random.sample(_PERIODS, random.choice((1, 2, 2, 3)))
+    tables: dict[str, Table] = {}
+    for number in range(random.choice((1, 2, 2, 3))):
+        table = _collect(random, f"c{number}", *random.choice(palette))
+        tables[table.name] = table
+    for number in range(random.choice((1, 2, 3, 4))):
+        made = _transform(random, f"t{number}", tables, random.choice(palette))
+        tables |= {table.name: table for table in made}
+    for number in range(random.choice((0, 0, 1, 2))):
+        of = random.choice(list(tables.values()))
+        if of.kind is not Kind.PUBLISH:
+            tables[f"p{number}"] = publish(f"p{number}", of)
+    grains = {name: random.choice((2, 3, 1 << 20, 1 << 20)) for name in tables}
+    return RandomFlow(flow(*tables.values()), grains)
+
+
+def _collect(random: Random, name: str, period: str, zone: str) -> Table:
+    delay = random.choice((0, 0, 5, 90))
+    if random.random() < 0.3:
+        declared = random.random() < 0.5
+        table = snapshot(name, period, zone=zone, delay=delay, start=None)
+        return replace(table, start=_start(random, table.cadence)) if declared else table
+    mode, is_partitioned = random.choice(
+        ((Mode.APPEND, True), (Mode.APPEND, True), (Mode.APPEND, False), (Mode.MERGE, False))
+    )
+    batching = random.choice((Batching.DATA_TIME, Batching.DATA_TIME, Batching.ARRIVAL_TIME))
+    table = collect(name, period, mode=mode, is_partitioned=is_partitioned, batching=batching, zone=zone, delay=delay)
+    retain = random.choice((Duration(12, "HOUR"), Duration(2, "DAY"))) if random.random() < 0.2 else None
+    if mode is not Mode.APPEND or (retain and not _is_whole(_bare(table.cadence), _bare(table.cadence), retain)):
+        retain = None
+    is_sequential = random.random() < 0.1
+    return replace(table, start=_start(random, table.cadence), retain=retain, is_sequential=is_sequential)
+
+
+def _start(random: Random, cadence: Cadence) -> datetime:
+    """Begin some windows before the eve, so that fine tables have not too many of them."""
+    before = [window.start for window in windows_of(cadence) if window.end <= EVE]
+    return before[-random.randint(1, 5)]
+
+
+def _transform(random: Random, name: str, tables: dict[str, Table], palette: tuple[str, str]) -> list[Table]:
+    period, zone = palette
+    mode, is_partitioned = random.choice(
+        (
+            (Mode.APPEND, True),
+            (Mode.APPEND, True),
+            (Mode.APPEND, False),
+            (Mode.REPLACE, False),
+            (Mode.REPLACE, False),
+            (Mode.MERGE, False),
+        )
+    )
+    bare = transform(
+        name, [], period, mode=mode, is_partitioned=is_partitioned, zone=zone, delay=random.choice((0, 0, 0, 10))
+    )
+    bare = replace(bare, is_sequential=random.random() < 0.1)
+    reads: list[Read] = []
+    for _ in range(random.choice((1, 1, 2, 3))):
+        u = random.choice([table for table in tables.values() if table.kind is not Kind.PUBLISH])
+        read = _read(random, bare, u)
+        if read is not None and read not in reads:
+            reads.append(read)
+    if random.random() < 0.25:
+        reads.append(Read(name, ReadKind.PREVIOUS))
+    if not any(read.table != name for read in reads):
+        u = next(table for table in tables.values() if table.kind is not Kind.PUBLISH)
+        reads.insert(0, Read(u.name, ReadKind.HISTORY))
+    if random.random() < 0.1:
+        return _circle(random, replace(bare, reads=tuple(reads)), tables)
+    return [replace(bare, reads=tuple(reads))]
+
+
+def _circle(random: Random, first: Table, tables: dict[str, Table]) -> list[Table]:
+    """Make two tables that read each other, one of them as it was before; LATEST is not allowed there."""
+    reads = tuple(read for read in first.reads if read.kind is not ReadKind.LATEST)
+    if not any(read.table != first.name for read in reads):
+        reads = (Read(next(iter(tables)), ReadKind.HISTORY), *reads)
+    name = f"{first.name}b"
+    second = replace(first, name=name, fingerprint=name, reads=(), mode=random.choice((Mode.APPEND, first.mode)))
+    second = replace(
+        second, reads=(_read(random, second, first, (ReadKind.PLAIN, ReadKind.HISTORY)) or Read(first.name),)
+    )
+    return [replace(first, reads=(*reads, Read(name, ReadKind.PREVIOUS))), second]
+
+
+def _read(random: Random, reader: Table, u: Table, kinds: tuple[ReadKind, ...] = tuple(ReadKind)) -> Read | None:
+    """Pick a reference that `check` lets pass: what is read begins and ends at boundaries of u."""
+    kind = random.choice(kinds)
+    if kind is ReadKind.PAST:
+        if not u.is_partitioned:
+            return None
+        spans = [span for span in _SPANS if _is_whole(_bare(reader.cadence), _bare(u.cadence), span)]
+        spans = [span for span in spans if u.retain is None or _hours(span) <= _hours(u.retain)]
+        return Read(u.name, kind, random.choice(spans)) if spans else None
+    needs_fit = u.is_partitioned and kind in {ReadKind.PLAIN, ReadKind.PREVIOUS}
+    if needs_fit and not fits(reader.cadence, u.cadence):
+        return None
+    if needs_fit and u.retain is not None and _hours(u.retain) < 36:
+        return None  # its slices may be dropped before the window ends
+    return Read(u.name, kind)
+
+
+@cache
+def _is_whole(reader: Cadence, u: Cadence, span: Duration) -> bool:
+    """Whether both ends of `[e - span, e)` are boundaries of u, for every window of the reader."""
+    boundaries = {window.start for window in windows_of(u)}
+    ends = [window.end for window in windows_of(reader) if window.start >= ERA[0] + timedelta(days=4)]
+    return all(e in boundaries and span.before(e, reader.zone) in boundaries for e in ends)
+
+
+def _bare(cadence: Cadence) -> Cadence:
+    return replace(cadence, delay=timedelta(0))
+
+
+def _hours(span: Duration) -> float:
+    return span.elapsed() / timedelta(hours=1)

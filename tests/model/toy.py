@@ -1,0 +1,97 @@
+"""A toy lake: slices of a few rows, and "queries" that are hashes of exactly what a batch is given to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from zlib import crc32
+
+from waterclock.flow import Mode, Table
+from waterclock.planner import BoundRead, ReadScope
+from waterclock.timelabel import Window
+
+# A row is (key, value); a value that is None deletes its key from a MERGE table.
+Row = tuple[str, int | None]
+Rows = tuple[Row, ...]
+KEYS = ("k0", "k1", "k2")
+
+
+def query(table: Table, window: Window, given: Iterable[object], grain: int) -> Rows:
+    """Make the rows of a batch out of its window and of all it was given; a small `grain` makes many batches equal."""
+    seed = crc32(repr((table.name, window.start.isoformat() if grain > 3 else "", tuple(given))).encode())
+    rows: list[Row] = []
+    for place, key in enumerate(KEYS):
+        part = (seed >> (8 * place)) % 256
+        if part % 3:  # else this batch has no such row
+            is_delete = table.mode is Mode.MERGE and part % 7 == 0
+            rows.append((key, None if is_delete else (seed + place) % grain))
+    return tuple(rows)
+
+
+def fold(slices: Iterable[Rows]) -> Rows:
+    """Give the state of a MERGE table: per key the last row, a delete removes the key."""
+    state: dict[str, int] = {}
+    for rows in slices:
+        for key, value in rows:
+            if value is None:
+                state.pop(key, None)
+            else:
+                state[key] = value
+    return tuple(sorted(state.items()))
+
+
+def digest(rows: Rows) -> str:
+    """Give what the ledger compares: equal for equal rows."""
+    return f"{len(rows)}:{crc32(repr(rows).encode())}:0"
+
+
+@dataclass(slots=True)
+class ToyTable:
+    """The current slice of every label, and from when on each stands."""
+
+    table: Table
+    slices: dict[datetime, Rows] = field(default_factory=dict)
+    stands: dict[datetime, datetime] = field(default_factory=dict)
+
+    def given(self, read: BoundRead) -> object:
+        """Give what a batch sees: rows alone, so that an empty slice is no slice."""
+        parts = self.parts(read)
+        if read.scope is ReadScope.STATE and self.table.mode is Mode.MERGE:
+            return fold(rows for _, rows in parts)
+        if read.scope is ReadScope.STATE and self.table.mode is Mode.REPLACE:
+            return tuple(row for _, rows in parts for row in rows)
+        return tuple((label.isoformat(), *row) for label, rows in parts for row in rows)
+
+    def parts(self, read: BoundRead) -> tuple[tuple[datetime, Rows], ...]:
+        """Give the slices that a read rests on, oldest first, empty ones left out."""
+        if read.low >= read.high:
+            return ()
+        if read.scope is ReadScope.STATE and self.table.mode is Mode.REPLACE:
+            standing = [
+                label
+                for label in sorted(self.slices)
+                if label >= read.low and self.stands.get(label, label) <= read.low
+            ]
+            chosen = standing[:1]
+        else:
+            chosen = [label for label in sorted(self.slices) if read.low <= label < read.high]
+        return tuple((label, self.slices[label]) for label in chosen if self.slices[label])
+
+
+@dataclass(slots=True)
+class ToyLake:
+    """All tables, and the sources that collects ask: a number for each window, and what holds now for snapshots."""
+
+    tables: Mapping[str, ToyTable]
+    grains: Mapping[str, int]
+    source: dict[tuple[str, datetime], int] = field(default_factory=dict)
+
+    def make(self, table: Table, window: Window, reads: Iterable[BoundRead], seen: object) -> Rows:
+        """Carry out one batch: `seen` is what its source says, None for those that have none."""
+        given = [self.tables[read.read.table].given(read) for read in reads]
+        return query(table, window, [*given, seen], self.grains[table.name])
+
+    def evidence(self, reads: Iterable[BoundRead]) -> tuple[object, ...]:
+        """Give the slices that a batch rests on: what must differ before it runs again."""
+        return tuple((read.read.table, self.tables[read.read.table].parts(read)) for read in reads)
