@@ -99,6 +99,9 @@ def _prepare(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get(WRITES, False)
+    statement = "BEGIN IMMEDIATE" if connection.get_execution_options().get(WRITES, False) else "BEGIN"
     driver: Any = connection.connection.dbapi_connection
-    driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+    try:
+        driver.execute(statement)  # past SQLAlchemy: a tenth of the time, twice for every batch
+    except sqlite3.Error as error:
+        raise sa.exc.OperationalError(statement, None, error) from error

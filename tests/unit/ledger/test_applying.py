@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.ledgers import ZERO, Desk, day, flow, table
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow import Columns, Kind, Mode
+
+
+def test_a_flow_is_applied_once_and_numbered(at_desk: Desk) -> None:
+    first = at_desk.ledger.apply(flow(table("a.x")), who="ann", now=ZERO, runner="here")
+    before = at_desk.ledger.sequence()
+    again = at_desk.ledger.apply(flow(table("a.x")), who="bob", now=ZERO, runner="there")
+    assert again == first == at_desk.ledger.applied()
+    assert at_desk.ledger.sequence() == before
+    second = at_desk.ledger.apply(flow(table("a.x"), fingerprint="flow 2"), who="bob", now=ZERO, runner="there")
+    assert (first.number, second.number) == (1, 2)
+
+
+def test_nothing_is_applied_in_a_new_ledger(at_desk: Desk) -> None:
+    assert at_desk.ledger.applied() is None
+    assert at_desk.ledger.snapshot(flow(table("a.x"))).flow is None
+
+
+def test_going_back_to_an_older_flow_applies_it_anew(at_desk: Desk) -> None:
+    for name in ("one", "two", "one"):
+        applied = at_desk.ledger.apply(flow(fingerprint=name), who="ann", now=ZERO, runner="here")
+    assert (applied.number, applied.fingerprint) == (3, "one")
+
+
+def test_a_table_keeps_what_was_declared_of_it(at_desk: Desk) -> None:
+    kept = table("shop.orders", mode=Mode.MERGE, keys=("id", "line"), every="HOUR", zone="Asia/Tokyo", start=day(1))
+    at_desk.apply(kept)
+    record = at_desk.ledger.table("shop.orders")
+    assert (record.kind, record.type, record.mode) == ("transform", "regular", "merge")
+    assert (record.cadence, record.zone, record.keys) == ("HOUR", "Asia/Tokyo", "id, line")
+    assert (record.start, record.head_version, record.head_label) == (day(1), -1, None)
+
+
+def test_a_publish_is_kept_apart_from_tables(at_desk: Desk) -> None:
+    at_desk.apply(table("ops.delays", kind=Kind.PUBLISH), table("ops.flights"))
+    places = {record.name: record.location for record in at_desk.ledger.tables()}
+    assert places == {"ops.delays": "publish/ops/delays", "ops.flights": "tables/ops/flights"}
+
+
+def test_another_projects_flow_is_refused(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"))
+    for fingerprint in ("flow 1", "flow 2"):
+        with pytest.raises(WaterclockError, match="belongs to project demo, not other") as refused:
+            at_desk.ledger.apply(flow(project="other", fingerprint=fingerprint), who="ann", now=ZERO, runner="here")
+        assert refused.value.code == "E404"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (table("a.x", every="HOUR"), "cadence was DAY, is now HOUR"),
+        (table("a.x", zone="Asia/Tokyo"), "zone was UTC, is now Asia/Tokyo"),
+        (table("a.x", partitioned=True), "type was regular, is now partitioned"),
+        (table("a.x", mode=Mode.REPLACE), "mode was append, is now replace"),
+        (table("a.x", mode=Mode.MERGE, keys=("id",)), "keys was none, is now id"),
+        (table("a.x", kind=Kind.COLLECT), "kind was transform, is now collect"),
+    ],
+)
+def test_what_labels_mean_does_not_change_once_there_are_batches(at_desk: Desk, changed: object, told: str) -> None:
+    assert isinstance(changed, type(table("a.x")))
+    at_desk.apply(table("a.x"))
+    at_desk.done("a.x", 0)
+    with pytest.raises(WaterclockError, match="rebuild") as refused:
+        at_desk.ledger.apply(flow(changed, fingerprint="flow 2"), who="ann", now=ZERO, runner="here")
+    assert refused.value.code == "E405"
+    assert told in str(refused.value.why)
+    assert refused.value.where == "flow.dpl:1:1"
+    applied = at_desk.ledger.applied()
+    assert applied is not None
+    assert applied.fingerprint == "flow 1"
+
+
+def test_all_tables_that_need_a_rebuild_are_told_at_once(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"), table("a.y"))
+    at_desk.done("a.x", 0)
+    at_desk.done("a.y", 0)
+    changed = flow(table("a.x", every="HOUR"), table("a.y", every="WEEK"), fingerprint="flow 2")
+    with pytest.raises(ProjectErrors) as refused:
+        at_desk.ledger.apply(changed, who="ann", now=ZERO, runner="here")
+    assert [error.code for error in refused.value.errors] == ["E405", "E405"]
+
+
+def test_a_table_without_batches_may_change(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"))
+    at_desk.apply(table("a.x", every="HOUR"), fingerprint="flow 2")
+    assert at_desk.ledger.table("a.x").cadence == "HOUR"
+
+
+def test_a_delay_or_comments_on_columns_change_no_label(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"))
+    at_desk.done("a.x", 0)
+    later = replace(table("a.x"), pool="small", columns=Columns(is_open=False))
+    at_desk.ledger.apply(flow(later, fingerprint="flow 2"), who="ann", now=ZERO, runner="here")
+
+
+def test_start_is_written_down_once(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"))
+    assert at_desk.ledger.set_start("a.x", day(3)) == day(3)
+    assert at_desk.ledger.set_start("a.x", day(5)) == day(3)
+    assert at_desk.ledger.table("a.x").start == day(3)
+    at_desk.apply(table("a.x"), fingerprint="flow 2")
+    assert at_desk.ledger.table("a.x").start == day(3)
+
+
+def test_a_declared_start_is_followed(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x", start=day(3)))
+    at_desk.apply(table("a.x", start=day(1)), fingerprint="flow 2")
+    assert at_desk.ledger.table("a.x").start == day(1)
+
+
+def test_start_of_an_unknown_table_is_refused_with_the_nearest(at_desk: Desk) -> None:
+    at_desk.apply(table("shop.orders"))
+    with pytest.raises(WaterclockError) as refused:
+        at_desk.ledger.set_start("shop.order", day(0))
+    assert refused.value.code == "E412"
+    assert "shop.orders" in str(refused.value.fix)

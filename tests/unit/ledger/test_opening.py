@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from waterclock.errors import WaterclockError
+from waterclock.ledger import Ledger, schema
+from waterclock.ledger.database import NEWEST_SCHEMA, open_database
+from waterclock.ledger.status import STATUS_TABLES
+
+
+def url_of(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def test_a_ledger_that_is_not_there_is_not_made_unless_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "ledger.db"
+    assert Ledger.open(url_of(path), create=False) is None
+    assert not path.parent.exists()
+
+
+def test_a_new_ledger_makes_its_folder_and_is_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "ledger.db"
+    with Ledger.open(url_of(path)) as ledger:
+        ledger.begin_run(who="ann", command="run", now=ledger.now())
+    again = Ledger.open(url_of(path), create=False)
+    assert again is not None
+    with again:
+        assert [run.command for run in again.runs()] == ["run"]
+
+
+def test_migrations_make_exactly_the_declared_tables(tmp_path: Path) -> None:
+    Ledger.open(url_of(tmp_path / "ledger.db")).close()
+    engine = sa.create_engine(url_of(tmp_path / "ledger.db"))
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+        made = {index["name"] for name in schema.metadata.tables for index in sa.inspect(connection).get_indexes(name)}
+    engine.dispose()
+    assert made == {index.name for table in schema.metadata.tables.values() for index in table.indexes}
+
+
+def test_the_newest_revision_is_the_one_that_opening_looks_for() -> None:
+    from waterclock.ledger import migrations
+
+    versions = Path(str(migrations.__file__)).parent / "versions"
+    assert max(path.name for path in versions.glob("[0-9]*.py")).startswith(NEWEST_SCHEMA)
+
+
+def test_views_for_outside_readers_have_the_public_columns(tmp_path: Path) -> None:
+    Ledger.open(url_of(tmp_path / "ledger.db")).close()
+    connection = sqlite3.connect(tmp_path / "ledger.db")
+    for name, columns in STATUS_TABLES.items():
+        found = connection.execute(f"SELECT * FROM waterclock_{name}").description
+        assert [column[0] for column in found] == list(columns)
+    connection.close()
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("these are notes, more than a hundred bytes of them, so that a header could stand here " * 3)
+    before = path.read_bytes()
+    with pytest.raises(WaterclockError, match="is not a ledger") as refused:
+        Ledger.open(url_of(path))
+    assert refused.value.code == "E401"
+    assert path.read_bytes() == before
+
+
+def test_another_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE orders (id INTEGER)")
+    connection.close()
+    with pytest.raises(WaterclockError, match="is not a ledger") as refused:
+        Ledger.open(url_of(path))
+    assert refused.value.code == "E401"
+    assert "orders" in str(refused.value.why)
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("orders",)]
+    connection.close()
+
+
+def test_a_ledger_of_newer_code_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    Ledger.open(url_of(path)).close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE alembic_version SET version_num = '9000'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(WaterclockError, match="newer version") as refused:
+        Ledger.open(url_of(path))
+    assert refused.value.code == "E402"
+
+
+@pytest.mark.parametrize("url", ["postgresql://ledger.internal/waterclock", "mysql://x/y", "ledger.db", ""])
+def test_other_kinds_of_ledgers_are_refused(url: str) -> None:
+    with pytest.raises(WaterclockError) as refused:
+        Ledger.open(url)
+    assert refused.value.code == "E403"
+    assert "sqlite:///" in str(refused.value.fix)
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(WaterclockError) as refused:
+        Ledger.open(url_of(tmp_path / "file" / "ledger.db"))
+    assert refused.value.code == "E416"
+
+
+def test_opening_what_is_there_imports_no_migrations(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ledger.db")
+    Ledger.open(url).close()
+    code = (
+        "import sys; from waterclock.ledger import Ledger\n"
+        f"Ledger.open({url!r}).close()\n"
+        "print(sorted(name for name in sys.modules if name.split('.')[0] in {'alembic', 'mako', 'pyspark'}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_facts_and_records_import_no_database() -> None:
+    code = (
+        "import sys, waterclock.ledger.facts, waterclock.ledger.records, waterclock.ledger.trail\n"
+        "print('sqlalchemy' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "False"
+
+
+def _open_once(url: str) -> int:
+    with Ledger.open(url) as ledger:
+        return ledger.sequence()
+
+
+def test_processes_that_make_one_ledger_at_once_all_find_it(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ledger.db")
+    with get_context("spawn").Pool(4) as pool:
+        assert pool.map(_open_once, [url] * 8) == [0] * 8
+
+
+def test_a_lock_that_is_not_given_up_is_a_transient_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waterclock.ledger.sqlite._BUSY_MILLISECONDS", 50)
+    path = tmp_path / "ledger.db"
+    with Ledger.open(url_of(path)) as ledger:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(WaterclockError) as refused:
+            ledger.begin_run(who="ann", command="run", now=ledger.now())
+        other.execute("ROLLBACK")
+        other.close()
+        assert refused.value.code == "E415"
+        assert refused.value.transient
+        ledger.begin_run(who="ann", command="run", now=ledger.now())
+        assert len(ledger.runs()) == 1
+
+
+def test_a_ledger_that_lost_its_file_is_told(tmp_path: Path) -> None:
+    database = open_database(url_of(tmp_path / "ledger.db"), create=True, clock=None)
+    assert database is not None
+    with pytest.raises(WaterclockError) as refused, database.read() as connection:
+        connection.execute(sa.text("SELECT * FROM nowhere"))
+    database.close()
+    assert refused.value.code == "E416"
+    assert "nowhere" in str(refused.value.why)
+
+
+def test_every_write_raises_the_sequence_and_a_failed_one_does_not(tmp_path: Path) -> None:
+    with Ledger.open(url_of(tmp_path / "ledger.db")) as ledger:
+        before = ledger.sequence()
+        ledger.add_event("seen", who="ann")
+        assert ledger.sequence() == before + 1
+        with pytest.raises(WaterclockError):
+            ledger.set_start("no.such", ledger.now())
+        assert ledger.sequence() == before + 1
