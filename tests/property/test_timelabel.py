@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from waterclock.errors import WaterclockError
@@ -282,6 +282,7 @@ def test_days_before_the_start_of_a_local_date_are_the_start_of_one(
     where: tuple[str, datetime], amount: int, unit: Unit
 ) -> None:
     zone, t = where
+    assume(zone != "Africa/Monrovia" or t.year >= 1981)  # else days before 1972, off UTC by seconds
     daily = Cadence(Period(Unit.DAY), zone=zone)
     midnight = daily.next(t)
     duration = parse_duration(f"{amount} {unit}")

@@ -16,6 +16,7 @@ from waterclock.timelabel.zone_history import HISTORY_END, offset_changes
 _DAY = 1440
 _EVERY_MONTH = frozenset(range(1, 13))
 _QUARTERS = frozenset({1, 4, 7, 10})
+_LONGEST = dict(enumerate((31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), start=1))
 
 
 def compile_cron(text: str, zone: str = "UTC") -> Cadence:
@@ -79,7 +80,10 @@ class _Compiler:
         return self._calendar(Unit.WEEK, (min(weekdays) - 1) % 7)
 
     def _monthly(self) -> tuple[Period, timedelta]:
-        dates, months = self.fields.dates, self.fields.months
+        months = self.fields.months
+        dates = [day for day in self.fields.dates if any(day <= _LONGEST[month] for month in months)]
+        if not dates:
+            raise self._refusal("it never fires: none of its months has such a day", "EVERY MONTH")
         if len(dates) > 1:
             raise self._refusal("its days of the month are not equally far apart", "EVERY WEEK or EVERY MONTH")
         day = min(dates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache, lru_cache
 from importlib.resources import files
 from zoneinfo import ZoneInfo
@@ -74,12 +74,10 @@ def date_start(zone: str, ordinal: int) -> datetime:
     """
     instant = first_instant(zone, ordinal)
     if instant.second:
-        offset = instant.astimezone(nominal_zone(zone)).utcoffset()
-        sign, size = ("-", -offset) if offset and offset < timedelta(0) else ("+", offset)
         raise WaterclockError(
             "E105",
-            f"{zone} is off UTC by {sign}{size} at {instant:%Y-%m-%d %H:%M:%S}: no label can name that instant",
-            why="labels are whole minutes of UTC",
+            f"{date.fromordinal(ordinal)} began in {zone} at {instant:%H:%M:%S} UTC: no label can name that instant",
+            why="the zone was off UTC by seconds, and labels are whole minutes",
             fix="start later, when the zone kept whole minutes, or use ZONE 'UTC'",
         )
     return instant
@@ -116,10 +114,10 @@ def parse_instant(text: str, zone: str) -> datetime:
     match = _INSTANT.fullmatch(written)
     if match is None:
         raise _unreadable(text)
-    date, time, offset = match["date"], match["time"], match["offset"]
+    day, time, offset = match["date"], match["time"], match["offset"]
     try:
-        naive = datetime.fromisoformat(f"{date}T{time or '00:00'}")
-        aware = datetime.fromisoformat(f"{date}T{time}{offset.upper()}") if offset else None
+        naive = datetime.fromisoformat(f"{day}T{time or '00:00'}")
+        aware = datetime.fromisoformat(f"{day}T{time}{offset.upper()}") if offset else None
     except ValueError as error:
         raise _unreadable(text, f"{error}; ") from None
     if aware is not None:

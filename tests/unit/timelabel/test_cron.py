@@ -34,6 +34,7 @@ from waterclock.timelabel import compile_cron, nominal_zone
         ("0 5 2 1,4,7,10 *", "EVERY QUARTER DELAY 29 HOURS"),
         ("0 0 1 1 *", "EVERY YEAR"),
         ("0 0 28 feb *", "EVERY YEAR DELAY 58 DAYS"),
+        ("0 0 */30 2 *", "EVERY YEAR DELAY 31 DAYS"),  # the 1st and 31st, and February has no 31st
         ("@hourly", "EVERY HOUR"),
         ("@daily", "EVERY DAY"),
         ("@midnight", "EVERY DAY"),
@@ -61,6 +62,7 @@ def test_a_cron_is_a_spelling_of_a_cadence(schedule: str, cadence: str) -> None:
         ("0 0 31 * *", "day 31 is not in each of its months", "EVERY MONTH"),
         ("0 0 31 1,4,7,10 *", "day 31 is not in each of its months", "EVERY QUARTER"),
         ("0 0 29 2 *", "day 29 is not in each of its months", "EVERY YEAR"),
+        ("0 0 30 2 *", "it never fires", "EVERY MONTH"),
         ("0 0 1 2,5,8,11 *", "it fires in months that do not all begin a quarter", "EVERY QUARTER"),
         ("0 0 1 */2 *", "the months it fires in are no whole quarters", "EVERY MONTH or EVERY QUARTER"),
         ("0 0 1 6 *", "the year before it has 365 or 366 days", "EVERY YEAR"),

@@ -49,7 +49,7 @@ def test_an_offset_with_seconds_is_refused() -> None:
         start_of("Africa/Monrovia", 1971, 5, 1)
     error = refusal.value
     assert error.code == "E105"
-    assert error.what == "Africa/Monrovia is off UTC by -0:44:30 at 1971-05-01 00:44:30: no label can name that instant"
+    assert error.what == "1971-05-01 began in Africa/Monrovia at 00:44:30 UTC: no label can name that instant"
     assert start_of("Africa/Monrovia", 1972, 5, 1) == at(1972, 5, 1)
 
 
