@@ -45,6 +45,8 @@ class Cadences:
         for name in self.drafts:
             self._settle(name)
         for draft in self.drafts.values():
+            self._guard(partial(self._verify, draft))
+        for draft in self.drafts.values():
             if draft.cadence is not None:
                 self._guard(partial(settle_start, draft, self.config))
 
@@ -98,12 +100,10 @@ class Cadences:
         periods = {cadence.period for cadence, _ in inputs}
         if len(periods) == 1:
             return next(iter(periods))
+        if draft.is_incomplete or any(self._is_unknown(read) for read in self._counted(draft)):
+            return None  # what is wrong with the inputs is reported there
         if not inputs:
-            if all(self._is_unknown(read) for read in draft.reads) and draft.reads and self._counted(draft):
-                return None  # what is wrong with the inputs is reported there
-            if draft.query is None and draft.function is None and draft.kind is Kind.TRANSFORM:
-                return None
-            if draft.kind is Kind.PUBLISH and not draft.reads:
+            if draft.query is None and draft.function is None and not draft.reads:
                 return None
             raise draft.span.refuse(
                 "E228",
@@ -112,13 +112,23 @@ class Cadences:
                 + ("; LATEST and a table's own PREVIOUS give none" if draft.reads else ""),
                 fix="say EVERY, as in EVERY DAY",
             )
-        said = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
-        raise draft.span.refuse(
-            "E228",
-            f"{draft.name} does not say how often, and its inputs differ",
-            why=f"it reads {said}; a new input must never change a cadence unseen",
-            fix=f"say EVERY {max(periods, key=lambda period: period.minutes)}",
-        )
+        raise _differing(draft, inputs)
+
+    def _verify(self, draft: Draft) -> None:
+        """Look again at what was settled while a circle of references was not yet known whole."""
+        if draft.kind is Kind.COLLECT or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
+            return
+        if draft.cadence is not None:
+            inputs = self._inputs(draft)
+            if any(cadence.period != draft.cadence.period for cadence, _ in inputs):
+                raise _differing(draft, inputs)
+        elif not self.errors:
+            raise draft.span.refuse(
+                "E228",
+                f"{draft.name} does not say how often",
+                why="what it reads takes its cadence from what it reads, in a circle",
+                fix="say EVERY, as in EVERY DAY",
+            )
 
     def _default_period(self, draft: Draft) -> Period | None:
         default = self.config.default(draft.name, "every")
@@ -168,6 +178,17 @@ class Cadences:
             why=f"it reads {said_zones}",
             fix=f"say ZONE '{next(iter(zones))}'",
         )
+
+
+def _differing(draft: Draft, inputs: list[tuple[Cadence, str]]) -> WaterclockError:
+    said = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
+    longest = max((cadence.period for cadence, _ in inputs), key=lambda period: period.minutes)
+    return draft.span.refuse(
+        "E228",
+        f"{draft.name} does not say how often, and its inputs differ",
+        why=f"it reads {said}; a new input must never change a cadence unseen",
+        fix=f"say EVERY {longest}",
+    )
 
 
 def _gives_cadence(read: Read, own: str) -> bool:

@@ -102,7 +102,7 @@ def _every(cursor: Cursor) -> Period:
     start = cursor.index
     if cursor.peek().kind == "string":
         text = cursor.take().text
-        raise cursor.since(start).refuse("E204", "a period takes no quotes", fix=f"write EVERY {text.upper()}")
+        raise cursor.since(start).refuse("E204", "a period takes no quotes", fix=f"write EVERY {_plain_period(text)}")
     if cursor.peek().kind == "number":
         cursor.take()
         if cursor.at("::"):  # 7D is a number with a type to the tokenizer
@@ -113,6 +113,13 @@ def _every(cursor: Cursor) -> Period:
         cursor.name("a period, as in 15 MINUTES, HOUR or DAY")
     span = cursor.since(start)
     return timed(span, lambda: parse_period(span.text))
+
+
+def _plain_period(text: str) -> str:
+    try:
+        return str(parse_period(text))
+    except WaterclockError:
+        return "15 MINUTES, EVERY HOUR or EVERY DAY"
 
 
 def _text_of(word: str) -> Callable[[Cursor], str]:
@@ -258,7 +265,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
 
 def skip_clause(cursor: Cursor) -> None:
     """Pass by the rest of a clause, up to the next one's word outside of brackets."""
-    while not cursor.is_done and clause_at(cursor) is None:
+    while not cursor.is_done and not begins_clause(cursor, 0):
         if cursor.peek().kind == "symbol" and cursor.peek().text in "([{":
             try:
                 skip_brackets(cursor)

@@ -27,6 +27,7 @@ _FOREIGN = {
     "FLOAT8": "DOUBLE", "NUMBER": "DECIMAL(38,0)", "BLOB": "BINARY", "BYTEA": "BINARY", "SERIAL": "INT",
     "NVARCHAR": "STRING", "STR": "STRING", "OBJECT": "STRING", "BIGSERIAL": "BIGINT", "CLOB": "STRING",
 }  # fmt: skip
+_SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "TAGS", "COMMENT")
 _INTERVAL_WORDS = frozenset("YEAR MONTH DAY HOUR MINUTE SECOND TO".split())
 _LATER = {
     "DEFAULT": "DEFAULT", "SUBJECT": "SUBJECT", "HIDDEN": "HIDDEN", "RETIRE": "RETIRE", "AS": "AS (expression)",
@@ -68,7 +69,7 @@ def take_column_entries(cursor: Cursor) -> ColumnsSaid:
         if cursor.accept("*"):
             if cursor.at("EXCEPT"):
                 raise not_yet("EXCEPT", cursor.here())
-            if cursor.at(","):
+            if cursor.accept(","):
                 raise cursor.here().refuse("E204", "a column stands behind the *", fix="put the * last")
             return ColumnsSaid(tuple(found), is_open=True)
         found.append(_column(cursor))
@@ -192,7 +193,7 @@ def take_type(cursor: Cursor) -> str:
         raise span.refuse("E219", f"a column of type {upper} cannot be stored", fix=f"keep it as {_UNSTORED[upper]}")
     if upper not in _TYPES:
         foreign = f"in Spark SQL that is {_FOREIGN[upper]}" if upper in _FOREIGN else None
-        raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or did_you_mean(upper, _TYPES))
+        raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or did_you_mean(upper, [*_TYPES, *_SAID]))
     if upper == "INTERVAL":
         while cursor.peek().upper in _INTERVAL_WORDS:
             cursor.take()

@@ -45,11 +45,15 @@ def compile_flow(
     root: Path,
     capabilities: Mapping[str, Capabilities],
     known_schemas: Mapping[str, Mapping[str, str]] | None = None,
-) -> tuple[Flow | None, list[WaterclockError]]:
-    """Compile the statements of a project; the flow is there only where nothing is wrong."""
-    compiler = _Compiler(list(statements), config, root, capabilities, known_schemas or {})
+    errors: list[WaterclockError],
+) -> Flow | None:
+    """Compile the statements of a project; the flow is there only where nothing is wrong.
+
+    `errors` holds those of reading the statements; those of compiling are added to it.
+    """
+    compiler = _Compiler(list(statements), config, root, capabilities, known_schemas or {}, errors)
     flow = compiler.compile()
-    return (None if compiler.errors else flow), compiler.errors
+    return None if compiler.errors else flow
 
 
 @dataclass(slots=True)
@@ -59,7 +63,7 @@ class _Compiler:
     root: Path
     capabilities: Mapping[str, Capabilities]
     known_schemas: Mapping[str, Mapping[str, str]]
-    errors: list[WaterclockError] = field(default_factory=list)
+    errors: list[WaterclockError]
     drafts: dict[str, Draft] = field(default_factory=dict)
     spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
 
@@ -84,9 +88,9 @@ class _Compiler:
         self.drafts.update(publishes)
         self._references(queries)
         self._variables(queries)
+        self.errors.extend(check_cycles(self.drafts, self.spans))
         Cadences(self.drafts, self.config, self.errors).settle()
         self.errors.extend(check_reads(self.drafts, self.spans))
-        self.errors.extend(check_cycles(self.drafts, self.spans))
         return self._flow(systems, functions, queries)
 
     def _function(self, statement: Statement) -> Function:
@@ -132,8 +136,9 @@ class _Compiler:
             self._python_reads(draft, queries)
             return
         draft.query = queries.of_statement(statement)
+        draft.is_incomplete = statement.name in queries.incomplete
         if draft.query is None:
-            if statement.clause("AS") is None:
+            if statement.clause("AS") is None and not statement.failed:
                 self.errors.append(
                     draft.span.refuse("E233", f"{draft.name} has no query", fix="end it with AS SELECT ...")
                 )
@@ -184,9 +189,11 @@ class _Compiler:
             self.errors.append(
                 draft.span.refuse("E213", f"unknown table {read.table}", fix=nearest_table(read.table, queries.known()))
             )
+            draft.is_incomplete = True
             return replace(argument, read=None)
         reference = queries.view_reference(read, draft.span)
         if reference is None:
+            draft.is_incomplete = True
             return replace(argument, read=None)
         name = read.table
         text = f"SELECT * FROM {name}"

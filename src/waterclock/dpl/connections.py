@@ -137,7 +137,7 @@ def _connection(
     legal = capabilities[type_name].connection_options
     what = f"a connection of type {type_name}"
     errors.extend(_wrong_options(options, legal, what, lambda key: spans.get(key, statement.span)))
-    errors.extend(_missing_options(options, legal, what, statement.span))
+    errors.extend(_missing_options({**dict.fromkeys(overlay), **options}, legal, what, statement.span))
     about = About(statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str))
     return Connection(name, type_name, options, about, statement.span.place)
 

@@ -50,7 +50,10 @@ KINDS = {
 
 @dataclass(slots=True)
 class Draft:
-    """A table whose parts are settled one after the other; what is wrong with one is reported, the others go on."""
+    """A table whose parts are settled one after the other; what is wrong with one is reported, the others go on.
+
+    `is_incomplete`: something that it reads is unknown, which is reported, and what follows from it is not.
+    """
 
     statement: Statement
     name: str
@@ -72,6 +75,7 @@ class Draft:
     about: About = field(default_factory=About)
     functions: frozenset[str] = frozenset()
     query_variables: tuple[str, ...] = ()
+    is_incomplete: bool = False
 
     @property
     def span(self) -> Span:
@@ -149,7 +153,7 @@ def _pool(draft: Draft, config: Config, errors: list[WaterclockError]) -> str:
             span.refuse(
                 "E245",
                 f"unknown pool {pool}",
-                why=f"there are {', '.join(sorted(config.pools))}",
+                why=f"pools: {', '.join(sorted(config.pools))}",
                 fix=did_you_mean(pool, config.pools, otherwise=f"add {pool} = 2 below [pools] in waterclock.toml"),
             )
         )
@@ -277,7 +281,7 @@ def _needs_by(draft: Draft, what: str) -> WaterclockError:
 def settle_merge(draft: Draft, said: ModeSaid | None, keys: tuple[str, ...], errors: list[WaterclockError]) -> None:
     """Settle the keys of a MERGE: those of ON, else the KEY columns. A MERGE without any is reported."""
     chosen = (said.keys if said else ()) or keys
-    if not chosen:
+    if not chosen and not draft.statement.has_failed("COLUMNS"):
         errors.append(
             draft.at("MODE").refuse(
                 "E227",

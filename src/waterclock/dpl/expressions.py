@@ -89,6 +89,8 @@ def _length(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> int:
             elif not cases and _ends(cursor, ahead, is_clause):
                 return ahead
         ahead += 1
+    if depth > 0:
+        raise cursor.here().refuse("E204", "a bracket of this expression is never closed", fix="close it with )")
     return ahead
 
 
@@ -116,8 +118,12 @@ def _broken(error: ParseError, source: Source, tokens: Sequence[Token], span: Sp
 
 
 def plain_reason(description: str) -> str:
-    """Say sqlglot's reason in lower case and without its class names."""
-    reason = description.split(" missing for <class", maxsplit=1)[0].split(". Line ", maxsplit=1)[0].rstrip(".")
+    """Say sqlglot's reason in plain words."""
+    reason = description.split(". Line ", maxsplit=1)[0].rstrip(".")
+    if reason.startswith("Required keyword"):
+        return "something is missing here"
+    if reason.startswith("Invalid expression"):
+        return "it is not expected here"
     return reason[:1].lower() + reason[1:]
 
 

@@ -58,11 +58,8 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("ON RESTATE", _TABLES, is_later=True),
     _clause("ON SCHEMA CHANGE", frozenset({C}), is_later=True),
     _clause("CONTINUOUS", _MADE, is_later=True),
-    _clause("WATERMARK", _MADE, is_later=True),
     _clause("MEASURE", _TABLES, is_later=True, adds_up=True),
-    _clause("OFFLINE", _TABLES, is_later=True),
     _clause("DEADLINE", _TABLES, is_later=True),
-    _clause("RUNTIME", _TABLES, is_later=True),
     _clause("COMPATIBLE", _MADE, is_later=True),
     _clause("KEEP VERSIONS", _MADE, is_later=True),
     _clause("PARTITION BY", _MADE, is_later=True),
@@ -78,6 +75,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
 BY_WORD = {clause.word: clause for clause in CLAUSES}
 TEXT_CLAUSES = frozenset({"SCHEDULE", "ZONE", "START", "OWNER", "COMMENT"})
 FLAG_CLAUSES = frozenset({"SEQUENTIAL"})
+_HABITS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
 _FIRST_WORDS: dict[str, list[tuple[tuple[str, ...], ClauseWord]]] = {}
 for _known in CLAUSES:
     for _start in _known.starts:
@@ -97,7 +95,12 @@ def clause_at(cursor: Cursor, ahead: int = 0) -> tuple[ClauseWord, int] | None:
 
 def begins_clause(cursor: Cursor, ahead: int) -> bool:
     """Tell whether a clause begins so many words ahead, a habit of another tool counting as one."""
-    return clause_at(cursor, ahead) is not None
+    if clause_at(cursor, ahead) is not None:
+        return True
+    upper = cursor.peek(ahead).upper
+    if upper == "ON":
+        return cursor.peek(ahead + 1).upper == "VIOLATION"
+    return cursor.peek(ahead).kind == "word" and upper in _HABITS
 
 
 def clause_words(kind: StatementKind) -> list[str]:

@@ -59,6 +59,7 @@ _CLAUSES: dict[str, tuple[str, str]] = {
     "MERGE": ("MERGE INTO", "say only how: MERGE ON (id) ORDER BY changed_at"),
     "INCREMENTAL": ("INCREMENTAL", "say how a batch changes the table: APPEND, REPLACE or MERGE"),
     "PRIMARY": ("PRIMARY KEY (...)", "mark the columns: (id KEY, *)"),
+    "ON": ("ON VIOLATION", "say what happens behind the rule: ELSE FAIL or ELSE WARN"),
     "CRON": ("CRON", "write SCHEDULE '10 * * * *'"),
     "IN": ("IN", "a zone is said with its own word: ZONE 'Asia/Tokyo'"),
     "TIMEZONE": ("TIMEZONE", "a zone is said with its own word: ZONE 'Asia/Tokyo'"),

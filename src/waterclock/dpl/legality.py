@@ -9,7 +9,7 @@ from functools import lru_cache
 from waterclock.dpl.drafts import Draft
 from waterclock.dpl.source import Span
 from waterclock.errors import WaterclockError
-from waterclock.flow import Read, ReadKind, TableType, components_of, cycle_of
+from waterclock.flow import Kind, Read, ReadKind, TableType, components_of, cycle_of
 from waterclock.timelabel import UTC, Cadence, Duration, Period, Unit, elapsed_text, fits, nearest_fitting_cadence
 
 _SAMPLE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -41,6 +41,8 @@ def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], S
         inside = {name: [other for other in forward[name] if other in group] for name in group}
         path = cycle_of(inside)
         if path is not None:
+            for name in group:
+                drafts[name].is_incomplete = True
             yield _endless(path, drafts, spans)
     for group in components_of(edges):
         for name in sorted(group):
@@ -72,11 +74,12 @@ def _past_of_regular(read: Read, span: Span) -> WaterclockError:
 def _misfit(draft: Draft, own: Cadence, read: Read, other: Cadence, span: Span) -> WaterclockError:
     near = nearest_fitting_cadence(own, other)
     zone = f" ZONE '{near.zone}'" if near.zone != own.zone else ""
+    other_reads = f", or read HISTORY({read.table}) or LATEST({read.table})" if draft.kind is Kind.TRANSFORM else ""
     return span.refuse(
         "E122",
         f"windows of {draft.name} are not made of whole windows of {read.table}",
         why=f"{draft.name} is {_words(own)}, {read.table} is {_words(other)}",
-        fix=f"say EVERY {near.period}{zone}, or read HISTORY({read.table}) or LATEST({read.table})",
+        fix=f"say EVERY {near.period}{zone}{other_reads}",
     )
 
 

@@ -29,8 +29,11 @@ def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> 
         first = firsts.setdefault((space, statement.name.lower()), statement)
         if first is not statement:
             errors.append(_duplicate(statement, first))
-            continue
+            if statement.name == first.name:
+                continue
         errors.extend(_reserved(statement))
+        if statement.kind is StatementKind.CONNECTION and statement.name == PROJECT:
+            continue
         names[statement.kind][statement.name] = statement
     errors.extend(_companions(names))
     return names

@@ -13,7 +13,7 @@ from waterclock.dpl.grammar import ClauseWord, clause_at, clause_words
 from waterclock.dpl.habits import habit_of_clause, habit_of_statement
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.source import Source, Span, to
-from waterclock.dpl.statements import Clause, FunctionSaid, QuerySaid, Statement, StatementKind
+from waterclock.dpl.statements import UNREAD, Clause, FunctionSaid, QuerySaid, Statement, StatementKind
 from waterclock.dpl.tokens import RawStatement, refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import TableType, Value
@@ -134,6 +134,12 @@ class _Reader:
 
     def _type(self) -> None:
         start = self.cursor.index
+        if self.cursor.at("PARTITIONED", "BY") and self.cursor.peek(2).upper not in {"DATA", "ARRIVAL", "CHANGES"}:
+            habit = habit_of_clause(self.cursor)
+            if habit is not None:
+                self.failed.add(UNREAD)
+                self._failed(habit, start)
+            return
         for table_type in TableType:
             if self.cursor.accept(table_type.name):
                 said = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
@@ -150,7 +156,7 @@ class _Reader:
             if needed and not cursor.is_done and clause_at(cursor) is None:
                 habit = habit_of_clause(cursor)
                 self.failed.add(word)
-                self._failed(habit or self._expected(word))
+                self._failed(habit or self._expected(word), start)
             return
         self._guarded(word, lambda: read_clause(word, cursor), start)
 
@@ -170,7 +176,10 @@ class _Reader:
         cursor = self.cursor
         found = clause_at(cursor)
         if found is None or (cursor.at("MERGE", "INTO") or cursor.at("REPLACE", "TABLE")):
-            self._failed(habit_of_clause(cursor) or self._unknown(kind))
+            self.failed.add(UNREAD)
+            if self._is_statement_start():
+                raise self._no_semicolon()
+            self._failed(habit_of_clause(cursor) or self._unknown(kind), cursor.index)
             return
         clause, length = found
         start = cursor.index
@@ -178,7 +187,7 @@ class _Reader:
         if error is not None:
             self.failed.add(clause.word)
             cursor.index += length
-            self._failed(error)
+            self._failed(error, start)
             return
         if clause.word not in {"BY", "MODE"}:  # their own words say which
             cursor.index += length
@@ -218,16 +227,29 @@ class _Reader:
                     skip_brackets(cursor)
                 except WaterclockError:
                     cursor.index = len(cursor.words)
+                    self.failed.add(UNREAD)
                 self.errors.append(error)
                 return
-            self._failed(error)
+            self._failed(error, start)
             return
         self.clauses.append(Clause(word, value, cursor.since(start)))
 
-    def _failed(self, error: WaterclockError) -> None:
+    def _is_statement_start(self) -> bool:
+        return self.cursor.at("CREATE") or any(
+            self.cursor.at(kind.value) and self.cursor.peek(2).text == "."
+            for kind in (StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.PUBLISH)
+        )
+
+    def _no_semicolon(self) -> WaterclockError:
+        here = self.cursor.here()
+        return here.refuse("E204", f"a semicolon is missing before {here.text}", fix="end each statement with ;")
+
+    def _failed(self, error: WaterclockError, start: int) -> None:
+        """Note an error of the clause that began at `start`, and go on at the next one."""
         self.errors.append(error)
-        if clause_at(self.cursor) is None:
-            skip_clause(self.cursor)
+        if self.cursor.index == start:
+            self.cursor.take()
+        skip_clause(self.cursor)
 
     def _unknown(self, kind: StatementKind) -> WaterclockError:
         word = self.cursor.peek()
@@ -236,7 +258,7 @@ class _Reader:
 
     def _query(self, kind: StatementKind) -> None:
         raw = self.raw
-        if raw.query_at is None:
+        if raw.query_at is None or "WHEN" in self.failed:
             return
         tokens = raw.tokens[raw.query_at :]
         span = Span(raw.source, tokens[0].start, tokens[-1].end + 1)
@@ -281,6 +303,9 @@ _SUBCLAUSES = {
     "LOOKBACK": "LOOKBACK stands behind BY DATA TIME: BY DATA TIME t LOOKBACK 1 HOUR",
     "ORDER": "ORDER BY stands behind MERGE: MERGE ORDER BY changed_at",
     "DELETE": "DELETE WHEN stands behind MERGE: MERGE DELETE WHEN is_deleted",
+    "WATERMARK": "WATERMARK stands behind CONTINUOUS",
+    "OFFLINE": "OFFLINE stands behind MEASURE",
+    "RUNTIME": "RUNTIME stands behind DEADLINE",
     "OPTIONS": "OPTIONS stands right behind the unit, before all clauses",
     "PARTITIONED": "PARTITIONED stands right behind the table's name",
     "REGULAR": "REGULAR stands right behind the table's name",

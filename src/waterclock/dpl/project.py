@@ -86,8 +86,9 @@ def check_project(
         return None, _sorted(errors)
     sources: dict[str, str] = {}
     statements = list(_statements(root, config, sources, errors))
-    flow, wrong = compile_flow(statements, config, root=root, capabilities=capabilities, known_schemas=known_schemas)
-    errors.extend(wrong)
+    flow = compile_flow(
+        statements, config, root=root, capabilities=capabilities, known_schemas=known_schemas, errors=errors
+    )
     if errors or flow is None:
         return None, _sorted(errors)
     return _project(root, config, flow, sources), ()

@@ -146,7 +146,7 @@ class _Finder:
                 why="a batch reads what its window says, so that it can be made again",
                 fix="say HISTORY, PAST, PREVIOUS or LATEST around the name, or leave the version out",
             )  # fmt: skip
-        if isinstance(node.parent, exp.Stream):
+        if isinstance(node.parent, exp.Stream) or node.find_ancestor(exp.Stream):
             raise span.refuse("E209", "STREAM is not said here", fix=_MISTAKEN_READS["STREAM"])
         if len(parts) == 1 and is_cte(node, parts[0]):
             return
@@ -341,5 +341,5 @@ def _broken(error: ParseError, source: Source, tokens: Sequence[Token], span: Sp
     detail = (error.errors[0].get("description") if error.errors else None) or "it cannot be read"
     fix = None
     if tokens[0].token_type is TokenType.TABLE:
-        fix = "write SELECT * FROM schema.name"
+        fix = f"write SELECT * FROM {source.text[tokens[0].end + 1 : span.end].strip()}"
     return at.refuse("E210", f"the query cannot be read at {at.text}", why=plain_reason(detail), fix=fix)

@@ -12,6 +12,7 @@ from waterclock.flow import Action, Batching, Mode, Options, PythonFunction, Ref
 from waterclock.timelabel import Duration
 
 T = TypeVar("T")
+UNREAD = "?"
 
 
 class StatementKind(StrEnum):
@@ -40,7 +41,7 @@ class Statement:
     """One statement: what it declares, and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
 
     `function` is a Python function that stands in place of a query or of a SQL body. `failed` are the words of the
-    clauses that could not be read.
+    clauses that could not be read; `UNREAD` among them is a clause of unknown words.
     """
 
     kind: StatementKind
@@ -51,8 +52,8 @@ class Statement:
     failed: frozenset[str] = frozenset()
 
     def has_failed(self, word: str) -> bool:
-        """Tell whether the clause of that word was said wrongly; that is reported, and nothing more of it."""
-        return word in self.failed
+        """Tell whether that clause was said wrongly, or may have been; that is reported, and nothing more of it."""
+        return word in self.failed or UNREAD in self.failed
 
     def clause(self, word: str) -> Clause | None:
         """Give the clause of that word, if it was said."""

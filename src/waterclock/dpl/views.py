@@ -21,6 +21,7 @@ class Queries:
     views: Mapping[str, Statement]
     errors: list[WaterclockError]
     found: dict[str, Found] = field(default_factory=dict)
+    incomplete: set[str] = field(default_factory=set)
     _resolved: dict[str, Query | None] = field(default_factory=dict)
     _path: list[str] = field(default_factory=list)
 
@@ -32,6 +33,8 @@ class Queries:
         found = find_references(said)
         self.errors.extend(found.errors)
         self.found[statement.name] = found
+        if found.errors:
+            self.incomplete.add(statement.name)
         if found.tree is None:
             return None
         return self._query(said, found, statement.name)
@@ -63,6 +66,8 @@ class Queries:
     def _query(self, said: QuerySaid, found: Found, own: str) -> Query:
         base = said.span.start
         references = [self._reference(table, own, base) for table in found.tables]
+        if None in references or any(table.name in self.incomplete for table in found.tables):
+            self.incomplete.add(own)
         values = tuple(ValueReference(value.start - base, value.end - base, value.name) for value in found.values)
         return Query(
             said.span.text,

@@ -1,0 +1,110 @@
+"""Cases in text files: a title, the files of a project, and what `check` says of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from waterclock.dpl import Project, check_project
+from waterclock.errors import WaterclockError
+from waterclock.flow import Batching, Capabilities, Mode, Option
+
+HERE = Path(__file__).parent
+FORMATS = Option(choices=("csv", "json", "parquet"))
+CAPABILITIES = {
+    "files": Capabilities(
+        "files",
+        {"path": Option(is_required=True, help="the folder"), "token": Option()},
+        {"format": FORMATS, "header": Option("flag")},
+        {"format": FORMATS, "compression": Option()},
+        frozenset(Batching),
+        frozenset({Mode.APPEND, Mode.REPLACE}),
+    ),
+    "sqlite": Capabilities(
+        "sqlite",
+        {"path": Option(is_required=True, help="the database file"), "timeout": Option("number")},
+        {"partitions": Option("number")},
+        {},
+        frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
+        frozenset(Mode),
+        takes_query=True,
+    ),
+}
+SETTINGS = """\
+[project]
+name = "shop"
+
+[vars]
+late_minutes = 15
+land = "DE"
+
+[env.dev]
+connections.landing = { path = "data/new" }
+connections.ops = { path = "data/ops.sqlite" }
+connections.out = { path = "data/out" }
+"""
+KNOWN = """\
+CREATE CONNECTION landing TYPE files; CREATE CONNECTION ops TYPE sqlite; CREATE CONNECTION out TYPE files;
+COLLECT raw.orders PARTITIONED (id BIGINT NOT NULL, at TIMESTAMP, amount DOUBLE, customer STRING, *)
+  FROM landing.orders EVERY DAY START '2024-01-01' BY DATA TIME at;
+COLLECT raw.clicks PARTITIONED FROM landing.clicks EVERY HOUR START '2024-01-01' BY DATA TIME at RETAIN 30 DAYS;
+COLLECT raw.customers (id BIGINT KEY, name STRING, *) FROM ops.customers EVERY DAY;
+CREATE VIEW stg.open AS SELECT * FROM raw.orders WHERE amount > 0;
+"""
+_FILE = re.compile(r"^@ (?P<name>\S+)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case: `files` by name, and the errors as they are rendered, with an empty line between two."""
+
+    book: Path
+    title: str
+    files: Mapping[str, str]
+    expected: str
+
+
+def cases_of(folder: str) -> Iterator[Case]:
+    """Read the cases of all books in a folder."""
+    for book in sorted((HERE / folder).glob("*.txt")):
+        for entry in book.read_text(encoding="utf-8").split("=" * 80 + "\n"):
+            if entry.strip():
+                yield _case(book, entry)
+
+
+def text_of(case: Case, expected: str) -> str:
+    """Write a case as its book holds it."""
+    body = "".join(
+        text if name == "flows/case.dpl" else f"@ {name}\n{text}" for name, text in sorted(case.files.items())
+    )
+    return f"# {case.title}\n{body}{'-' * 80}\n{expected}"
+
+
+def check(case: Case, root: Path) -> tuple[Project | None, tuple[WaterclockError, ...]]:
+    """Lay a case's files out below `root`, beside those that every case has, and check the project."""
+    for name, text in {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN, **case.files}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return check_project(root, capabilities=CAPABILITIES)
+
+
+def rendered(errors: tuple[WaterclockError, ...], root: Path) -> str:
+    """Give the errors as text, the folder's own path left out."""
+    return "\n\n".join(error.render() for error in errors).replace(str(root), "<root>") + "\n"
+
+
+def _case(book: Path, entry: str) -> Case:
+    title, _, rest = entry.partition("\n")
+    body, _, expected = rest.partition("-" * 80 + "\n")
+    files: dict[str, str] = {}
+    starts = [*_FILE.finditer(body)]
+    first = starts[0].start() if starts else len(body)
+    if body[:first].strip():
+        files["flows/case.dpl"] = body[:first]
+    for index, start in enumerate(starts):
+        end = starts[index + 1].start() if index + 1 < len(starts) else len(body)
+        files[start["name"]] = body[start.end() : end]
+    return Case(book, title.removeprefix("# "), files, expected)

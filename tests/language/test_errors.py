@@ -1,0 +1,33 @@
+"""Every case in errors/: what `check` says, word for word.
+
+After a wanted change run `UPDATE_CASES=1 python -m pytest tests/language/test_errors.py -p no:randomly`, and read the
+difference.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.language.cases import Case, cases_of, check, rendered, text_of
+
+CASES = list(cases_of("errors"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.book.stem}: {case.title}")
+def test_error_is_worded_so(case: Case, tmp_path: Path) -> None:
+    _, errors = check(case, tmp_path)
+    found = rendered(errors, tmp_path)
+    if os.environ.get("UPDATE_CASES"):
+        text = case.book.read_text(encoding="utf-8")
+        case.book.write_text(text.replace(text_of(case, case.expected), text_of(case, found)), encoding="utf-8")
+        return
+    assert errors
+    assert found == case.expected
+
+
+def test_there_are_at_least_sixty_cases_with_titles_of_their_own() -> None:
+    titles = [(case.book, case.title) for case in CASES]
+    assert len(titles) == len(set(titles)) >= 60
