@@ -133,7 +133,7 @@ class FilesCollector:
 
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
         if not labels:
-            raise _nothing_to_read(unit)
+            return self._no_rows(spark, unit, columns, zone)
         scanned = scan(spark, list(labels), _reading(unit), columns, zone)
         frame = _with_file_labels(spark, scanned.frame, labels)
         source = {label_of(label): [_position(item) for item in taken] for label, taken in items.items()}
@@ -153,7 +153,7 @@ class FilesCollector:
         items = self.arrivals(unit).items
         chosen = _candidates(items, request)
         if not chosen:
-            raise _nothing_to_read(unit)
+            return self._no_rows(spark, unit, columns, zone)
         scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone, time=request.time_column)
         first, last = request.windows[0].start, request.windows[-1].end
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
@@ -176,6 +176,20 @@ class FilesCollector:
             left_out=scanned.left_out,
             source={"items": [_position(item) for item in chosen]},
         )
+
+    def _no_rows(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
+        """Give a frame without rows, with the columns of the newest file, or those declared where there is none."""
+        from pyspark.sql import functions as sf
+
+        from waterclock.connectors.formats import FILE_KEY, scan
+
+        items = self.arrivals(unit).items
+        label = sf.lit("").alias(TIMELABEL)
+        if items:
+            scanned = scan(spark, [items[-1].path], _reading(unit), columns, zone)
+            return Collected(scanned.frame.drop(FILE_KEY).select("*", label).limit(0), source={"items": []})
+        fields = [sf.lit(None).cast(column.type or "STRING").alias(column.name) for column in columns.named]
+        return Collected(spark.range(0).select(*fields, label), source={"items": []})
 
     def _landing(self, unit: Unit) -> land.Landing:
         archive = self.setting.options.get("archive")

@@ -172,13 +172,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One sealed publish slice on its way.
+    """One label's sealed publish slice on its way.
 
     `label` is the window's start. `is_from_partitioned`: the destination has a column `timelabel`, a slice replaces its
-    own label's rows and never a newer label's. From a regular table REPLACE brings the whole state, MERGE the upserts
-    since the delivery before (`files`) and the keys that went (`deletes`; their columns are `keys`), or, with
-    `is_whole`, the whole state too; APPEND the label's own rows. `columns` are names with Spark types, without
-    `timelabel`, whether the files hold it or not. `note` is kept beside the delivery.
+    own label's rows and never a newer label's. From a regular table REPLACE brings the whole state, MERGE what changed
+    since the delivery before, or, with `is_whole`, the whole state too; APPEND the label's own rows. Rows whose BOOLEAN
+    column `deleted_column` is TRUE are rows that went: a MERGE deletes their keys. `columns` are names with Spark
+    types, without `timelabel` and `deleted_column`, whatever else the Parquet `files` hold. `note` is kept beside the
+    delivery.
     """
 
     project: str
@@ -191,7 +192,7 @@ class Delivery:
     columns: tuple[tuple[str, str], ...]
     files: tuple[Path, ...]
     keys: tuple[str, ...] = ()
-    deletes: tuple[Path, ...] = ()
+    deleted_column: str = ""
     is_whole: bool = False
     note: str = ""
 
@@ -203,7 +204,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What stands at the destination under a claim. `is_repeat`: it stood there before, and nothing was done now."""
+    """What stands at the destination for a label of a claim. `is_repeat`: it stood there before, nothing was done now.
+
+    `rows` were brought, `deleted` were taken away. The label of a killed claim is empty.
+    """
 
     claim: int
     outcome: Outcome
@@ -218,8 +222,12 @@ class Delivered:
 class Deliverer(Protocol):
     """A destination. Its record of deliveries, keyed by (project, claim), is the latch: data or kill, first wins."""
 
-    def deliver(self, unit: Unit, delivery: Delivery) -> Delivered:
-        """Deliver all of a slice, or nothing; once per claim. OLDER: a newer label of a regular table is there."""
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Deliver the slices of one claim, in label order: all of them or nothing, once.
+
+        Gives one answer for each delivery, or what stands since before. OLDER: a newer label of a regular table is
+        there, so this one is passed over. KILLED: somebody took the claim's place.
+        """
         ...
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
@@ -227,7 +235,7 @@ class Deliverer(Protocol):
         ...
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim."""
+        """What stands under a claim: for its newest label, if it had several."""
         ...
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,9 +28,15 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow import Unit
 
-_FIELDS = ("claim", "outcome", "label_text", "rows", "deleted", "note")
-
 RECORDS = Path("_waterclock") / "deliveries"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What became of one label of a claim, and where its file belongs (empty for none)."""
+
+    delivered: Delivered
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,68 +45,66 @@ class FilesDeliverer:
 
     folder: Path
 
-    def deliver(self, unit: Unit, delivery: Delivery) -> Delivered:
-        """Write the slice's file and put it in its place.
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Write the files of a claim's slices and put them in their places.
 
         Raises  E821 when the folder cannot be written, E820 for a place that another project publishes to; nothing
                 has changed then
         """
-        where = f"{unit}@{delivery.label_text}"
-        records = self._records(delivery.project, delivery.publish)
+        one = deliveries[0]
+        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
+        records = self._records(one.project, one.publish)
         with _telling(self.folder, where):
-            if stands := self.find(unit, delivery.project, delivery.publish, delivery.claim):
+            if stands := self._stands(records, one.claim):
                 return stands
-            self._refuse_foreign(unit, delivery)
+            self._refuse_foreign(unit, one)
             writing = writing_of(unit)
-            target = place_of(unit, delivery, writing)
-            self._finish_earlier(records, target)
-            newest = self.last(unit, delivery.project, delivery.publish)
-            if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
-                older = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0)
-                return self._latch(records, _record(delivery, older, "", newest))
-            return self._put(delivery, target, writing, newest)
-
-    def _put(self, delivery: Delivery, target: Path, writing: Writing, newest: Delivered | None) -> Delivered:
-        records = self._records(delivery.project, delivery.publish)
-        part = self.folder / _part_of(target, delivery.claim)
-        part.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
-            rows = write_file(part, batches, delivery.columns, writing)
-            fault("deliver.rows")
-            delivered = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
-            stands = self._latch(records, _record(delivery, delivered, str(target), newest))
-            fault("deliver.latched")
-            self._finish(records, delivery.claim)
-        finally:
-            record = _read(records / f"{delivery.claim}.json")
-            if record is None or record["outcome"] != Outcome.DELIVERED.value:
-                part.unlink(missing_ok=True)
+            targets = [place_of(unit, delivery, writing) for delivery in deliveries]
+            self._finish_earlier(records, targets)
+            newest = self.last(unit, one.project, one.publish)
+            entries: list[_Entry] = []
+            try:
+                for delivery, target in zip(deliveries, targets, strict=True):
+                    entries.append(self._written(delivery, target, writing, newest))
+                fault("deliver.rows")
+                stands = self._latch(records, one.project, one.claim, entries, newest)
+                fault("deliver.latched")
+                self._finish(records, one.claim)
+            finally:
+                if not _is_delivered(_read(records / f"{one.claim}.json")):
+                    for target in targets:
+                        (self.folder / _part_of(target, one.claim)).unlink(missing_ok=True)
         fault("deliver.done")
         return stands
 
+    def _written(self, delivery: Delivery, target: Path, writing: Writing, newest: Delivered | None) -> _Entry:
+        if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
+            return _Entry(Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note), "")
+        part = self.folder / _part_of(target, delivery.claim)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
+        rows = write_file(part, batches, delivery.columns, writing)
+        delivered = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
+        return _Entry(delivered, str(target))
+
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Create the claim's record without a file, unless it is there."""
+        records = self._records(project, publish)
         with _telling(self.folder, str(unit)):
-            if stands := self.find(unit, project, publish, claim):
-                return stands
-            killed = Delivered(claim, Outcome.KILLED, "", 0)
-            record = {"project": project, "publish": publish, "target": "", "newest": None, **_parts(killed)}
-            stands = self._latch(self._records(project, publish), record)
-            if stands.outcome is Outcome.KILLED:
+            if stands := self._stands(records, claim):
+                return stands[-1]
+            entry = _Entry(Delivered(claim, Outcome.KILLED, "", 0), "")
+            stands = self._latch(records, project, claim, [entry], None)
+            if stands[-1].outcome is Outcome.KILLED:
                 for part in _folder_of(self.folder, unit).glob(f".*.{claim}.part"):
                     part.unlink(missing_ok=True)
-            return stands
+            return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """What stands under a claim; puts its file in place where a crash has left that undone."""
-        del unit
-        records = self._records(project, publish)
-        record = _read(records / f"{claim}.json")
-        if record is None:
-            return None
-        self._finish(records, claim)
-        return _delivered(record)
+        """What stands under a claim; puts its files in place where a crash has left that undone."""
+        with _telling(self.folder, str(unit)):
+            stands = self._stands(self._records(project, publish), claim)
+        return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """The newest label's newest delivery: each record names the newest delivery as of itself."""
@@ -110,7 +114,7 @@ class FilesDeliverer:
         for claim in claims:
             record = _read(records / f"{claim}.json")
             if record and record["newest"]:
-                return _delivered(record["newest"])
+                return replace(_delivered(record["newest"]), is_repeat=True)
         return None
 
     def _records(self, project: str, publish: str) -> Path:
@@ -127,43 +131,59 @@ class FilesDeliverer:
                     fix="publish under another name, or into another folder",
                 )
 
-    def _finish_earlier(self, records: Path, target: Path) -> None:
+    def _stands(self, records: Path, claim: int) -> tuple[Delivered, ...]:
+        record = _read(records / f"{claim}.json")
+        if record is None:
+            return ()
+        self._finish(records, claim)
+        return tuple(replace(entry.delivered, is_repeat=True) for entry in _entries(record))
+
+    def _finish_earlier(self, records: Path, targets: Sequence[Path]) -> None:
         """Put earlier files in place that a crash has left aside, in order, so that none comes after a newer one."""
-        parts = (self.folder / target).parent.glob(f".{target.name}.*.part")
-        for claim in sorted(int(part.name.split(".")[-2]) for part in parts):
+        claims: set[int] = set()
+        for target in targets:
+            parts = (self.folder / target).parent.glob(f".{target.name}.*.part")
+            claims.update(int(part.name.split(".")[-2]) for part in parts)
+        for claim in sorted(claims):
             self._finish(records, claim)
 
-    def _latch(self, records: Path, record: dict[str, Any]) -> Delivered:
-        """Create a record unless its claim has one; give what stands then."""
+    def _latch(
+        self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
+    ) -> tuple[Delivered, ...]:
+        """Create the claim's record unless it has one; give what stands then."""
+        brought = [entry.delivered for entry in entries if entry.delivered.outcome is Outcome.DELIVERED]
+        tops = sorted([*([newest] if newest else []), *brought], key=lambda one: (one.label_text, one.claim))
+        record = {
+            "project": project,
+            "claim": claim,
+            "deliveries": [{**_parts(entry.delivered), "target": entry.target} for entry in entries],
+            "newest": _parts(tops[-1]) if tops else None,
+        }
         records.mkdir(parents=True, exist_ok=True)
-        path = records / f"{record['claim']}.json"
-        aside = records / f".{record['claim']}.{os.getpid()}.{os.urandom(4).hex()}"
+        aside = records / f".{claim}.{os.getpid()}.{os.urandom(4).hex()}"
         try:
             with aside.open("x", encoding="utf-8") as file:
                 json.dump(record, file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(aside, path)
+            os.link(aside, records / f"{claim}.json")
         except FileExistsError:
-            stands = _read(path)
-            return _delivered(stands or record)
+            return self._stands(records, claim)
         finally:
             aside.unlink(missing_ok=True)
         _flush_folder(records)
-        return replace(_delivered(record), is_repeat=False)
+        return tuple(entry.delivered for entry in entries)
 
     def _finish(self, records: Path, claim: int) -> None:
-        """Rename the file of a delivered claim to its place, if that is still to be done."""
+        """Rename the files of a delivered claim to their places, if that is still to be done."""
         record = _read(records / f"{claim}.json")
-        if record is None or not record["target"] or record["outcome"] != Outcome.DELIVERED.value:
-            return
-        target = self.folder / record["target"]
-        part = self.folder / _part_of(Path(record["target"]), claim)
-        try:
-            part.replace(target)
-        except FileNotFoundError:
-            return
-        _flush_folder(target.parent)
+        for entry in _entries(record) if record else ():
+            if entry.target:
+                target = self.folder / entry.target
+                part = self.folder / _part_of(Path(entry.target), claim)
+                if part.exists():
+                    part.replace(target)
+                    _flush_folder(target.parent)
 
 
 def writing_of(unit: Unit) -> Writing:
@@ -192,27 +212,23 @@ def _part_of(target: Path, claim: int) -> Path:
     return target.with_name(f".{target.name}.{claim}.part")
 
 
-def _record(delivery: Delivery, delivered: Delivered, target: str, newest: Delivered | None) -> dict[str, Any]:
-    is_newest = delivered.outcome is Outcome.DELIVERED and (newest is None or newest.label_text <= delivered.label_text)
-    top = delivered if is_newest else newest
-    return {
-        "project": delivery.project,
-        "publish": delivery.publish,
-        "mode": delivery.mode.value,
-        "target": target,
-        "newest": _parts(top) if top else None,
-        **_parts(delivered),
-    }
-
-
 def _parts(delivered: Delivered) -> dict[str, Any]:
-    parts = asdict(delivered)
-    return {name: parts[name] for name in _FIELDS} | {"outcome": delivered.outcome.value}
+    return {**asdict(delivered), "outcome": delivered.outcome.value, "is_repeat": False}
 
 
-def _delivered(record: dict[str, Any]) -> Delivered:
-    parts = {name: record[name] for name in _FIELDS} | {"outcome": Outcome(record["outcome"])}
-    return Delivered(**parts, is_repeat=True)
+def _delivered(parts: Mapping[str, Any]) -> Delivered:
+    return Delivered(**{**parts, "outcome": Outcome(parts["outcome"])})
+
+
+def _entries(record: Mapping[str, Any]) -> list[_Entry]:
+    return [
+        _Entry(_delivered({name: part for name, part in entry.items() if name != "target"}), entry["target"])
+        for entry in record["deliveries"]
+    ]
+
+
+def _is_delivered(record: Mapping[str, Any] | None) -> bool:
+    return record is not None and any(entry.target for entry in _entries(record))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

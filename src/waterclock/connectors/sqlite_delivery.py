@@ -1,7 +1,7 @@
 """How is a sealed slice delivered to a SQLite database: in one transaction, once a claim?
 
-The table `waterclock_deliveries` in the same database holds a row for each claim, written in the transaction that
-brings the rows. A claim that has a row is not delivered again: that row is the latch, and the way to see what stands.
+The table `waterclock_deliveries` in the same database holds a row for each claim and label, written in the transaction
+that brings the rows. A claim that has a row is not delivered again: it is the latch, and the way to see what stands.
 
 REPLACE   of a regular table: all rows of the destination are replaced.
 MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key. Columns of the
@@ -41,7 +41,7 @@ _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {DELIVERIES} ("
     "project TEXT NOT NULL, claim INTEGER NOT NULL, publish TEXT NOT NULL, label TEXT NOT NULL, outcome TEXT NOT NULL,"
     " mode TEXT NOT NULL, row_count INTEGER NOT NULL, deleted_count INTEGER NOT NULL, note TEXT NOT NULL,"
-    " delivered_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (project, claim)) WITHOUT ROWID"
+    " delivered_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (project, claim, label)) WITHOUT ROWID"
 )
 _INDEX = f"CREATE INDEX IF NOT EXISTS {DELIVERIES}_newest ON {DELIVERIES} (project, publish, outcome, label)"
 _READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DELIVERIES}"
@@ -57,24 +57,19 @@ class SqliteDeliverer:
 
     database: Database
 
-    def deliver(self, unit: Unit, delivery: Delivery) -> Delivered:
-        """Bring a slice and its row of `waterclock_deliveries` in one transaction.
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
 
         Raises  E820 for a table that holds rows of somebody else, E811 (transient) for a locked database, E810, E813,
                 E821; nothing has changed then
         """
-        where = f"{unit}@{delivery.label_text}"
+        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         with self.database.writing(where) as connection:
-            stands = _prepare(connection, delivery.project, delivery.claim)
+            stands = _prepare(connection, deliveries[0].project, deliveries[0].claim)
             if stands:
                 return stands
-            newest = _newest(connection, delivery.project, delivery.publish)
-            if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
-                return _record(connection, delivery, Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0))
-            _settle_table(connection, unit, delivery, is_ours=newest is not None)
-            delivered = _bring(connection, unit, delivery)
+            delivered = tuple(_deliver_one(connection, unit, delivery) for delivery in deliveries)
             fault("deliver.rows")
-            _record(connection, delivery, delivered)
         fault("deliver.done")
         return delivered
 
@@ -83,14 +78,14 @@ class SqliteDeliverer:
         with self.database.writing(str(unit)) as connection:
             stands = _prepare(connection, project, claim)
             if stands:
-                return stands
+                return stands[-1]
             connection.execute(_INSERT, (project, claim, publish, "", Outcome.KILLED.value, "", 0, 0, ""))
         return Delivered(claim, Outcome.KILLED, "", 0)
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """What stands under a claim; None where nothing does, or the database is not there yet."""
         del publish
-        return self._read(unit, lambda connection: _find(connection, project, claim))
+        return self._read(unit, lambda connection: (_find(connection, project, claim) or (None,))[-1])
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """The newest label's newest delivery."""
@@ -123,15 +118,15 @@ _TYPES = {
 }
 
 
-def _prepare(connection: sqlite3.Connection, project: str, claim: int) -> Delivered | None:
+def _prepare(connection: sqlite3.Connection, project: str, claim: int) -> tuple[Delivered, ...]:
     connection.execute(_CREATE)
     connection.execute(_INDEX)
     return _find(connection, project, claim)
 
 
-def _find(connection: sqlite3.Connection, project: str, claim: int) -> Delivered | None:
-    row = connection.execute(f"{_READ} WHERE project = ? AND claim = ?", (project, claim)).fetchone()
-    return _delivered(row) if row else None
+def _find(connection: sqlite3.Connection, project: str, claim: int) -> tuple[Delivered, ...]:
+    rows = connection.execute(f"{_READ} WHERE project = ? AND claim = ? ORDER BY label", (project, claim))
+    return tuple(_delivered(row) for row in rows)
 
 
 def _newest(connection: sqlite3.Connection, project: str, publish: str) -> Delivered | None:
@@ -147,21 +142,16 @@ def _delivered(row: Sequence[Any]) -> Delivered:
     return Delivered(claim, Outcome(outcome), label, rows, deleted, note, is_repeat=True)
 
 
-def _record(connection: sqlite3.Connection, delivery: Delivery, delivered: Delivered) -> Delivered:
-    connection.execute(
-        _INSERT,
-        (
-            delivery.project,
-            delivery.claim,
-            delivery.publish,
-            delivery.label_text,
-            delivered.outcome.value,
-            delivery.mode.value,
-            delivered.rows,
-            delivered.deleted,
-            delivery.note,
-        ),
-    )
+def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
+    newest = _newest(connection, delivery.project, delivery.publish)
+    if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
+        delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+    else:
+        _settle_table(connection, unit, delivery, is_ours=newest is not None)
+        delivered = _bring(connection, unit, delivery)
+    key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
+    counts = (delivered.rows, delivered.deleted, delivery.note)
+    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode.value, *counts))
     return delivered
 
 
@@ -223,30 +213,20 @@ def _index(connection: sqlite3.Connection, prefix: str, table: str, columns: Seq
 
 def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
     table = table_of(unit)
-    deleted = 0
+    rows = deleted = 0
     if delivery.is_by_label:
         sql = f"DELETE FROM {table} WHERE {quoted(TIMELABEL)} = ?"
         deleted = connection.execute(sql, (delivery.label_text,)).rowcount
     elif delivery.mode is Mode.REPLACE or delivery.is_whole:
         deleted = connection.execute(f"DELETE FROM {table}").rowcount
-    elif delivery.deletes:
-        deleted = _delete_keys(connection, table, delivery)
-    rows = 0
-    sql = _insert_sql(table, delivery)
-    for values in _rows(delivery):
-        connection.executemany(sql, values)
-        rows += len(values)
-    return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
-
-
-def _delete_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> int:
-    types = dict(delivery.columns)
+    put = _insert_sql(table, delivery)
     condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)
-    deleted = 0
-    for batch in batches_of(delivery.deletes, delivery.keys):
-        values = _values(batch, [types[key] for key in delivery.keys])
-        deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", values).rowcount
-    return deleted
+    for upserts, gone in _changes(delivery):
+        if gone:
+            deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", gone).rowcount
+        connection.executemany(put, upserts)
+        rows += len(upserts)
+    return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
 def _insert_sql(table: str, delivery: Delivery) -> str:
@@ -269,12 +249,18 @@ def _insert_sql(table: str, delivery: Delivery) -> str:
     return f"{sql}{conflict}UPDATE SET {update}{guard}"
 
 
-def _rows(delivery: Delivery) -> Iterator[list[tuple[Any, ...]]]:
+def _changes(delivery: Delivery) -> Iterator[tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]]:
+    """Yield rows to put, and keys to delete, batch by batch. A key is in one of both."""
     names = [name for name, _ in delivery.columns]
     kinds = [kind for _, kind in delivery.columns]
     tail = (delivery.label_text,) if delivery.is_by_label else ()
-    for batch in batches_of(delivery.files, names):
-        yield [row + tail for row in _values(batch, kinds)]
+    flag = [delivery.deleted_column] if delivery.deleted_column else []
+    places = [names.index(key) for key in delivery.keys if key in names]
+    for batch in batches_of(delivery.files, names + flag):
+        rows = _values(batch, kinds)
+        went = batch.column(len(names)).to_pylist() if flag else [False] * len(rows)
+        upserts = [row + tail for row, is_gone in zip(rows, went, strict=True) if not is_gone]
+        yield upserts, [tuple(row[at] for at in places) for row, is_gone in zip(rows, went, strict=True) if is_gone]
 
 
 def _values(batch: pa.RecordBatch, kinds: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -112,11 +112,10 @@ def deliver(work: Workplace, table: Table, claim: Claim, group: Group, manifests
         work.note_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
     unit = _unit(work, table)
+    deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
+    stands = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
     for manifest in manifests:
-        delivered = work.connections.deliverer(unit.connection).deliver(
-            unit, _delivery(work, table, claim, manifest)
-        )
-        if delivered.outcome is Outcome.KILLED:
+        if stands[-1].outcome is Outcome.KILLED:
             raise WaterclockError(
                 "E750",
                 f"claim {claim.number} was taken over before its delivery",
@@ -157,6 +156,7 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         columns=_delivered_columns(manifest),
         files=tuple(folder / file.path for file in manifest.files),
         keys=_keys(table),
+        deleted_column=DELETED if table.mode is Mode.MERGE and not source.is_partitioned else "",
     )
 
 

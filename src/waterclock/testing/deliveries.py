@@ -6,21 +6,19 @@ Needs no Spark: sealed slices are written by Arrow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
 
-from waterclock.connectors import Deliverer, Delivery, Outcome
+from waterclock.connectors import Delivered, Deliverer, Delivery, Outcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow import Mode
 from waterclock.testing.connectors import System
 from waterclock.timelabel import UTC, instant_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PROJECT = "conformance"
 COLUMNS = (("id", "STRING"), ("amount", "INT"))
@@ -44,15 +42,14 @@ class Slices:
         self.publish = publish
         self.claim = 0
 
-    def seal(self, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ("id", "amount")) -> Path:
-        """Write rows as a sealed file."""
+    def seal(self, rows: Sequence[Mapping[str, Any]]) -> Path:
+        """Write rows as a sealed file, which holds more columns than are published."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        types: dict[str, pa.DataType] = {"id": pa.string(), "amount": pa.int32()}
         path = self.folder / f"part-{len(list(self.folder.iterdir()))}.parquet"
-        schema = pa.schema([(name, types[name]) for name in names])
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), path)
+        fields = [("id", pa.string()), ("gone", pa.bool_()), ("timelabel", pa.string()), ("amount", pa.int32())]
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(fields)), path)
         return path
 
     def of(
@@ -77,12 +74,17 @@ class Slices:
             mode=mode,
             is_from_partitioned=is_from_partitioned,
             columns=COLUMNS,
-            files=(self.seal(rows),),
+            files=(self.seal([*rows, *({"id": key, "gone": True} for key in deleted)]),),
             keys=("id",) if mode is Mode.MERGE else (),
-            deletes=(self.seal([{"id": key} for key in deleted], ("id",)),) if deleted else (),
+            deleted_column="gone" if mode is Mode.MERGE and not is_from_partitioned else "",
             is_whole=is_whole,
             note=f"note {self.claim}",
         )
+
+    def claim_of(self, rows: Mapping[str, Sequence[Mapping[str, Any]]], mode: Mode) -> list[Delivery]:
+        """Make the deliveries of one claim for several labels of a partitioned table."""
+        made = [self.of(label, of_label, mode, is_from_partitioned=True) for label, of_label in rows.items()]
+        return [replace(delivery, claim=made[0].claim) for delivery in made]
 
 
 def row(key: str, amount: int) -> dict[str, Any]:
@@ -101,31 +103,28 @@ class DeliveryConformance:
 
     def test_a_slice_is_delivered_with_its_label(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True)
-        delivered = _deliverer(system).deliver(system.unit, delivery)
+        delivered = _deliver(system, delivery)
         assert (delivered.outcome, delivered.rows, delivered.is_repeat) == (Outcome.DELIVERED, 2, False)
         assert _sorted(system) == [("a", 1, _FIRST), ("b", 2, _FIRST)]
 
     def test_a_claim_is_delivered_once(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
-        deliverer = _deliverer(system)
-        first = deliverer.deliver(system.unit, delivery)
-        again = _deliverer(system).deliver(system.unit, delivery)
+        first = _deliver(system, delivery)
+        again = _deliver(system, delivery)
         assert again.is_repeat
         assert (again.outcome, again.rows, again.note) == (first.outcome, first.rows, first.note)
         assert _sorted(system) == [("a", 1, _FIRST)]
 
     def test_a_restated_label_replaces_its_own_rows(self, system: Receiving, slices: Slices) -> None:
-        deliverer = _deliverer(system)
         for label, amount in ((_FIRST, 1), (_SECOND, 2)):
             rows = [row("a", amount), row("b", amount)]
-            deliverer.deliver(system.unit, slices.of(label, rows, Mode.APPEND, is_from_partitioned=True))
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 9)], Mode.APPEND, is_from_partitioned=True))
+            _deliver(system, slices.of(label, rows, Mode.APPEND, is_from_partitioned=True))
+        _deliver(system, slices.of(_FIRST, [row("a", 9)], Mode.APPEND, is_from_partitioned=True))
         assert _sorted(system) == [("a", 2, _SECOND), ("a", 9, _FIRST), ("b", 2, _SECOND)]
 
     def test_an_emptied_label_is_emptied(self, system: Receiving, slices: Slices) -> None:
-        deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
-        deliverer.deliver(system.unit, slices.of(_FIRST, [], Mode.APPEND, is_from_partitioned=True))
+        _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+        _deliver(system, slices.of(_FIRST, [], Mode.APPEND, is_from_partitioned=True))
         assert _sorted(system) == []
 
     def test_a_killed_claim_delivers_nothing(self, system: Receiving, slices: Slices) -> None:
@@ -133,13 +132,13 @@ class DeliveryConformance:
         deliverer = _deliverer(system)
         killed = deliverer.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
         assert (killed.outcome, killed.is_repeat) == (Outcome.KILLED, False)
-        assert deliverer.deliver(system.unit, delivery).outcome is Outcome.KILLED
+        assert _deliver(system, delivery).outcome is Outcome.KILLED
         assert _sorted(system) == []
 
     def test_a_kill_after_the_data_finds_the_data(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, delivery)
+        _deliver(system, delivery)
         stands = deliverer.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
         assert (stands.outcome, stands.rows, stands.is_repeat) == (Outcome.DELIVERED, 1, True)
         assert _sorted(system) == [("a", 1, _FIRST)]
@@ -149,7 +148,7 @@ class DeliveryConformance:
         assert deliverer.find(system.unit, PROJECT, slices.publish, 1) is None
         assert deliverer.last(system.unit, PROJECT, slices.publish) is None
         for label in (_FIRST, _SECOND):
-            deliverer.deliver(system.unit, slices.of(label, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+            _deliver(system, slices.of(label, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
         deliverer.kill(system.unit, PROJECT, slices.publish, 3)
         found = deliverer.find(system.unit, PROJECT, slices.publish, 1)
         last = deliverer.last(system.unit, PROJECT, slices.publish)
@@ -160,49 +159,62 @@ class DeliveryConformance:
 
     def test_a_lost_slice_changes_nothing(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+        _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
         lost = slices.of(_FIRST, [row("a", 9)], Mode.APPEND, is_from_partitioned=True)
         lost.files[0].unlink()
         with pytest.raises(WaterclockError):
-            deliverer.deliver(system.unit, lost)
+            _deliver(system, lost)
         assert _sorted(system) == [("a", 1, _FIRST)]
         assert deliverer.find(system.unit, PROJECT, slices.publish, lost.claim) is None
 
-    def test_a_fault_at_any_step_is_mended_by_delivering_again(self, system: Receiving, slices: Slices) -> None:
+    def test_labels_of_one_claim_come_together_or_not_at_all(self, system: Receiving, slices: Slices) -> None:
+        rows = {_FIRST: [row("a", 1)], _SECOND: [row("a", 2), row("b", 2)]}
+        together = slices.claim_of(rows, Mode.APPEND)
+        lost = slices.claim_of({_FIRST: [row("a", 9)], _THIRD: [row("a", 9)]}, Mode.APPEND)
+        lost[-1].files[0].unlink()
         deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+        delivered = deliverer.deliver(system.unit, together)
+        assert [(one.label_text, one.rows) for one in delivered] == [(_FIRST, 1), (_SECOND, 2)]
+        with pytest.raises(WaterclockError):
+            deliverer.deliver(system.unit, lost)
+        assert deliverer.find(system.unit, PROJECT, slices.publish, lost[0].claim) is None
+        again = deliverer.deliver(system.unit, together)
+        assert [one.label_text for one in again if one.is_repeat] == [_FIRST, _SECOND]
+        assert _sorted(system) == [("a", 1, _FIRST), ("a", 2, _SECOND), ("b", 2, _SECOND)]
+
+    def test_a_fault_at_any_step_is_mended_by_delivering_again(self, system: Receiving, slices: Slices) -> None:
+        _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
         points = _points_of(system, slices)
         assert points, "a deliverer passes fault points, so that its steps can be tested"
         for number, point in enumerate(points):
             delivery = slices.of(_SECOND, [row("a", number)], Mode.APPEND, is_from_partitioned=True)
             with pytest.raises(_StruckError), striking(_strike_at(point)):
-                deliverer.deliver(system.unit, delivery)
+                _deliver(system, delivery)
             assert ("a", 1, _FIRST) in _sorted(system)
-            assert _deliverer(system).deliver(system.unit, delivery).outcome is Outcome.DELIVERED
+            assert _deliver(system, delivery).outcome is Outcome.DELIVERED
             assert _sorted(system) == sorted([("a", 1, _FIRST), ("a", number, _SECOND)])
 
     def test_a_fault_before_the_latch_can_be_killed(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         with pytest.raises(_StruckError), striking(_strike_at("deliver.rows")):
-            _deliverer(system).deliver(system.unit, delivery)
+            _deliver(system, delivery)
         killed = _deliverer(system).kill(system.unit, PROJECT, delivery.publish, delivery.claim)
         assert killed.outcome is Outcome.KILLED
         assert _sorted(system) == []
 
     def test_replace_brings_the_whole_state(self, system: Receiving, slices: Slices) -> None:
         _needs(system, Mode.REPLACE)
-        deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.REPLACE))
-        deliverer.deliver(system.unit, slices.of(_SECOND, [row("b", 2)], Mode.REPLACE))
+        _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.REPLACE))
+        _deliver(system, slices.of(_SECOND, [row("b", 2)], Mode.REPLACE))
         assert _sorted(system) == [("b", 2, None)]
 
     def test_an_older_state_never_replaces_a_newer_one(self, system: Receiving, slices: Slices) -> None:
         _needs(system, Mode.REPLACE)
         deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, slices.of(_THIRD, [row("a", 3)], Mode.REPLACE))
+        _deliver(system, slices.of(_THIRD, [row("a", 3)], Mode.REPLACE))
         older = slices.of(_FIRST, [row("a", 1)], Mode.REPLACE)
-        assert deliverer.deliver(system.unit, older).outcome is Outcome.OLDER
-        assert deliverer.deliver(system.unit, older).outcome is Outcome.OLDER
+        assert _deliver(system, older).outcome is Outcome.OLDER
+        assert _deliver(system, older).outcome is Outcome.OLDER
         assert _sorted(system) == [("a", 3, None)]
         last = deliverer.last(system.unit, PROJECT, slices.publish)
         assert last is not None
@@ -210,35 +222,29 @@ class DeliveryConformance:
 
     def test_the_newest_state_may_be_restated(self, system: Receiving, slices: Slices) -> None:
         _needs(system, Mode.REPLACE)
-        deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1)], Mode.REPLACE))
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 2)], Mode.REPLACE))
+        _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.REPLACE))
+        _deliver(system, slices.of(_FIRST, [row("a", 2)], Mode.REPLACE))
         assert _sorted(system) == [("a", 2, None)]
 
     def test_merge_puts_rows_in_place_of_their_keys(self, system: Receiving, slices: Slices) -> None:
         _needs(system, Mode.MERGE)
-        deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
-        delivered = deliverer.deliver(
-            system.unit, slices.of(_SECOND, [row("b", 2), row("c", 2)], Mode.MERGE, deleted=["a", "x"])
-        )
+        _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
+        delivered = _deliver(system, slices.of(_SECOND, [row("b", 2), row("c", 2)], Mode.MERGE, deleted=["a", "x"]))
         assert (delivered.rows, delivered.deleted) == (2, 1)
         assert _sorted(system) == [("b", 2, None), ("c", 2, None)]
 
     def test_merge_of_a_whole_state_leaves_nothing_else(self, system: Receiving, slices: Slices) -> None:
         _needs(system, Mode.MERGE)
-        deliverer = _deliverer(system)
-        deliverer.deliver(system.unit, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
-        deliverer.deliver(system.unit, slices.of(_SECOND, [row("b", 2)], Mode.MERGE, is_whole=True))
+        _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
+        _deliver(system, slices.of(_SECOND, [row("b", 2)], Mode.MERGE, is_whole=True))
         assert _sorted(system) == [("b", 2, None)]
 
     def test_merge_from_slices_never_changes_a_newer_labels_row(self, system: Receiving, slices: Slices) -> None:
         _needs(system, Mode.MERGE)
-        deliverer = _deliverer(system)
         for label, amount in ((_FIRST, 10), (_SECOND, 20)):
-            deliverer.deliver(system.unit, slices.of(label, [row("k", amount)], Mode.MERGE, is_from_partitioned=True))
+            _deliver(system, slices.of(label, [row("k", amount)], Mode.MERGE, is_from_partitioned=True))
         restated = slices.of(_FIRST, [row("k", 11), row("l", 11)], Mode.MERGE, is_from_partitioned=True)
-        deliverer.deliver(system.unit, restated)
+        _deliver(system, restated)
         assert _sorted(system) == [("k", 20, _SECOND), ("l", 11, _FIRST)]
 
 
@@ -258,12 +264,17 @@ def _points_of(system: Receiving, slices: Slices) -> list[str]:
     points: list[str] = []
     with striking(points.append):
         rows = [row("a", 0)]
-        _deliverer(system).deliver(system.unit, slices.of(_SECOND, rows, Mode.APPEND, is_from_partitioned=True))
+        _deliver(system, slices.of(_SECOND, rows, Mode.APPEND, is_from_partitioned=True))
     return points
 
 
 def _deliverer(system: Receiving) -> Deliverer:
     return system.connector.deliverer(system.setting)
+
+
+def _deliver(system: Receiving, delivery: Delivery) -> Delivered:
+    (delivered,) = _deliverer(system).deliver(system.unit, [delivery])
+    return delivered
 
 
 def _needs(system: Receiving, mode: Mode) -> None:

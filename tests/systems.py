@@ -1,0 +1,213 @@
+"""Systems under test: folders and SQLite databases, as the conformance suites ask for them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from waterclock.connectors import Connector, Setting
+from waterclock.connectors.files import CONNECTOR as FILES
+from waterclock.connectors.sqlite import CONNECTOR as SQLITE
+from waterclock.flow import Place, Unit, Value
+
+HERE = Place("flows/test.dpl", 1, 1)
+
+
+def unit_of(connection: str, path: str, *, query: str | None = None, **options: Value) -> Unit:
+    return Unit(connection, path, query, options, HERE)
+
+
+def setting_of(name: str, folder: Path, **options: Value) -> Setting:
+    return Setting(name, options, folder, folder / "storage" / "archive")
+
+
+def csv_text(rows: Sequence[Mapping[str, object]], names: Sequence[str] | None = None) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names or list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+class LandingFolder:
+    """A landing folder with `shop/orders`, in gzipped CSV."""
+
+    zone_of_times: str | None = "UTC"
+
+    def __init__(self, folder: Path, **options: Value) -> None:
+        self.folder = folder
+        self.connector: Connector = FILES
+        self.setting = setting_of("landing", folder, path="new")
+        self.unit = unit_of("landing", "shop.orders", **options)
+        self.source = folder / "new" / "shop" / "orders"
+        self.source.mkdir(parents=True)
+        self.count = 0
+
+    def file(self, stamp: datetime, ending: str = "csv.gz") -> Path:
+        return self.source / f"shop_orders_{stamp:%Y_%m_%d_%H_%M_%S}.{ending}"
+
+    def put(self, stamp: datetime, rows: Sequence[Mapping[str, object]]) -> Path:
+        path = self.file(stamp)
+        path.write_bytes(gzip.compress(csv_text(rows).encode()))
+        return path
+
+    def put_unfinished(self, stamp: datetime) -> Path:
+        path = self.file(stamp)
+        whole = gzip.compress(csv_text([{"id": str(at), "note": f"{at * 7919}"} for at in range(500)]).encode())
+        path.write_bytes(whole[: len(whole) // 2])
+        return path
+
+
+class JsonFolder(LandingFolder):
+    """The same in JSON lines."""
+
+    def put(self, stamp: datetime, rows: Sequence[Mapping[str, object]]) -> Path:
+        path = self.file(stamp, "json")
+        path.write_text("".join(json.dumps(dict(row)) + "\n" for row in rows))
+        return path
+
+    def put_unfinished(self, stamp: datetime) -> Path:
+        path = self.file(stamp, "json")
+        path.write_text('{"id": "1", "note": "n"}\n{"id": "2", "no')
+        return path
+
+
+class ParquetFolder(LandingFolder):
+    """The same in Parquet."""
+
+    def put(self, stamp: datetime, rows: Sequence[Mapping[str, object]]) -> Path:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.file(stamp, "parquet")
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+        return path
+
+    def put_unfinished(self, stamp: datetime) -> Path:
+        path = self.put(stamp, [{"id": "1", "note": "n"}])
+        path.write_bytes(path.read_bytes()[:-9])
+        return path
+
+
+class TimedFolder:
+    """A landing folder whose rows have a time: each `put` is a file, stamped with its latest time."""
+
+    def __init__(self, folder: Path, zone: str | None) -> None:
+        self.inner = LandingFolder(folder)
+        self.connector = self.inner.connector
+        self.setting = self.inner.setting
+        self.unit = self.inner.unit
+        self.zone_of_times = zone
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        latest = max(time for _, time in rows if time)
+        told = [{"id": key, "at": "" if time is None else time.isoformat(sep=" ")} for key, time in rows]
+        self.inner.put(latest.replace(microsecond=0, tzinfo=None), told)
+
+
+class HeldFolder:
+    """A landing folder that each time gets a newer file with all there is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.inner = LandingFolder(folder)
+        self.connector = self.inner.connector
+        self.setting = self.inner.setting
+        self.unit = self.inner.unit
+        self.count = 0
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        self.count += 1
+        self.inner.put(datetime(2013, 1, self.count), rows)  # noqa: DTZ001 (a name has no zone)
+
+    def remove(self) -> None:
+        self.inner.folder.joinpath("new").rename(self.inner.folder / "elsewhere")
+
+
+class PublishedFolder:
+    """A folder to publish into."""
+
+    def __init__(self, folder: Path, **options: Value) -> None:
+        self.folder = folder / "out"
+        self.folder.mkdir()
+        self.connector: Connector = FILES
+        self.setting = setting_of("out", folder, path="out")
+        self.unit = unit_of("out", "daily.totals", **options)
+
+    def rows(self) -> list[dict[str, Any]]:
+        read: list[dict[str, Any]] = []
+        for path in sorted(self.folder.joinpath("daily", "totals").glob("daily_totals*")):
+            label = path.name.removeprefix("daily_totals").split(".")[0].removeprefix("_")
+            read.extend({**row, **({"timelabel": label} if label else {})} for row in self.content(path))
+        return read
+
+    @staticmethod
+    def content(path: Path) -> list[dict[str, Any]]:
+        if path.name.endswith(".parquet"):
+            import pyarrow.parquet as pq
+
+            rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+            return rows
+        text = gzip.decompress(path.read_bytes()).decode() if path.name.endswith(".gz") else path.read_text()
+        if ".json" in path.name:
+            return [json.loads(line) for line in text.splitlines()]
+        return list(csv.DictReader(io.StringIO(text)))
+
+
+class SqliteDatabase:
+    """A SQLite database."""
+
+    zone_of_times: str | None = "UTC"
+
+    def __init__(self, folder: Path, **options: Value) -> None:
+        self.path = folder / "ops.sqlite"
+        self.connector: Connector = SQLITE
+        self.setting = setting_of("ops", folder, path="ops.sqlite", timeout=0.2)
+        self.unit = unit_of("ops", "totals", **options)
+        self.run("CREATE TABLE unrelated (x)")
+
+    def run(self, sql: str, rows: Sequence[Sequence[Any]] = ()) -> list[Any]:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            if rows:
+                connection.executemany(sql, rows)
+                return []
+            return connection.execute(sql).fetchall()
+
+    def rows(self) -> list[dict[str, Any]]:
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.row_factory = sqlite3.Row
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'totals'").fetchone():
+                return []
+            return [dict(row) for row in connection.execute("SELECT * FROM totals")]
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        self.run("CREATE TABLE IF NOT EXISTS totals (id TEXT, note TEXT)")
+        self.run("DELETE FROM totals")
+        self.run("INSERT INTO totals VALUES (?, ?)", [(row["id"], row["note"]) for row in rows])
+
+    def remove(self) -> None:
+        self.path.unlink()
+
+
+class TimedDatabase(SqliteDatabase):
+    """A database whose rows have a time, told in one of the ways of `times`: text, zoned or epoch."""
+
+    def __init__(self, folder: Path, times: str) -> None:
+        super().__init__(folder)
+        self.times = times
+        self.zone_of_times = "America/New_York" if times == "text" else None
+        self.run("CREATE TABLE totals (id TEXT, at)")
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        told = [(key, None if time is None else self._told(time)) for key, time in rows]
+        self.run("INSERT INTO totals VALUES (?, ?)", told)
+
+    def _told(self, time: datetime) -> object:
+        return int(time.timestamp()) if self.times == "epoch" else time.isoformat(sep=" ")

@@ -1,0 +1,37 @@
+"""Our own connectors, held against the public suites as far as these need no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.systems import LandingFolder, PublishedFolder, SqliteDatabase
+from waterclock.flow import Value
+from waterclock.testing.connectors import ConnectorConformance
+from waterclock.testing.deliveries import DeliveryConformance
+
+
+class TestFilesConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> LandingFolder:
+        return LandingFolder(tmp_path)
+
+
+class TestSqliteConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> SqliteDatabase:
+        return SqliteDatabase(tmp_path)
+
+
+class TestSqliteDeliveries(DeliveryConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> SqliteDatabase:
+        return SqliteDatabase(tmp_path)
+
+
+class TestFilesDeliveries(DeliveryConformance):
+    @pytest.fixture(params=[{}, {"format": "csv", "compression": "gzip"}, {"format": "json"}, {"format": "parquet"}])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> PublishedFolder:
+        options: dict[str, Value] = request.param
+        return PublishedFolder(tmp_path, **options)
