@@ -24,7 +24,9 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     source = Source(_FILE, text.rstrip().removesuffix(";"))
     statements, errors = statements_of(source)
     if not errors and len(statements) != 1:
-        errors = [source.span(0, len(source.text)).refuse("E210", "one query is asked at a time", fix="write one SELECT")]
+        errors = [
+            source.span(0, len(source.text)).refuse("E210", "one query is asked at a time", fix="write one SELECT")
+        ]
     if errors:
         raise ProjectErrors(errors)
     span = source.span(0, len(source.text))
