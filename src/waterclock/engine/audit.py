@@ -47,8 +47,18 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
     return measures
 
 
+def has_batch_rules(table: Table) -> bool:
+    """Tell whether a rule asks for an aggregate of the whole batch."""
+    return any(rule.scope is Scope.BATCH for rule in all_rules(table))
+
+
 def judge(
-    spark: SparkSession, table: Table, folder: str, manifest: Manifest, measures: Mapping[str, Any], rows: DataFrame | None
+    spark: SparkSession,
+    table: Table,
+    folder: str,
+    manifest: Manifest,
+    measures: Mapping[str, Any],
+    rows: DataFrame | None,
 ) -> Verdict:
     """Say what is wrong with one sealed label.
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.audit import Verdict, judge, refusal, row_measures
+from waterclock.engine.audit import Verdict, has_batch_rules, judge, refusal, row_measures
 from waterclock.engine.collect import explain
-from waterclock.engine.commit import commit_group
+from waterclock.engine.commit import commit_group, refuse_foreign
 from waterclock.engine.made import Made
 from waterclock.engine.make import make
 from waterclock.engine.progress import GroupReport
@@ -21,210 +22,240 @@ from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow import Kind, Scope, Table
+from waterclock.flow import Kind, Table
 from waterclock.ledger.ledger import ClaimClosed, ClaimRefused
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest
-from waterclock.planner.plan import Group
-from waterclock.storage import Manifest, create_table, frame_of_slices, row_error, table_exists, write_slices
+from waterclock.planner import Group
+from waterclock.storage import Manifest, Written, create_table, frame_of_slices, row_error, table_exists, write_slices
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-Pins = Mapping[datetime, tuple[PinnedRead, ...]]
+
+def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
+    """Take a group through its life, once. Never raises for what befalls the batch: the report holds the error.
+
+    A claim that was taken is closed when this returns, as done, failed or lost; one whose outcome cannot be settled
+    now stays open, and is settled by a takeover once its lease has run out.
+    """
+    attempt = _Attempt(work, work.flow.tables[group.table], group, now)
+    try:
+        attempt.go()
+    except ClaimRefused as refused:
+        return attempt.report(refused)
+    except Exception as raised:  # noqa: BLE001 - whatever befalls a batch is its report, the runner goes on
+        return attempt.report(attempt.close_after(raised))
+    finally:
+        attempt.let_go()
+    return attempt.report(None)
 
 
 @dataclass(slots=True)
-class Clock:
-    """Seconds spent in each step of one group, in the order they came."""
+class _Done:
+    """What a group that was committed came to."""
+
+    rows: int
+    warnings: tuple[str, ...]
+
+
+@dataclass
+class _Attempt:
+    """One attempt at a group: its steps in their order, and how it is closed if one of them fails."""
 
     work: Workplace
+    table: Table
     group: Group
+    now: datetime
+    claim: Claim | None = None
+    may_have_committed: bool = False
     spent: dict[str, float] = field(default_factory=dict)
+    begun: float = field(default_factory=time.perf_counter)
+    done: _Done | None = None
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The batch's own session."""
+        return self.work.sessions.own()
+
+    @cached_property
+    def pins(self) -> Mapping[datetime, tuple[PinnedRead, ...]]:
+        """What every label reads, bound once."""
+        return {batch.label: pin(self.work.ledger, self.work.flow, batch) for batch in self.group.batches}
+
+    @cached_property
+    def made(self) -> Made:
+        """The group's rows, not yet evaluated."""
+        return make(self.work, self.spark, self.table, self.group, self.pins, self.now)
+
+    @property
+    def folder(self) -> str:
+        """Where the table lies."""
+        return self.work.lake.folder(self.table.name)
+
+    def go(self) -> None:
+        """Take the steps, in the order that the commit protocol asks for."""
+        with self._step("pin"):
+            _ = self.pins
+        self._create()
+        with self._step("claim"):
+            self.claim = claim = self.work.ledger.claim(self._request())
+        self.work.keep_alive(claim)
+        fault("claimed")
+        with self._step("make"):
+            _ = self.made
+        with self._step("seal"):
+            written = self._write(claim)
+        fault("sealed")
+        with self._step("audit"):
+            verdicts = self._audit(written)
+        fault("audited")
+        self.may_have_committed = True
+        with self._step("commit"):
+            version = commit_group(self.work, self.spark, self.table, claim, written.manifests)
+        fault("committed")
+        with self._step("record"):
+            self.work.ledger.record_done(claim, self._results(written.manifests, verdicts, version))
+        self.done = _Done(
+            sum(manifest.rows for manifest in written.manifests),
+            tuple(said for verdict in verdicts.values() for said in verdict.warnings),
+        )
+        fault("recorded")
+        self.made.after(self.work)
+
+    def _create(self) -> None:
+        """Create the table before any claim, so that whoever takes a claim over has a table to kill it in."""
+        if self.table.kind is Kind.PUBLISH:
+            return
+        if table_exists(self.folder):
+            refuse_foreign(self.work, self.table)
+            return
+        with self._step("make"):
+            schema = self.made.schema
+        with self._step("create"):
+            create_table(self.folder, schema, is_partitioned=self.table.is_partitioned, project=self.work.flow.project)
+
+    def _write(self, claim: Claim) -> Written:
+        return write_slices(
+            self.made.frame,
+            folder=self.folder,
+            claim=claim.number,
+            labels=[batch.label for batch in self.group.batches],
+            lake=self.work.lake,
+            measures=row_measures(self.table),
+            merge=self.table.merge if self.table.kind is not Kind.PUBLISH else None,
+            code=self.table.fingerprint,
+            source=self.made.source,
+            name=self.table.name,
+        )
+
+    def _audit(self, written: Written) -> dict[datetime, Verdict]:
+        verdicts: dict[datetime, Verdict] = {}
+        for manifest in written.manifests:
+            rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
+            verdict = judge(self.spark, self.table, self.folder, manifest, written.measures[manifest.label], rows)
+            if verdict.refusals:
+                raise refusal(self.table, f"{self.table.name}@{label_of(manifest.label)}", verdict)
+            verdicts[manifest.label] = verdict
+        return verdicts
+
+    def _request(self) -> ClaimRequest:
+        settings = self.work.settings
+        return ClaimRequest(
+            table=self.table.name,
+            labels=tuple(batch.label for batch in self.group.batches),
+            code=self.table.fingerprint,
+            flow=self.work.flow.fingerprint,
+            runner=settings.runner,
+            who=settings.who,
+            now=self.now,
+            lease_seconds=settings.lease,
+            target_version=self.work.ledger.table(self.table.name).head_version,
+            inputs={label: tuple(read.input for read in reads) for label, reads in self.pins.items()},
+        )
+
+    def _results(
+        self, manifests: Sequence[Manifest], verdicts: Mapping[datetime, Verdict], version: int
+    ) -> list[BatchResult]:
+        by_label = {manifest.label: manifest for manifest in manifests}
+        measures: dict[str, Any] = {**self.made.set_aside()}
+        if self.made.left_out:
+            measures["left_out"] = list(self.made.left_out)
+        return [
+            BatchResult(
+                label=batch.label,
+                end=batch.window.end,
+                version=version,
+                rows=by_label[batch.label].rows,
+                bytes=by_label[batch.label].bytes,
+                digest=by_label[batch.label].digest,
+                slice_path=by_label[batch.label].slice_path,
+                stands_from=batch.stands_from,
+                measures={**measures, "warnings": list(verdicts[batch.label].warnings)},
+                timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
+                source=self.made.source.get(batch.label, {}),
+            )
+            for batch in self.group.batches
+        ]
+
+    def close_after(self, raised: Exception) -> WaterclockError | None:
+        """Close the claim of an attempt that raised; gives None where its data turns out to have been committed."""
+        error = self._said(raised)
+        if self.done is not None:
+            # recorded already: what failed came after, such as moving files to the archive; the next run does it
+            self.work.listener.said(f"{self.table.name}: {error.what}")
+            return None
+        try:
+            claim = self.claim or self.work.ledger.claim(self._request())
+            if self.may_have_committed and record_if_committed(self.work, self.table, claim):
+                return None
+            self._give_back(claim, error)
+        except (ClaimClosed, ClaimRefused):
+            pass  # another runner has taken it over, or has the batch: it closes its own claim
+        except Exception as unsettled:  # noqa: BLE001 - it stays open, and is settled by a takeover
+            said = to_error(unsettled, where=self._where()).what
+            self.work.listener.said(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
+        return error
+
+    def _give_back(self, claim: Claim, error: WaterclockError) -> None:
+        if len(self.group.batches) > 1:
+            self.work.ledger.close_lost(claim, why=f"to be taken one by one: {error.what}")
+            return
+        # a passing reason makes the batch due again at once: the next run carries on with it
+        again = self.now if error.transient else None
+        self.work.ledger.record_failed(claim, error=error.render(), is_transient=error.transient, due_again=again)
+
+    def _said(self, raised: Exception) -> WaterclockError:
+        if isinstance(raised, WaterclockError):
+            return raised.at(self._where())
+        said = row_error(raised, table=self.table.name) or explain(self.work, self.table, raised)
+        return to_error(said, where=self._where())
+
+    def _where(self) -> str:
+        return f"{self.table.name}@{label_of(self.group.batches[0].label)}"
+
+    def let_go(self) -> None:
+        """Let the lease run out, if the claim was not closed."""
+        if self.claim is not None:
+            self.work.let_go(self.claim)
+
+    def report(self, error: WaterclockError | None) -> GroupReport:
+        """Say what came of the attempt."""
+        return GroupReport(
+            self.group,
+            None if self.claim is None else self.claim.number,
+            rows=self.done.rows if self.done else 0,
+            seconds=time.perf_counter() - self.begun,
+            timings=self.spent,
+            warnings=self.done.warnings if self.done else (),
+            error=error,
+        )
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Time one step, and tell the listener of it."""
+    def _step(self, name: str) -> Iterator[None]:
         self.work.listener.step(self.group, name)
         begun = time.perf_counter()
         try:
             yield
         finally:
             self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - begun
-
-
-def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
-    """Take a group through its life, once. Never raises for what befalls the batch: the report holds the error.
-
-    A claim that was taken is closed when this returns: done, failed, or lost where its outcome was settled by a kill.
-    """
-    table = work.flow.tables[group.table]
-    clock = Clock(work, group)
-    begun = time.perf_counter()
-    claim: Claim | None = None
-    may_have_committed = False
-    try:
-        spark = work.sessions.own()
-        with clock.step("pin"):
-            pins = {batch.label: pin(work.ledger, work.flow, batch) for batch in group.batches}
-        made = None
-        if table.kind is not Kind.PUBLISH and not table_exists(work.lake.folder(table.name)):
-            # created before any claim, so that whoever takes a claim over has a table to kill it in
-            with clock.step("make"):
-                made = make(work, spark, table, group, pins, now)
-            with clock.step("create"):
-                create_table(
-                    work.lake.folder(table.name),
-                    made.schema,
-                    is_partitioned=table.is_partitioned,
-                    project=work.flow.project,
-                )
-        with clock.step("claim"):
-            claim = work.ledger.claim(_request(work, table, group, pins, now))
-        work.keep_alive(claim)
-        fault("claimed")
-        with clock.step("make"):
-            made = made or make(work, spark, table, group, pins, now)
-        with clock.step("seal"):
-            written = write_slices(
-                made.frame,
-                folder=work.lake.folder(table.name),
-                claim=claim.number,
-                labels=[batch.label for batch in group.batches],
-                lake=work.lake,
-                measures=row_measures(table),
-                merge=table.merge,
-                code=table.fingerprint,
-                source=made.source,
-                name=table.name,
-            )
-        fault("sealed")
-        with clock.step("audit"):
-            verdicts = _audit(work, spark, table, written.manifests, written.measures)
-        fault("audited")
-        may_have_committed = True
-        with clock.step("commit"):
-            version = commit_group(work, spark, table, claim, group, written.manifests)
-        fault("committed")
-        with clock.step("record"):
-            results = _results(group, made, written.manifests, verdicts, version, clock.spent)
-            work.ledger.record_done(claim, results)
-        fault("recorded")
-        made.after(work)
-        return GroupReport(
-            group,
-            claim.number,
-            rows=sum(manifest.rows for manifest in written.manifests),
-            seconds=time.perf_counter() - begun,
-            timings=clock.spent,
-            warnings=tuple(said for verdict in verdicts.values() for said in verdict.warnings),
-        )
-    except ClaimRefused as error:
-        return GroupReport(group, None, seconds=time.perf_counter() - begun, error=error)
-    except Exception as raised:  # noqa: BLE001 - whatever befalls a batch is its report, the runner goes on
-        error = _error(work, table, group, raised)
-        if claim is not None and not _close(work, table, group, claim, error, may_have_committed=may_have_committed):
-            error = None
-        return GroupReport(
-            group,
-            None if claim is None else claim.number,
-            seconds=time.perf_counter() - begun,
-            timings=clock.spent,
-            error=error,
-        )
-    finally:
-        if claim is not None:
-            work.let_go(claim)
-
-
-def _close(
-    work: Workplace, table: Table, group: Group, claim: Claim, error: WaterclockError, *, may_have_committed: bool
-) -> bool:
-    """Close a claim whose batch raised; gives False where its data turns out to have been committed."""
-    try:
-        if may_have_committed and record_if_committed(work, table, claim):
-            return False
-        if len(group.batches) > 1:
-            work.ledger.close_lost(claim, why=f"to be taken one by one: {error.what}")
-        else:
-            # a passing reason makes the batch due again at once: the next run carries on with it
-            again = claim.request.now if error.transient else None
-            work.ledger.record_failed(claim, error=error.render(), is_transient=error.transient, due_again=again)
-    except ClaimClosed:
-        # another runner took the claim over: it has closed it, and makes the batch
-        return True
-    except Exception as raised:  # noqa: BLE001 - what cannot be settled now stays open, and is settled by a takeover
-        said = to_error(raised, where=f"{table.name}@{label_of(group.batches[0].label)}").what
-        work.listener.said(f"claim {claim.number} of {table.name} is left open, its outcome unknown: {said}")
-        return True
-    return True
-
-
-def _error(work: Workplace, table: Table, group: Group, raised: Exception) -> WaterclockError:
-    where = f"{table.name}@{label_of(group.batches[0].label)}"
-    said = raised if isinstance(raised, WaterclockError) else row_error(raised, table=table.name)
-    return to_error(said or explain(work, table, raised), where=where)
-
-
-def _request(work: Workplace, table: Table, group: Group, pins: Pins, now: datetime) -> ClaimRequest:
-    return ClaimRequest(
-        table=table.name,
-        labels=tuple(batch.label for batch in group.batches),
-        code=table.fingerprint,
-        flow=work.flow.fingerprint,
-        runner=work.settings.runner,
-        who=work.settings.who,
-        now=now,
-        lease_seconds=work.settings.lease,
-        target_version=work.ledger.table(table.name).head_version,
-        inputs={label: tuple(read.input for read in reads) for label, reads in pins.items()},
-    )
-
-
-def _audit(
-    work: Workplace,
-    spark: SparkSession,
-    table: Table,
-    manifests: tuple[Manifest, ...],
-    measures: Mapping[datetime, Mapping[str, object]],
-) -> dict[datetime, Verdict]:
-    folder = work.lake.folder(table.name)
-    has_batch_rules = any(rule.scope is Scope.BATCH for rule in table.rules)
-    verdicts: dict[datetime, Verdict] = {}
-    for manifest in manifests:
-        rows: DataFrame | None = None
-        if has_batch_rules:
-            rows = frame_of_slices(spark, folder, [manifest], None)
-        verdict = judge(spark, table, folder, manifest, measures[manifest.label], rows)
-        if verdict.refusals:
-            raise refusal(table, f"{table.name}@{label_of(manifest.label)}", verdict)
-        verdicts[manifest.label] = verdict
-    return verdicts
-
-
-def _results(
-    group: Group,
-    made: Made,
-    manifests: tuple[Manifest, ...],
-    verdicts: Mapping[datetime, Verdict],
-    version: int,
-    timings: Mapping[str, float],
-) -> list[BatchResult]:
-    by_label = {manifest.label: manifest for manifest in manifests}
-    set_aside = {**made.set_aside(), **({"left_out": list(made.left_out)} if made.left_out else {})}
-    return [
-        BatchResult(
-            label=batch.label,
-            end=batch.window.end,
-            version=version,
-            rows=by_label[batch.label].rows,
-            bytes=by_label[batch.label].bytes,
-            digest=by_label[batch.label].digest,
-            slice_path=by_label[batch.label].slice_path,
-            stands_from=batch.stands_from,
-            measures={"warnings": list(verdicts[batch.label].warnings), **set_aside},
-            timings={step: round(seconds, 4) for step, seconds in timings.items()},
-            source=made.source.get(batch.label, {}),
-        )
-        for batch in group.batches
-    ]

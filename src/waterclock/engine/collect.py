@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import (
@@ -102,7 +103,8 @@ def _arrivals(
     source = {
         label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()
     }
-    return Gathered(collected, source, _Archiving(collector, unit, [item for found in by_label.values() for item in found]))
+    taken_now = [item for items in by_label.values() for item in items]
+    return Gathered(collected, source, partial(_archive, collector, unit, taken_now))
 
 
 def _sealed(work: Workplace, table: Table) -> Any:
@@ -125,19 +127,10 @@ def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[
     return {batch.label: noted for batch in group.batches}
 
 
-@dataclass(frozen=True, slots=True)
-class _Archiving:
-    """Moves the taken items to the archive, once their batch is recorded; a crash before it leaves that to the next."""
-
-    collector: ArrivalCollector
-    unit: Unit
-    items: list[Item]
-
-    def __call__(self, work: Workplace) -> None:
-        self.collector.archive(self.unit, self.items)
+def _archive(collector: ArrivalCollector, unit: Unit, items: Sequence[Item], _: Workplace) -> None:
+    """Move the taken items to the archive, once their batch is recorded; a crash before it leaves that to the next."""
+    collector.archive(unit, items)
 
 
-def _nothing(work: Workplace) -> None:
-    del work
-
-
+def _nothing(_: Workplace) -> None:
+    """Leave the source as it is."""

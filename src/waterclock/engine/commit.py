@@ -12,7 +12,6 @@ from waterclock.faults import fault
 from waterclock.flow import Kind, Mode, Table
 from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.records import Claim
-from waterclock.planner.plan import Group
 from waterclock.storage import (
     Identity,
     Killed,
@@ -20,6 +19,7 @@ from waterclock.storage import (
     NeedsSpark,
     commit_by_spark,
     commit_slices,
+    foreign_commits,
     outcome,
 )
 from waterclock.timelabel import label_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def commit_group(
-    work: Workplace, spark: SparkSession, table: Table, claim: Claim, group: Group, manifests: Sequence[Manifest]
+    work: Workplace, spark: SparkSession, table: Table, claim: Claim, manifests: Sequence[Manifest]
 ) -> int:
     """Commit the sealed slices of a claim and verify it; gives the Delta version (-1 for a publish).
 
@@ -38,7 +38,7 @@ def commit_group(
     """
     fault("before_commit")
     if table.kind is Kind.PUBLISH:
-        deliver(work, table, claim, group, manifests)
+        deliver(work, table, claim, manifests)
         return -1
     folder = work.lake.folder(table.name)
     identity = identity_of(work, table, claim, manifests)
@@ -58,6 +58,25 @@ def commit_group(
     if found.kind != "data":
         raise taken_over(table, claim)
     return found.version
+
+
+def refuse_foreign(work: Workplace, table: Table) -> None:
+    """Refuse a table whose data somebody else has changed since our newest commit (DESIGN-NOTES F28).
+
+    Raises:
+        WaterclockError: E751 naming the commit; OPTIMIZE, VACUUM and changes of metadata alone are fine.
+    """
+    known = work.ledger.table(table.name).head_version
+    strangers = foreign_commits(work.lake.folder(table.name), after_version=known, project=work.flow.project)
+    if strangers:
+        first = strangers[0]
+        raise WaterclockError(
+            "E751",
+            f"somebody else changed {table.name}: {first.operation} at version {first.version}",
+            where=f"{work.lake.location(table.name)} version {first.version}",
+            why=f"by {first.by} at {first.at:%Y-%m-%d %H:%M:%S} UTC; no batch of this project knows of it",
+            fix=f"undo it: RESTORE TABLE … TO VERSION AS OF {first.version - 1}, or `waterclock rebuild {table.name}`",
+        )
 
 
 def identity_of(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> Identity:

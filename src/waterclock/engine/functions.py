@@ -37,7 +37,8 @@ def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
             where=str(function.place),
             fix="keep the decorated function at the file's top level",
         )
-    return inspect.unwrap(found)
+    function_itself: Callable[..., Any] = inspect.unwrap(found)
+    return function_itself
 
 
 def _module(root: Path, path: Path) -> ModuleType:

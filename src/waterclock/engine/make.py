@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.engine.collect import gather
 from waterclock.engine.made import Made
-from waterclock.engine.publish import publish_frame
+from waterclock.engine.publish import is_whole, publish_frame
 from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
 from waterclock.engine.workplace import Workplace
@@ -45,7 +45,9 @@ def make(
         )
     if table.kind is Kind.PUBLISH:
         frame = publish_frame(work, spark, table, group, pins)
+        source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table)}
     else:
+        source = {}
         frame = transform_frame(work, spark, table, group.batches, pins)
     shaped = conform(frame, table.columns, known, table=table.name, may_lack=may_lack)
-    return Made(shaped.frame, shaped.schema, left_out=shaped.left_out)
+    return Made(shaped.frame, shaped.schema, source=source, left_out=shaped.left_out)

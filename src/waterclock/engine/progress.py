@@ -13,7 +13,7 @@ from waterclock.planner.plan import Group, Plan
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """What came of one group: how many rows its labels have, how long each step took, and the error if there was one."""
+    """What came of one group: the rows of its labels, the seconds of each step, and the error if there was one."""
 
     group: Group
     claim: int | None

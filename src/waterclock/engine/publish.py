@@ -15,7 +15,7 @@ from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Mode, Table, Unit
-from waterclock.ledger.records import Claim
+from waterclock.ledger.records import Claim, Slice
 from waterclock.planner import Batch, Group
 from waterclock.storage import Manifest, frame_at
 from waterclock.timelabel import label_of
@@ -42,9 +42,7 @@ def publish_frame(
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def _one_label(
-    work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead
-) -> DataFrame:
+def _one_label(work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead) -> DataFrame:
     source = work.flow.tables[pinned.read.table]
     if not source.is_partitioned and table.mode is Mode.APPEND:
         pinned = _since_last(work, table, pinned)
@@ -86,9 +84,27 @@ def _changes(work: Workplace, spark: SparkSession, table: Table, rows: DataFrame
     return labelled(marked, label)
 
 
+def is_whole(work: Workplace, table: Table) -> bool:
+    """Tell whether a MERGE from a regular table brings the whole state: where what stands there is not our newest."""
+    source = work.flow.tables[table.reads[0].table]
+    if table.mode is not Mode.MERGE or source.is_partitioned:
+        return False
+    return _last_delivered(work, table) is None
+
+
+def _last_delivered(work: Workplace, table: Table) -> Slice | None:
+    """Give the newest slice of the publish, if the destination says that it is what stands there."""
+    last = work.ledger.newest(table.name)
+    if last is None or not work.project.publish:
+        return None
+    unit = _unit(work, table)
+    stands = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
+    return last if stands is not None and stands.label_text == label_of(last.label) else None
+
+
 def _delivered_before(work: Workplace, spark: SparkSession, table: Table) -> DataFrame | None:
     """Give the state that the newest delivery brought the destination to, at the version it was pinned at."""
-    last = work.ledger.newest(table.name)
+    last = _last_delivered(work, table)
     if last is None:
         return None
     inputs = work.ledger.inputs(table.name, last.label)
@@ -102,7 +118,7 @@ def _keys(table: Table) -> tuple[str, ...]:
     return table.merge.keys if table.merge is not None else table.columns.keys
 
 
-def deliver(work: Workplace, table: Table, claim: Claim, group: Group, manifests: Sequence[Manifest]) -> None:
+def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
     """Bring the staged slices to the destination, each once, with the deliveries row in its own transaction.
 
     Raises:
@@ -114,15 +130,14 @@ def deliver(work: Workplace, table: Table, claim: Claim, group: Group, manifests
     unit = _unit(work, table)
     deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
     stands = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
-    for manifest in manifests:
-        if stands[-1].outcome is Outcome.KILLED:
-            raise WaterclockError(
-                "E750",
-                f"claim {claim.number} was taken over before its delivery",
-                where=f"{table.name}@{label_of(manifest.label)}",
-                why="its lease ran out and another runner killed it at the destination",
-                fix="nothing to mend: the other runner delivers",
-            )
+    if stands[-1].outcome is Outcome.KILLED:
+        raise WaterclockError(
+            "E750",
+            f"claim {claim.number} was taken over before its delivery",
+            where=f"{table.name}@{label_of(manifests[0].label)}",
+            why="its lease ran out and another runner killed it at the destination",
+            fix="nothing to mend: the other runner delivers",
+        )
 
 
 def kill_delivery(work: Workplace, table: Table, claim: Claim) -> bool:
@@ -130,9 +145,7 @@ def kill_delivery(work: Workplace, table: Table, claim: Claim) -> bool:
     if not work.project.publish:
         return False
     unit = _unit(work, table)
-    killed = work.connections.deliverer(unit.connection).kill(
-        unit, work.flow.project, table.name, claim.number
-    )
+    killed = work.connections.deliverer(unit.connection).kill(unit, work.flow.project, table.name, claim.number)
     return killed.outcome is not Outcome.KILLED
 
 
@@ -156,6 +169,7 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         columns=_delivered_columns(manifest),
         files=tuple(folder / file.path for file in manifest.files),
         keys=_keys(table),
+        is_whole=bool(manifest.source.get("is_whole")),
         deleted_column=DELETED if table.mode is Mode.MERGE and not source.is_partitioned else "",
     )
 

@@ -108,7 +108,7 @@ def nothing_of(spark: SparkSession, lake: Lake, flow: Flow, name: str) -> DataFr
 
 
 def _known_schema(lake: Lake, flow: Flow, name: str) -> StructType:
-    from pyspark.sql.types import StringType, StructType
+    from pyspark.sql.types import StringType, StructField, StructType
 
     from waterclock.storage import table_exists
 
@@ -123,8 +123,9 @@ def _known_schema(lake: Lake, flow: Flow, name: str) -> StructType:
             why="it is read before its first batch, and its declaration gives no types",
             fix=f"declare the columns of {name} with their types: {name} (id BIGINT KEY, …)",
         )
-    schema = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in declared))
-    return schema if "timelabel" in schema.fieldNames() else schema.add("timelabel", StringType())
+    parsed = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in declared))
+    fields = StructType.fromJson(parsed.jsonValue()).fields
+    return StructType([StructField("timelabel", StringType()), *fields])
 
 
 def labelled(frame: DataFrame, label: str) -> DataFrame:

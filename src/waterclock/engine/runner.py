@@ -123,7 +123,7 @@ class Runner:
                 continue
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
-                group = running.pop(future)
+                running.pop(future)
                 for report in future.result():
                     self._note(report, tried, outcome)
             # ready groups stay ready, so planning again can wait until the queue cannot fill the free threads

@@ -33,9 +33,7 @@ def stored_columns(lake: Lake, table: str) -> dict[str, str]:
 def stored_schemas(lake: Lake, flow: Flow, tables: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
     """Give columns and types of a flow's tables, or of those named; tables without a batch are left out."""
     wanted = flow.tables if tables is None else tables
-    found = {
-        name: stored_columns(lake, name) for name in wanted if flow.tables[name].kind is not Kind.PUBLISH
-    }
+    found = {name: stored_columns(lake, name) for name in wanted if flow.tables[name].kind is not Kind.PUBLISH}
     return {name: columns for name, columns in found.items() if columns}
 
 

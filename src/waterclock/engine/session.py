@@ -75,6 +75,8 @@ def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> Sp
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(work_folder / "warehouse"),
+        # Delta's SQL parser passes by the newer way of binding :name values, which then stay unbound
+        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         **SESSION_CONFS,
         **confs,
     }

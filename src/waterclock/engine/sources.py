@@ -59,7 +59,8 @@ class Connections:
 
     def _resolved(self, options: Options) -> dict[str, Value]:
         return {
-            key: self._secrets.read(value.name) if isinstance(value, Secret) else value for key, value in options.items()
+            key: self._secrets.read(value.name) if isinstance(value, Secret) else value
+            for key, value in options.items()
         }
 
 

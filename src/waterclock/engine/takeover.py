@@ -26,7 +26,8 @@ def take_over_expired(work: Workplace) -> int:
             work.listener.said(f"claim {claim.number} of {table.name} had committed: recorded")
         else:
             work.ledger.close_lost(claim, why=f"the lease of {claim.request.runner} ran out")
-            work.listener.said(f"claim {claim.number} of {table.name} was left behind by {claim.request.runner}: killed")
+            left_by = claim.request.runner
+            work.listener.said(f"claim {claim.number} of {table.name} was left behind by {left_by}: killed")
     return settled
 
 

@@ -31,9 +31,7 @@ def transform_frame(
 
     Every batch's query is bound to its own window and reads; Spark runs their union as one job.
     """
-    frames = [
-        labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in batches
-    ]
+    frames = [labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in batches]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
@@ -101,5 +99,3 @@ def _python_rows(
         )
     result: SparkFrame = made
     return result
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import traceback
 from pathlib import Path
@@ -38,7 +39,9 @@ _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== SQL|\.\.\. \d+ more|Caused
 _MOST_WHY = 400
 
 
-def to_error(error: BaseException, *, where: str, spliced: Spliced | None = None) -> WaterclockError:
+def to_error(  # noqa: PLR0911 - one kind of error after the other
+    error: BaseException, *, where: str, spliced: Spliced | None = None
+) -> WaterclockError:
     """Give `error` in our shape. Errors of ours pass through, with `where` if they have no place.
 
     Spark's error positions are mapped back through `spliced` to the user's file. `transient` says whether the same
@@ -47,8 +50,8 @@ def to_error(error: BaseException, *, where: str, spliced: Spliced | None = None
     if isinstance(error, WaterclockError):
         return error.at(where)
     if isinstance(error, MemoryError):
-        return WaterclockError("E790", "out of memory", where=where, fix="give the runner more memory, or smaller batches")
-    if isinstance(error, OSError) and error.errno == 28:  # noqa: PLR2004 - ENOSPC
+        return WaterclockError("E790", "out of memory", where=where, fix="give the runner more memory, or less a batch")
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return WaterclockError(
             "E711",
             "the disk is full",
@@ -60,7 +63,7 @@ def to_error(error: BaseException, *, where: str, spliced: Spliced | None = None
     condition = _condition(error)
     text = _short(str(error))
     if "No space left on device" in str(error):
-        return to_error(OSError(28, "No space left on device"), where=where)
+        return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if _is_jvm_gone(error):
         return WaterclockError(
             "E712",
@@ -115,7 +118,8 @@ def _spark_error(
     position = _position(error)
     if spliced is not None and position is not None:
         place = f"{spliced.place_of(*position)} ({where})"
-    what = text.split("] ", 1)[-1].split(" SQLSTATE")[0].strip()
+    what = text.partition("] ")[2] or text
+    what = what.partition(" SQLSTATE")[0].strip()
     return WaterclockError(
         "E730",
         what[:_MOST_WHY],
@@ -128,7 +132,7 @@ def _spark_error(
 
 
 def _suggestion(error: BaseException, condition: str) -> str | None:
-    parameters = getattr(error, "getMessageParameters", dict)() or {}
+    parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
     if "objectName" in parameters and "proposal" in parameters:
         known = [part.strip(" `") for part in parameters["proposal"].split(",")]
         return did_you_mean(parameters["objectName"].strip("`"), known, otherwise=f"known: {', '.join(known[:3])}")
@@ -155,7 +159,8 @@ def _position(error: BaseException) -> tuple[int, int] | None:
 
 def _is_jvm_gone(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & {"Py4JNetworkError", "ConnectionRefusedError"}) or "Answer from Java side is empty" in str(error)
+    has_gone = {"Py4JNetworkError", "ConnectionRefusedError"}
+    return bool(names & has_gone) or "Answer from Java side is empty" in str(error)
 
 
 def _short(text: str) -> str:
