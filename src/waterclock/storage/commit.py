@@ -84,6 +84,8 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
                 partition_by=wanted,
                 configuration=_PROPERTIES | {_PROJECT: project},
                 raise_if_key_not_exists=False,
+                # else the loser of a race writes its metadata over the winner's, at the next version
+                commit_properties=CommitProperties(max_commit_retries=0),
             )
         except DeltaError as error:
             if not table_exists(folder):  # else somebody was quicker

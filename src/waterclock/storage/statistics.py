@@ -88,6 +88,8 @@ def _leaves(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[_Path, _Leaf]:
     found = {index: (path, _Leaf(type_)) for index, path, type_ in _flat_leaves(metadata, schema)}
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
+        if not row_group.num_rows:
+            continue
         for index, (_, leaf) in found.items():
             _add(leaf, row_group.column(index).statistics, row_group.num_rows)
     return dict(found.values())
