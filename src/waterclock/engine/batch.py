@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.audit import Verdict, has_batch_rules, judge, refusal, row_measures
 from waterclock.engine.collect import explain
 from waterclock.engine.commit import commit_group, refuse_foreign
-from waterclock.engine.made import Made
+from waterclock.engine.made import Made, Notes
 from waterclock.engine.make import make
 from waterclock.engine.progress import GroupReport
+from waterclock.engine.publish import linked_slices
 from waterclock.engine.reads import PinnedRead, pin
 from waterclock.engine.takeover import record_if_committed
 from waterclock.engine.translate import to_error
@@ -102,10 +103,7 @@ class _Attempt:
             self.claim = claim = self.work.ledger.claim(self._request())
         self.work.keep_alive(claim)
         fault("claimed")
-        with self._step("make"):
-            _ = self.made
-        with self._step("seal"):
-            written = self._write(claim)
+        written, notes = self._sealed(claim)
         fault("sealed")
         with self._step("audit"):
             verdicts = self._audit(written)
@@ -115,13 +113,13 @@ class _Attempt:
             version = commit_group(self.work, self.spark, self.table, claim, written.manifests)
         fault("committed")
         with self._step("record"):
-            self.work.ledger.record_done(claim, self._results(written.manifests, verdicts, version))
+            self.work.ledger.record_done(claim, self._results(written.manifests, notes, verdicts, version))
         self.done = _Done(
             sum(manifest.rows for manifest in written.manifests),
             tuple(said for verdict in verdicts.values() for said in verdict.warnings),
         )
         fault("recorded")
-        self.made.after(self.work)
+        notes.after(self.work)
 
     def _create(self) -> None:
         """Create the table before any claim, so that whoever takes a claim over has a table to kill it in."""
@@ -135,6 +133,17 @@ class _Attempt:
         with self._step("create"):
             create_table(self.folder, schema, is_partitioned=self.table.is_partitioned, project=self.work.flow.project)
 
+    def _sealed(self, claim: Claim) -> tuple[Written, Notes]:
+        if self.table.kind is Kind.PUBLISH:
+            with self._step("seal"):
+                linked = linked_slices(self.work, self.table, self.group, self.pins, claim)
+            if linked is not None:
+                return linked, Notes({manifest.label: manifest.source for manifest in linked.manifests})
+        with self._step("make"):
+            notes = self.made.notes
+        with self._step("seal"):
+            return self._write(claim), notes
+
     def _write(self, claim: Claim) -> Written:
         return write_slices(
             self.made.frame,
@@ -145,7 +154,7 @@ class _Attempt:
             measures=row_measures(self.table),
             merge=self.table.merge if self.table.kind is not Kind.PUBLISH else None,
             code=self.table.fingerprint,
-            source=self.made.source,
+            source=self.made.notes.source,
             name=self.table.name,
         )
 
@@ -175,12 +184,12 @@ class _Attempt:
         )
 
     def _results(
-        self, manifests: Sequence[Manifest], verdicts: Mapping[datetime, Verdict], version: int
+        self, manifests: Sequence[Manifest], notes: Notes, verdicts: Mapping[datetime, Verdict], version: int
     ) -> list[BatchResult]:
         by_label = {manifest.label: manifest for manifest in manifests}
-        measures: dict[str, Any] = {**self.made.set_aside()}
-        if self.made.left_out:
-            measures["left_out"] = list(self.made.left_out)
+        measures: dict[str, Any] = {**notes.set_aside()}
+        if notes.left_out:
+            measures["left_out"] = list(notes.left_out)
         return [
             BatchResult(
                 label=batch.label,
@@ -193,7 +202,7 @@ class _Attempt:
                 stands_from=batch.stands_from,
                 measures={**measures, "warnings": list(verdicts[batch.label].warnings)},
                 timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
-                source=self.made.source.get(batch.label, {}),
+                source=notes.source.get(batch.label, {}),
             )
             for batch in self.group.batches
         ]

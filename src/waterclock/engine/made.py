@@ -14,23 +14,32 @@ if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
 
 
-def _nothing_after(work: Workplace) -> None:
-    del work
+def _nothing_after(_: Workplace) -> None:
+    """Leave the source as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is known of a group's rows beside themselves.
+
+    `source` are positions in the source by label, for the manifest. `set_aside`, asked after the rows were written,
+    counts what belongs to no window. `left_out` are columns that a closed list does not name. `after` is called once
+    the group is recorded (files go to the archive).
+    """
+
+    source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
+    set_aside: Callable[[], Mapping[str, int]] = dict
+    left_out: tuple[str, ...] = ()
+    after: Callable[[Workplace], None] = _nothing_after
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """Rows of one group, declared types applied, nothing run yet.
 
-    `frame` holds a `timelabel` where the group has several labels. `schema` is what the table becomes. `source` are
-    positions in the source by label, for the manifest. `set_aside`, asked after the rows were written, counts what
-    belongs to no window. `left_out` are columns that a closed list does not name. `after` is called once the group is
-    recorded (files go to the archive).
+    `frame` holds a `timelabel` where the group has several labels. `schema` is what the table becomes.
     """
 
     frame: DataFrame
     schema: StructType
-    source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
-    set_aside: Callable[[], Mapping[str, int]] = dict
-    left_out: tuple[str, ...] = ()
-    after: Callable[[Workplace], None] = _nothing_after
+    notes: Notes

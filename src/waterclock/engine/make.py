@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.engine.collect import gather
-from waterclock.engine.made import Made
+from waterclock.engine.made import Made, Notes
 from waterclock.engine.publish import is_whole, publish_frame
 from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
@@ -35,14 +35,13 @@ def make(
     if table.kind is Kind.COLLECT:
         gathered = gather(work, spark, table, group, now)
         shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=may_lack)
-        return Made(
-            shaped.frame,
-            shaped.schema,
-            source=gathered.source,
-            set_aside=gathered.collected.set_aside,
-            left_out=(*shaped.left_out, *gathered.collected.left_out),
-            after=gathered.after,
+        notes = Notes(
+            gathered.source,
+            gathered.collected.set_aside,
+            (*shaped.left_out, *gathered.collected.left_out),
+            gathered.after,
         )
+        return Made(shaped.frame, shaped.schema, notes)
     if table.kind is Kind.PUBLISH:
         frame = publish_frame(work, spark, table, group, pins)
         source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table)}
@@ -50,4 +49,4 @@ def make(
         source = {}
         frame = transform_frame(work, spark, table, group.batches, pins)
     shaped = conform(frame, table.columns, known, table=table.name, may_lack=may_lack)
-    return Made(shaped.frame, shaped.schema, source=source, left_out=shaped.left_out)
+    return Made(shaped.frame, shaped.schema, Notes(source, left_out=shaped.left_out))

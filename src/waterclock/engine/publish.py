@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.engine.audit import all_rules
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Mode, Table, Unit
 from waterclock.ledger.records import Claim, Slice
 from waterclock.planner import Batch, Group
-from waterclock.storage import Manifest, frame_at
+from waterclock.storage import Manifest, Written, frame_at, link_slice, read_manifest
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 # rows of a MERGE publish that went since the delivery before: staged beside the upserts, told apart by this column
 DELETED = "_deleted"
@@ -32,7 +35,7 @@ def publish_frame(
     spark: SparkSession,
     table: Table,
     group: Group,
-    pins: Mapping[datetime, tuple[PinnedRead, ...]],
+    pins: Pins,
 ) -> DataFrame:
     """Give the rows to stage: slices of a partitioned table, the state of a regular one, or what changed of it (MERGE).
 
@@ -40,6 +43,43 @@ def publish_frame(
     """
     frames = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
     return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
+    """Stage a publish of whole slices by links to them: no Spark job, no second copy. None where rows are to be made.
+
+    Rows are to be made for a choice of columns, for what changed since the last delivery, and where a label's rows
+    are not one sealed slice.
+    """
+    wholes = [_whole_slice(work, table, pins[batch.label][0]) for batch in group.batches]
+    found = [piece for piece in wholes if piece is not None]
+    if len(found) < len(wholes):
+        return None
+    sealed_folder = work.lake.folder(table.reads[0].table)
+    manifests = tuple(
+        link_slice(
+            read_manifest(sealed_folder, piece.slice_path),
+            sealed_folder,
+            folder=work.lake.folder(table.name),
+            lake=work.lake,
+            claim=claim.number,
+            label=batch.label,
+            code=table.fingerprint,
+            name=table.name,
+            source={"linked": piece.slice_path},
+        )
+        for batch, piece in zip(group.batches, found, strict=True)
+    )
+    return Written(manifests, {manifest.label: {} for manifest in manifests})
+
+
+def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | None:
+    source = work.flow.tables[pinned.read.table]
+    is_by_slice = source.is_partitioned or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
+    has_measures = bool(all_rules(table)) or any(column.is_not_null for column in table.columns.named)
+    if not is_by_slice or not table.columns.is_open or has_measures or len(pinned.slices) != 1:
+        return None
+    return pinned.slices[0] if pinned.slices[0].slice_path else None
 
 
 def _one_label(work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead) -> DataFrame:

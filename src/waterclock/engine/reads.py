@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -124,7 +125,7 @@ def _known_schema(lake: Lake, flow: Flow, name: str) -> StructType:
             fix=f"declare the columns of {name} with their types: {name} (id BIGINT KEY, …)",
         )
     parsed = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in declared))
-    fields = StructType.fromJson(parsed.jsonValue()).fields
+    fields = StructType.fromJson(json.loads(parsed.json())).fields
     return StructType([StructField("timelabel", StringType()), *fields])
 
 

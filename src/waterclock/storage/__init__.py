@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from waterclock.storage.identity import Identity, Killed
     from waterclock.storage.keys import duplicate_keys
     from waterclock.storage.lake import Lake, require_latch
+    from waterclock.storage.link import link_slice
     from waterclock.storage.log import ForeignCommit, Outcome, foreign_commits, head, outcome, table_exists
     from waterclock.storage.manifest import DataFile, Manifest, is_sealed, read_manifest
     from waterclock.storage.merge import fold, merge_slice
@@ -31,6 +32,7 @@ _MODULES = {
     "identity": ("Identity", "Killed"),
     "keys": ("duplicate_keys",),
     "lake": ("Lake", "require_latch"),
+    "link": ("link_slice",),
     "log": ("ForeignCommit", "Outcome", "foreign_commits", "head", "outcome", "table_exists"),
     "manifest": ("DataFile", "Manifest", "is_sealed", "read_manifest"),
     "merge": ("fold", "merge_slice"),
@@ -72,6 +74,7 @@ __all__ = [
     "head",
     "is_sealed",
     "kill",
+    "link_slice",
     "merge_slice",
     "outcome",
     "read_manifest",
