@@ -101,7 +101,7 @@ class TimedFolder:
     """A landing folder whose rows have a time: each `put` is a file, stamped with its latest time."""
 
     def __init__(self, folder: Path, zone: str | None) -> None:
-        self.inner = LandingFolder(folder)
+        self.inner = LandingFolder(folder, stamp_zone=zone or "UTC")
         self.connector = self.inner.connector
         self.setting = self.inner.setting
         self.unit = self.inner.unit

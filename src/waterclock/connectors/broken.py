@@ -15,11 +15,13 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from waterclock.connectors.columns import match
-from waterclock.connectors.formats import Reading, shapes_of, text_of, unreadable
+from waterclock.connectors.formats import MISFIT, Reading, shapes_of, text_of, unreadable
 from waterclock.errors import WaterclockError
 from waterclock.flow import Columns
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
+_MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
+_MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
 _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 63, "byte": 7, "short": 15, "long": 63}
 
@@ -31,7 +33,7 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
     Cost    one reading of the broken file
     """
     text = str(error)
-    match_file = _FILE.search(text)
+    match_file = _MISFIT.search(text) or _FILE.search(text)
     if match_file is None:
         return None
     path = "/" + unquote(match_file[1]).lstrip("/")
@@ -54,6 +56,9 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
 
 
 def _what_spark_says(text: str) -> str:
+    misfit = _MISFIT_VALUE.search(text)
+    if misfit:
+        return f"{misfit[1]} is {misfit[2]!r}, which is not of its type"
     record = _RECORD.search(text)
     return f"Spark cannot read the row {record[1]}" if record else "Spark cannot read one of its rows"
 

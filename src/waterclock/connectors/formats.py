@@ -66,8 +66,13 @@ class Scanned:
     left_out: tuple[str, ...]
 
 
+_NUMBERS = frozenset(
+    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
+)
+
 FILE_KEY = "_waterclock_file"
 TIME = "_waterclock_time"
+MISFIT = "waterclock-misfit"
 
 
 def scan(
@@ -77,8 +82,8 @@ def scan(
 
     Raises  E805 and E808 as `columns.match`, naming the file
             E807 for a file whose head cannot be read, E809 for formats that do not go together
-    Cost    one look at each file's head; Spark is asked for a schema only for Parquet, and for JSON with an open list
-            and more than 8 MB of files
+    Cost    one look at each file's head; up to 8 MB of JSON are read through for their keys. Beyond, Spark is asked
+            for them if the list is open; if it is closed, what it leaves out is not known
     """
     shapes = shapes_of(spark, paths, reading, columns)
     frames: list[DataFrame] = []
@@ -192,9 +197,10 @@ def _parquet_shape(path: str) -> Shape:
 def _json_shape(spark: SparkSession | None, paths: Sequence[str], reading: Reading, columns: Columns) -> Shape:
     declared = [column.name for column in columns.named]
     keys: Iterable[str] = ()
-    if columns.is_open:
-        small = sum(Path(path).stat().st_size for path in paths) <= _LOOKED_THROUGH
-        keys = _json_keys(paths, reading) if small or spark is None else _inferred_keys(spark, paths, reading)
+    if sum(Path(path).stat().st_size for path in paths) <= _LOOKED_THROUGH or spark is None:
+        keys = _json_keys(paths, reading)
+    elif columns.is_open:
+        keys = _inferred_keys(spark, paths, reading)
     known = dict.fromkeys(sorted(keys))
     lower = {key.lower() for key in known}
     return Shape("json", "", tuple(Found(name) for name in [*known, *(d for d in declared if d.lower() not in lower)]))
@@ -269,7 +275,7 @@ def _scan_shape(
     else:
         reader = _reader(spark, shape.format, reading, shape.delimiter, zone)
         names = {found.name: f"c{at}" if shape.format == "csv" else found.name for at, found in enumerate(shape.found)}
-        types = {name: by_source[name].type if name in by_source else "STRING" for name in names}
+        types = {name: _type_to_read(by_source.get(name), shape.format) for name in names}
         ddl = ", ".join(f"{_quoted(names[name])} {types[name]}" for name in names)
         reader = reader.schema(ddl)
         frame = reader.csv(list(paths)) if shape.format == "csv" else reader.json(list(paths))
@@ -300,6 +306,13 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
     )
 
 
+def _type_to_read(taken: Taken | None, format_name: str) -> str:
+    """Give the type that Spark's reader is asked for. In JSON a number may be written in quotes: it is read as text."""
+    if taken is None or (format_name == "json" and taken.type.lower().partition("(")[0] in _NUMBERS):
+        return "STRING"
+    return taken.type
+
+
 def _as_type(value: Column, found: str, taken: Taken, zone: str) -> Column:
     from pyspark.sql import functions as sf
 
@@ -307,7 +320,10 @@ def _as_type(value: Column, found: str, taken: Taken, zone: str) -> Column:
         return value
     if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
         return sf.to_utc_timestamp(value.cast("timestamp"), zone)
-    return value.cast(taken.type)
+    if found.lower() != "string":
+        return value.cast(taken.type)
+    told = sf.concat_ws("|", sf.lit(MISFIT), sf.col("_metadata.file_path"), sf.lit(taken.source), value)
+    return sf.coalesce(value.try_cast(taken.type), sf.when(value.isNotNull(), sf.raise_error(told)))
 
 
 def instant(value: Column, type_name: str, zone: str) -> Column:

@@ -1,0 +1,51 @@
+"""Our own connectors, held against the public suites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.systems import (
+    HeldFolder,
+    JsonFolder,
+    LandingFolder,
+    ParquetFolder,
+    SqliteDatabase,
+    TimedDatabase,
+    TimedFolder,
+)
+from waterclock.testing.connectors import ArrivalConformance, SnapshotConformance, WindowConformance
+
+pytestmark = pytest.mark.spark
+
+
+class TestFilesByArrival(ArrivalConformance):
+    @pytest.fixture(params=[LandingFolder, JsonFolder, ParquetFolder])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> LandingFolder:
+        made: LandingFolder = request.param(tmp_path)
+        return made
+
+
+class TestFilesByDataTime(WindowConformance):
+    @pytest.fixture(params=["America/New_York", None])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> TimedFolder:
+        return TimedFolder(tmp_path, request.param)
+
+
+class TestFilesAsSnapshot(SnapshotConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> HeldFolder:
+        return HeldFolder(tmp_path)
+
+
+class TestSqliteByDataTime(WindowConformance):
+    @pytest.fixture(params=["text", "zoned", "epoch"])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> TimedDatabase:
+        return TimedDatabase(tmp_path, request.param)
+
+
+class TestSqliteAsSnapshot(SnapshotConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> SqliteDatabase:
+        return SqliteDatabase(tmp_path)

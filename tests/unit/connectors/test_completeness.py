@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from waterclock.connectors.completeness import problem_of
+
+TEXT = "".join(f'{{"id": {at * 7919 % 1000}}}\n' for at in range(300)).encode()
+
+
+def problem(path: Path, ending: str, compression: str = "") -> str | None:
+    stat = path.stat()
+    found = problem_of(str(path), stat.st_size, stat.st_mtime_ns, (ending, compression))
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.99])
+def test_a_compressed_file_that_was_cut_is_half_written(tmp_path: Path, compress: object, share: float) -> None:
+    whole = gzip.compress(TEXT) if compress is gzip.compress else bz2.compress(TEXT)
+    compression = "gz" if compress is gzip.compress else "bz2"
+    path = tmp_path / "a"
+    path.write_bytes(whole)
+    assert problem(path, "csv", compression) is None
+    path.write_bytes(whole[: int(len(whole) * share)])
+    assert problem(path, "csv", compression) == "half-written"
+
+
+def test_a_gzip_file_of_several_members_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(gzip.compress(TEXT) + gzip.compress(TEXT))
+    assert problem(path, "json", "gz") is None
+
+
+def test_a_damaged_gzip_file_is_damaged(tmp_path: Path) -> None:
+    whole = bytearray(gzip.compress(TEXT))
+    whole[len(whole) // 2] ^= 0xFF
+    path = tmp_path / "a"
+    path.write_bytes(whole)
+    assert problem(path, "csv", "gz") in ("damaged", "half-written")
+
+
+def test_what_is_no_gzip_file_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(TEXT)
+    assert problem(path, "csv", "gz") == "damaged"
+
+
+@pytest.mark.parametrize(("ending", "compression"), [("csv", ""), ("csv", "gz"), ("parquet", ""), ("json", "zst")])
+def test_an_empty_file_is_half_written(tmp_path: Path, ending: str, compression: str) -> None:
+    path = tmp_path / "a"
+    path.touch()
+    assert problem(path, ending, compression) == "half-written"
+
+
+def test_a_compressed_nothing_is_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(gzip.compress(b""))
+    assert problem(path, "csv", "gz") == "half-written"
+
+
+@pytest.mark.parametrize("cut", [1, 4, 8, 40])
+def test_a_parquet_file_without_its_footer_is_half_written(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "a"
+    pq.write_table(pa.table({"id": [1, 2]}), path)
+    assert problem(path, "parquet") is None
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert problem(path, "parquet") == "half-written"
+
+
+def test_a_json_file_that_ends_within_an_object_is_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(TEXT)
+    assert problem(path, "json") is None
+    path.write_bytes(TEXT[:-4])
+    assert problem(path, "json") == "half-written"
+    path.write_bytes(gzip.compress(TEXT[:-4]))
+    assert problem(path, "json", "gz") == "half-written"

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import gzip
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.systems import LandingFolder, unit_of
+from waterclock.connectors import Item, Listing
+from waterclock.connectors.files import FilesCollector
+from waterclock.connectors.landing import format_of, names_of
+from waterclock.errors import WaterclockError
+
+DAY = datetime(2013, 1, 1, tzinfo=UTC)
+ROWS = [{"id": "1", "note": "n"}]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LandingFolder:
+    return LandingFolder(tmp_path)
+
+
+def listing(folder: LandingFolder, path: str = "shop.orders", **options: str | float) -> Listing:
+    return collector(folder).arrivals(unit_of("landing", path, **options))
+
+
+def collector(folder: LandingFolder) -> FilesCollector:
+    return FilesCollector(folder.setting)
+
+
+def problems(folder: LandingFolder, path: str = "shop.orders", **options: str | float) -> dict[str, str]:
+    return {Path(report.path).name: report.problem for report in listing(folder, path, **options).reports}
+
+
+@pytest.mark.parametrize(
+    ("path", "supplier"),
+    [
+        ("salesforce.customer", "salesforce"),
+        ("web/click/*.json.gz", ""),
+        ("*.csv", ""),
+        ("airports.csv", ""),
+        ("a/b.c/d.csv", ""),
+    ],
+)
+def test_a_unit_is_supplier_and_source_or_a_glob(path: str, supplier: str) -> None:
+    assert names_of(path).supplier == supplier
+
+
+@pytest.mark.parametrize("path", ["", "orders", "/etc/*.csv", "../other/*.csv", "a/../../*.csv"])
+def test_a_unit_never_leads_out_of_the_landing_folder(path: str) -> None:
+    with pytest.raises(WaterclockError, match="E803"):
+        names_of(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.csv", ("csv", "")),
+        ("a.CSV.GZ", ("csv", "gz")),
+        ("a.json.bz2", ("json", "bz2")),
+        ("a.parquet", ("parquet", "")),
+        ("a.tsv.zst", ("tsv", "zst")),
+        ("a.gz", None),
+        ("a.xlsx", None),
+        ("csv", None),
+    ],
+)
+def test_the_ending_says_format_and_compression(name: str, kind: tuple[str, str] | None) -> None:
+    assert format_of(name) == kind
+
+
+def test_the_stamp_in_the_name_is_the_arrival(folder: LandingFolder) -> None:
+    folder.put(DAY, ROWS)
+    (item,) = listing(folder).items
+    assert item == Item(
+        "shop_orders_2013_01_01_00_00_00.csv.gz", DAY, folder.file(DAY).stat().st_size, str(folder.file(DAY))
+    )
+
+
+def test_stamps_may_be_told_in_a_zone(folder: LandingFolder) -> None:
+    folder.put(DAY, ROWS)
+    (item,) = listing(folder, stamp_zone="America/New_York").items
+    assert item.stamp == DAY + timedelta(hours=5)
+
+
+def test_a_repeated_hour_in_a_stamp_is_its_first_pass(folder: LandingFolder) -> None:
+    folder.put(datetime(2013, 11, 3, 1, 30, tzinfo=UTC), ROWS)
+    (item,) = listing(folder, stamp_zone="America/New_York").items
+    assert item.stamp == datetime(2013, 11, 3, 5, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("inner", ["2013", "2013/01/01", "year=2013/month=01", "2013-01"])
+def test_files_may_lie_in_date_subfolders_under_the_same_name(folder: LandingFolder, inner: str) -> None:
+    path = folder.put(DAY, ROWS)
+    target = folder.source / inner / path.name
+    target.parent.mkdir(parents=True)
+    path.rename(target)
+    found = listing(folder)
+    assert [item.name for item in found.items] == [path.name]
+    assert found.reports == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "orders_2013_01_01_00_00_00.csv",
+        "shop_orders_2013_01_01.csv",
+        "shop_orders_2013_13_01_00_00_00.csv",
+        "shop_orders_2013_02_30_00_00_00.csv",
+        "shop_orders_2013_01_01_24_00_00.csv",
+        "shop_orders_2013_01_01_00_00_00",
+        "shop_orders_2013_01_01_00_00_00.xlsx",
+        "shop_ordersx_2013_01_01_00_00_00.csv",
+        "notes.txt",
+    ],
+)
+def test_a_misnamed_file_is_left_alone_and_reported(folder: LandingFolder, name: str) -> None:
+    folder.put(DAY, ROWS)
+    (folder.source / name).write_text("id,note\n1,n\n")
+    assert len(listing(folder).items) == 1
+    assert problems(folder) == {name: "misnamed"}
+
+
+def test_a_misnamed_file_is_told_what_was_expected(folder: LandingFolder) -> None:
+    (folder.source / "notes.txt").write_text("x")
+    (report,) = listing(folder).reports
+    assert report.detail == "expected shop_orders_<YYYY_MM_DD_HH_MM_SS>.<ext>"
+
+
+def test_a_subfolder_that_is_no_date_is_reported_and_not_entered(folder: LandingFolder) -> None:
+    (folder.source / "backup").mkdir()
+    folder.put(DAY, ROWS).rename(folder.source / "backup" / folder.file(DAY).name)
+    assert listing(folder).items == ()
+    assert problems(folder) == {"backup": "misnamed"}
+
+
+@pytest.mark.parametrize("ending", [".part", ".tmp", "._COPYING_", ".crdownload", "~"])
+def test_a_file_that_says_it_is_being_written_is_half_written(folder: LandingFolder, ending: str) -> None:
+    path = folder.put(DAY, ROWS)
+    path.rename(f"{path}{ending}")
+    assert listing(folder).items == ()
+    assert set(problems(folder).values()) == {"half-written"}
+
+
+@pytest.mark.parametrize("name", [".shop_orders_2013_01_01_00_00_00.csv", "_SUCCESS"])
+def test_hidden_files_are_not_looked_at(folder: LandingFolder, name: str) -> None:
+    (folder.source / name).write_text("x")
+    assert listing(folder) == Listing(())
+
+
+def test_a_file_that_changed_a_moment_ago_settles_first(folder: LandingFolder) -> None:
+    path = folder.put(DAY, ROWS)
+    assert listing(folder, settle=60).items == ()
+    assert problems(folder, settle=60) == {path.name: "half-written"}
+    earlier = path.stat().st_mtime - 61
+    os.utime(path, (earlier, earlier))
+    assert len(listing(folder, settle=60).items) == 1
+
+
+def test_a_file_is_looked_at_again_when_it_grew(folder: LandingFolder) -> None:
+    path = folder.put_unfinished(DAY)
+    assert problems(folder) == {path.name: "half-written"}
+    folder.put(DAY, ROWS)
+    assert [item.name for item in listing(folder).items] == [path.name]
+
+
+def test_a_landing_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    folder = LandingFolder(tmp_path)
+    (tmp_path / "new").rename(tmp_path / "old")
+    with pytest.raises(WaterclockError, match="E804") as caught:
+        listing(folder)
+    assert caught.value.where == str(tmp_path / "new")
+
+
+def test_a_source_that_nobody_delivered_yet_is_empty(folder: LandingFolder) -> None:
+    assert listing(folder, "shop.customers") == Listing(())
+
+
+def test_the_clock_is_the_second_after_the_newest_complete_stamp(folder: LandingFolder) -> None:
+    assert collector(folder).clock(folder.unit) is None
+    folder.put(DAY, ROWS)
+    folder.put(DAY - timedelta(hours=1), ROWS)
+    folder.put_unfinished(DAY + timedelta(hours=1))
+    assert collector(folder).clock(folder.unit) == DAY + timedelta(seconds=1)
+
+
+def test_the_clock_does_not_go_back_when_files_are_archived(folder: LandingFolder) -> None:
+    folder.put(DAY, ROWS)
+    reader = collector(folder)
+    reader.archive(folder.unit, reader.arrivals(folder.unit).items)
+    assert reader.clock(folder.unit) == DAY + timedelta(seconds=1)
+
+
+def test_the_archive_mirrors_the_landing_folder(folder: LandingFolder) -> None:
+    inner = folder.source / "2013" / "01"
+    inner.mkdir(parents=True)
+    path = folder.put(DAY, ROWS).rename(inner / folder.file(DAY).name)
+    content = path.read_bytes()
+    reader = collector(folder)
+    reader.archive(folder.unit, reader.arrivals(folder.unit).items)
+    target = folder.folder / "storage" / "archive" / "landing" / "shop" / "orders" / "2013" / "01" / path.name
+    assert target.read_bytes() == content
+    assert not path.exists()
+
+
+def test_the_archive_is_never_overwritten(folder: LandingFolder) -> None:
+    reader = collector(folder)
+    folder.put(DAY, ROWS)
+    reader.archive(folder.unit, reader.arrivals(folder.unit).items)
+    taken = listing(folder).items
+    again = folder.put(DAY, [{"id": "2", "note": "other"}])
+    found = listing(folder)
+    assert found.items == taken
+    assert {Path(one.path).name: one.problem for one in found.reports} == {again.name: "same name, other content"}
+    fresh = Item(again.name, DAY, again.stat().st_size, str(again))
+    (report,) = reader.archive(folder.unit, [fresh])
+    assert report.problem == "same name, other content"
+    assert again.exists()
+    assert listing(folder).items == taken
+
+
+def test_the_same_file_delivered_again_is_archived_away(folder: LandingFolder) -> None:
+    reader = collector(folder)
+    folder.put(DAY, ROWS)
+    reader.archive(folder.unit, reader.arrivals(folder.unit).items)
+    again = folder.put(DAY, ROWS)
+    (item,) = listing(folder).items
+    assert not item.is_archived
+    assert reader.archive(folder.unit, [item]) == ()
+    assert not again.exists()
+    assert [one.is_archived for one in listing(folder).items] == [True]
+
+
+def test_a_crash_between_link_and_removal_loses_and_doubles_nothing(folder: LandingFolder) -> None:
+    path = folder.put(DAY, ROWS)
+    target = folder.folder / "storage" / "archive" / "landing" / "shop" / "orders" / path.name
+    target.parent.mkdir(parents=True)
+    os.link(path, target)
+    (item,) = listing(folder).items
+    assert listing(folder).reports == ()
+    collector(folder).archive(folder.unit, [item])
+    assert not path.exists()
+    assert target.exists()
+
+
+def test_one_name_in_two_subfolders_is_taken_once(folder: LandingFolder) -> None:
+    path = folder.put(DAY, ROWS)
+    for inner, content in (("2013", path.read_bytes()), ("2014", gzip.compress(b"id,note\n9,z\n"))):
+        (folder.source / inner).mkdir()
+        (folder.source / inner / path.name).write_bytes(content)
+    found = listing(folder)
+    assert [item.name for item in found.items] == [path.name]
+    assert [report.problem for report in found.reports] == ["same name, other content"]
+
+
+def test_a_glob_takes_stamps_from_names_and_else_from_changes(folder: LandingFolder) -> None:
+    click = folder.folder / "new" / "web" / "click"
+    click.mkdir(parents=True)
+    named = ("a_2013_01_01_00_00_05.json", "b-20130101000006.json", "c-20130101T000007Z.json")
+    for name in (*named, "plain.json"):
+        (click / name).write_text('{"id": 1}\n')
+    os.utime(click / "plain.json", (DAY.timestamp(), DAY.timestamp()))
+    items = listing(folder, "web/click/*.json").items
+    assert [(item.name, (item.stamp - DAY).seconds) for item in items] == [
+        ("web/click/plain.json", 0),
+        *((f"web/click/{name}", 5 + at) for at, name in enumerate(named)),
+    ]
+
+
+def test_a_glob_does_not_enter_the_archive_of_deliveries(folder: LandingFolder) -> None:
+    hidden = folder.folder / "new" / "_waterclock"
+    hidden.mkdir()
+    (hidden / "x.json").write_text("{}")
+    assert listing(folder, "**/*.json").items == ()
