@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from waterclock.dpl.legality import check_cycles, check_reads
 from waterclock.dpl.names import names_of
 from waterclock.dpl.publishes import settle_publish
 from waterclock.dpl.rules import check_expression
+from waterclock.dpl.schemas import Schemas
 from waterclock.dpl.source import Span
 from waterclock.dpl.splice import reads_of, variables_of
 from waterclock.dpl.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
@@ -32,6 +34,7 @@ from waterclock.flow import (
     Kind,
     Query,
     Read,
+    ReadKind,
     Table,
     View,
     order_of,
@@ -91,6 +94,7 @@ class _Compiler:
         self.errors.extend(check_cycles(self.drafts, self.spans))
         Cadences(self.drafts, self.config, self.errors).settle()
         self.errors.extend(check_reads(self.drafts, self.spans))
+        self.errors.extend(Schemas(queries, self.known_schemas).check(self._upstream_first()))
         return self._flow(systems, functions, queries)
 
     def _function(self, statement: Statement) -> Function:
@@ -255,6 +259,19 @@ class _Compiler:
                         start = expression.span.start + max(at, 0)
                         span = Span(expression.span.source, start, start + len(name) + 1)
                         self.errors.append(unknown_variable(name, span, known))
+
+    def _upstream_first(self) -> Iterable[Draft]:
+        """Give the drafts upstream first; circles, which are reported, as they come."""
+        names = {
+            name: [
+                read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in self.drafts
+            ]
+            for name, draft in self.drafts.items()
+        }
+        try:
+            return [self.drafts[name] for name in TopologicalSorter(names).static_order()]
+        except CycleError:
+            return list(self.drafts.values())
 
     def _flow(self, systems: Systems, functions: Mapping[str, Function], queries: Queries) -> Flow:
         texts = {name: canonical(said.tokens) for name, said in self._query_tokens(queries)}

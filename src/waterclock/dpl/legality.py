@@ -38,7 +38,7 @@ def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], S
         for name, draft in drafts.items()
     }
     for group in components_of(forward):
-        inside = {name: [other for other in forward[name] if other in group] for name in group}
+        inside = {name: [other for other in forward[name] if other in group] for name in forward if name in group}
         path = cycle_of(inside)
         if path is not None:
             for name in group:

@@ -157,8 +157,8 @@ class ColumnLineage:
             return {column: Made("", everything, note) for column in known if column != "timelabel"}
         if table.query is None:
             note = f"collected from {table.source.unit}" if table.source else ""
-            known = self.schemas.get(table.name) or {column.name: "" for column in table.columns.named}
-            return {column: Made(note=note) for column in known if column != "timelabel"}
+            names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
+            return {column: Made(note=note) for column in names if column != "timelabel"}
         return self._of_query(table)
 
     def _of_query(self, table: Table) -> dict[str, Made]:
@@ -171,13 +171,13 @@ class ColumnLineage:
             raise AssertionError("asked of a table with a query")
         text = splice(table.query, name_of).text
         tables = {name: read.table for read, name in reads.items()}
-        schema = {
+        schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
             for name, source in tables.items()
             if (columns := self._closed(source))
         }
         try:
-            query = qualify(
+            query: Any = qualify(
                 exp.maybe_parse(text, dialect=_DIALECT),
                 dialect=_DIALECT,
                 schema=schema,
@@ -189,7 +189,7 @@ class ColumnLineage:
             return {}
 
     def _outputs(
-        self, table: Table, query: exp.Expression, schema: Mapping[str, Any], tables: Mapping[str, str]
+        self, table: Table, query: Any, schema: dict[str, object], tables: Mapping[str, str]
     ) -> dict[str, Made]:
         found: dict[str, Made] = {}
         stars: list[str] = []
@@ -239,18 +239,18 @@ def _is(one: ColumnOf, other: ColumnOf) -> bool:
     return one.table == other.table and (one.column.lower() == other.column.lower() or one.column == "*")
 
 
-def _selects(query: exp.Expression) -> Sequence[Any]:
+def _selects(query: Any) -> Sequence[Any]:
     return query.selects if isinstance(query, exp.Query) else ()
 
 
-def _sources(query: exp.Expression, select: Any, tables: Mapping[str, str]) -> list[str]:
+def _sources(query: Any, select: Any, tables: Mapping[str, str]) -> list[str]:
     """Give the tables whose columns a `*` brings: those of its qualifier, or all that the query reads at its top."""
     qualifier = select.table if isinstance(select, exp.Column) else ""
-    found = []
-    for table in query.find_all(exp.Table):
-        if table.name in tables and (not qualifier or table.alias_or_name == qualifier):
-            found.append(tables[table.name])
-    return found
+    return [
+        tables[table.name]
+        for table in query.find_all(exp.Table)
+        if table.name in tables and (not qualifier or table.alias_or_name == qualifier)
+    ]
 
 
 def _expression(select: Any) -> str:

@@ -1,0 +1,86 @@
+"""Runs a project's Python file as a module of its own, so that neither other files nor later runs see it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+_PREFIX = "waterclock_file_"
+_NEVER_ASIDE = sys.stdlib_module_names | {"waterclock", "__main__"}
+_lock = threading.RLock()
+
+
+def run_file(path: Path, root: Path) -> ModuleType:
+    """Run a Python file and give its module; `root` must be on `sys.path` for what it imports of the project.
+
+    The module is no member of `sys.modules` afterwards: what is pickled of it travels by value, so that Spark's
+    workers need not find the file. `from .x import y` means the file beside it. Whatever the file raises is raised.
+    """
+    spec = _spec(path, root)
+    module = importlib.util.module_from_spec(spec)
+    code = compile(importlib.util.decode_source(path.read_bytes()), str(path), "exec", dont_inherit=True)
+    with _lock:
+        sys.modules[spec.name] = module  # dataclasses look their own module up while the file runs
+        try:
+            exec(code, module.__dict__)  # noqa: S102  the user's own file
+        finally:
+            sys.modules.pop(spec.name, None)
+    return module
+
+
+@contextmanager
+def isolated(root: Path) -> Iterator[None]:
+    """Put `root` first on `sys.path`, and take back what is changed there and which modules of it are imported.
+
+    What the files print goes to stderr: a command's own answer may be JSON.
+    """
+    with _lock:
+        aside = {name: sys.modules.pop(name) for name in _modules_of(root)}
+        path, writes = list(sys.path), sys.dont_write_bytecode
+        sys.path.insert(0, str(root))
+        sys.dont_write_bytecode = True
+        importlib.invalidate_caches()
+        try:
+            with redirect_stdout(sys.stderr):
+                yield
+        finally:
+            sys.path[:], sys.dont_write_bytecode = path, writes
+            for name in _modules_of(root):
+                del sys.modules[name]
+            sys.modules.update(aside)
+
+
+def _spec(path: Path, root: Path) -> ModuleSpec:
+    folders = path.relative_to(root).parts[:-1] if path.is_relative_to(root) else ()
+    package = [*folders] if all(folder.isidentifier() for folder in folders) else []
+    stem = "".join(sign if sign.isalnum() else "_" for sign in path.stem)
+    spec = importlib.util.spec_from_file_location(".".join([*package, _PREFIX + stem]), path)
+    if spec is None:
+        raise ImportError(f"{path.name} is no Python file")
+    return spec
+
+
+def _modules_of(root: Path) -> list[str]:
+    """List the modules that are of the project at `root`, or stand in the way of one: other projects have a `flows`."""
+    names = {entry.name.removesuffix(".py") for entry in root.iterdir() if entry.is_dir() or entry.suffix == ".py"}
+    names -= _NEVER_ASIDE
+    return [name for name, module in [*sys.modules.items()] if name.partition(".")[0] in names and _is_plain(module)]
+
+
+def _is_plain(module: ModuleType) -> bool:
+    """Tell whether a module came from a file outside of installed packages, or is a folder without `__init__`."""
+    file = getattr(module, "__file__", None)
+    return file is None or "site-packages" not in Path(file).parts
+
+
+def project_modules(root: Path) -> list[ModuleType]:
+    """List the modules imported from files below `root`."""
+    modules = [module for module in [*sys.modules.values()] if getattr(module, "__file__", None)]
+    return [module for module in modules if _is_plain(module) and Path(str(module.__file__)).is_relative_to(root)]

@@ -1,0 +1,193 @@
+"""Which columns each table has, as far as can be known without running it, and who names others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from sqlglot import exp
+
+from waterclock.dpl.drafts import Draft
+from waterclock.dpl.references import Found
+from waterclock.dpl.resolution import Names, Resolver, nameless, names_of, unknown_column
+from waterclock.dpl.source import Source, Span
+from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, QuerySaid, Statement
+from waterclock.dpl.views import Queries
+from waterclock.errors import WaterclockError
+from waterclock.flow import Kind
+
+_LABEL = "timelabel"
+
+
+class Schemas:
+    """Infers columns upstream first and checks what names them.
+
+    A closed list says a table's columns. An open one of a collect is known from the last run (`known`), that of a
+    transform from its query. What is not known whole is not checked.
+    """
+
+    def __init__(self, queries: Queries, known: Mapping[str, Mapping[str, str]]) -> None:
+        self.queries = queries
+        self.known = known
+        self.errors: list[WaterclockError] = []
+        self._tables: dict[str, Names | None] = {}
+        self._views: dict[str, Names | None] = {}
+
+    def check(self, drafts: Iterable[Draft]) -> list[WaterclockError]:
+        """Check tables given upstream first, and every view; give what is wrong."""
+        ordered = list(drafts)
+        for draft in ordered:  # closed lists first: they are what PREVIOUS(own) reads
+            if draft.kind is not Kind.PUBLISH:
+                self._tables[draft.name] = _closed(draft.statement)
+        for draft in ordered:
+            if draft.kind is Kind.PUBLISH:
+                self._publish(draft)
+            else:
+                self._table(draft)
+        for name in self.queries.views:
+            self._view(name)
+        return self.errors
+
+    def _table(self, draft: Draft) -> None:
+        output = self._output(draft.name, draft.statement)
+        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        if draft.kind is Kind.COLLECT:
+            columns = self._tables[draft.name] or self._last_run(draft, said)
+        else:
+            columns = self._tables[draft.name] or output
+            self._declared(said, output, draft)
+        self._tables[draft.name] = columns
+        if columns is not None:
+            self._named_in_header(draft, columns, output)
+
+    def _output(self, name: str, statement: Statement) -> Names | None:
+        found = self.queries.found.get(name)
+        said = statement.value("AS", QuerySaid)
+        if found is None or found.tree is None or said is None:
+            return None
+        resolver = Resolver(said.span.source, self._columns_at(found))
+        output = resolver.output(found.tree)
+        self.errors.extend(resolver.errors)
+        list_said = statement.value("COLUMNS", ColumnsSaid)
+        if list_said is None or list_said.is_open:
+            self.errors.extend(_unnamed(found, said.span.source))
+        return output
+
+    def _columns_at(self, found: Found) -> _At:
+        return _At({table.start: table.name for table in found.tables}, self)
+
+    def columns_of(self, name: str) -> Names | None:
+        """Give the columns of a table or view, the label's among them; None where they are not all known."""
+        if name in self.queries.views:
+            return self._view(name)
+        columns = self._tables.get(name)
+        return None if columns is None else {**columns, _LABEL: _LABEL}
+
+    def _view(self, name: str) -> Names | None:
+        if name not in self._views:
+            self._views[name] = None  # a view that reads itself, which is reported
+            output = self._output(name, self.queries.views[name])
+            said = self.queries.views[name].value("COLUMNS", ColumnsSaid)
+            if said is not None and output is not None:
+                self.errors.extend(_missing(said.columns, output, "the query"))
+            listed = self.queries.columns_of(name)
+            self._views[name] = names_of(listed) if listed else output
+        return self._views[name]
+
+    def _last_run(self, draft: Draft, said: ColumnsSaid | None) -> Names | None:
+        known = self.known.get(draft.name)
+        if known is None or draft.statement.has_failed("COLUMNS"):
+            return None
+        return names_of([*known, *(column.name for column in (said.columns if said else ()))])
+
+    def _declared(self, said: ColumnsSaid | None, output: Names | None, draft: Draft) -> None:
+        if said is not None and output is not None and draft.query is not None:
+            self.errors.extend(_missing(said.columns, output, "the query"))
+
+    def _named_in_header(self, draft: Draft, columns: Names, output: Names | None) -> None:
+        whole = {**columns, _LABEL: _LABEL}
+        for expression in _rules(draft.statement):
+            self.errors.extend(_in_expression(expression, whole, draft.name))
+        mode = draft.statement.clause("MODE")
+        if mode is not None and isinstance(mode.value, ModeSaid):
+            self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))
+            if mode.value.delete_when is not None and output is not None:
+                self.errors.extend(_in_expression(mode.value.delete_when, {**output, _LABEL: _LABEL}, "the query"))
+
+    def _publish(self, draft: Draft) -> None:
+        columns = self.columns_of(draft.statement.name)
+        if columns is None:
+            return
+        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        if said is not None:
+            self.errors.extend(_missing(said.columns, columns, draft.statement.name))
+            if not said.is_open:
+                columns = {**names_of(column.name for column in said.columns), _LABEL: _LABEL}
+        mode = draft.statement.clause("MODE")
+        if mode is not None and isinstance(mode.value, ModeSaid):
+            self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
+        for expression in _rules(draft.statement):
+            self.errors.extend(_in_expression(expression, columns, draft.statement.name))
+
+
+class _At:
+    """Gives the columns of the table or view that is named at an offset."""
+
+    def __init__(self, names: Mapping[int, str], schemas: Schemas) -> None:
+        self.names = names
+        self.schemas = schemas
+
+    def __call__(self, offset: int) -> Names | None:
+        name = self.names.get(offset)
+        return None if name is None else self.schemas.columns_of(name)
+
+
+def _closed(statement: Statement) -> Names | None:
+    said = statement.value("COLUMNS", ColumnsSaid)
+    if said is None or said.is_open:
+        return None
+    return names_of(column.name for column in said.columns)
+
+
+def _missing(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:
+    for column in columns:
+        if column.name.lower() not in known:
+            yield unknown_column(column.span, column.name, {name: name for name in known.values()}, [(where, known)])
+
+
+def _unnamed(found: Found, source: Source) -> Iterator[WaterclockError]:
+    for node in nameless(found.tree):
+        start = min((at for part in node.walk() if (at := part.meta.get("start")) is not None), default=None)
+        if start is not None:
+            yield source.span(start).refuse(
+                "E234",
+                "a column of this query has no name",
+                why="Spark would make one up of the expression, with signs in it that no table takes",
+                fix="name it: ... AS name",
+            )
+
+
+def _rules(statement: Statement) -> Iterator[Expression]:
+    for clause in statement.clauses:
+        if clause.word == "EXPECT":
+            yield from (rule.expression for rule in clause.value)
+        elif clause.word == "COLUMNS":
+            yield from (rule.expression for column in clause.value.columns for rule in column.rules)
+
+
+def _in_expression(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:
+    for node in expression.tree.find_all(exp.Column):
+        first = node.parts[0]
+        start = first.meta.get("start")
+        if first.name.lower() in known or start is None or isinstance(first, exp.Star):
+            continue
+        span = expression.span.source.span(start, first.meta.get("end", start) + 1)
+        yield unknown_column(span, first.name, {name: name for name in known.values()}, [(table, known)])
+
+
+def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:
+    for name in (*mode.keys, *mode.order_by):
+        if name.lower() not in known and name.lower() != _LABEL:
+            at = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)").search(span.source.text, span.start, span.end)
+            place = span.source.span(at.start(), at.end()) if at else span
+            yield unknown_column(place, name, {column: column for column in known.values()}, [(table, known)])

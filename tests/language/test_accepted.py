@@ -1,0 +1,111 @@
+"""What is accepted, and what it compiles to: appendix A of the language, and every form of the first release."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.language.cases import CAPABILITIES, HERE
+from waterclock.dpl import Project, load_project, splice
+from waterclock.flow import Read, ReadKind, Scope, Table
+
+FOLDER = HERE / "accepted"
+SETTINGS = """\
+[project]
+name = "flights"
+[defaults]
+zone = "America/New_York"
+start = "2013-01-01"
+[defaults."marts.*"]
+owner = "analytics@example.com"
+[vars]
+late_minutes = 15
+keep = "400 days"
+land = "DE"
+[pools]
+heavy = 2
+[env.dev]
+connections.landing = { path = "data/new" }
+connections.ops = { path = "data/ops.sqlite" }
+connections.out = { path = "data/out" }
+"""
+
+
+def project_of(name: str, root: Path) -> Project:
+    (root / "flows").mkdir()
+    (root / "waterclock.toml").write_text(SETTINGS, encoding="utf-8")
+    shutil.copy(FOLDER / name, root / "flows" / name)
+    return load_project(root, capabilities=CAPABILITIES)
+
+
+def lines_of(project: Project) -> Iterator[str]:
+    for name, connection in project.flow.connections.items():
+        options = dict(connection.options) if name != "project" else "..."
+        yield f"connection {name}: {connection.type} {options} {connection.about}"
+    for function in project.flow.functions.values():
+        yield f"function {function.name}{function.parameters}: {function.returns} = {function.body}"
+    for name, view in project.flow.views.items():
+        yield f"view {name}: {[c.name for c in view.columns.named]} {view.about}\n    {spliced(view.query.text)}"
+    for table in project.flow.tables.values():
+        yield "\n".join(parts_of(table))
+
+
+def spliced(text: str) -> str:
+    return text.replace("\n", "\n    ")
+
+
+def parts_of(table: Table) -> Iterator[str]:
+    yield f"{table.kind} {table.name}: {table.type} {table.mode} {table.cadence}"
+    said = {
+        "start": table.start,
+        "merge": table.merge,
+        "retain": table.retain,
+        "pool": table.pool if table.pool != "default" else None,
+        "sequential": table.is_sequential or None,
+        "in order": table.in_label_order or None,
+        "about": table.about,
+        "reads": ", ".join(str(read) for read in table.reads) or None,
+        "from": table.source
+        and f"{table.source.unit} {table.source.unit.query or ''} {dict(table.source.unit.options)}",
+        "by": table.source and f"{table.source.batching} {table.source.time_column} {table.source.lookback}",
+        "to": table.destination and f"{table.destination} {dict(table.destination.options)}",
+    }
+    for key, value in said.items():
+        if value is not None:
+            yield f"  {key}: {value}"
+    for column in table.columns.named:
+        marks = " ".join(word for word, on in (("KEY", column.is_key), ("NOT NULL", column.is_not_null)) if on)
+        rules = [(rule.expression, rule.name, rule.action.value) for rule in column.rules]
+        notes = [note for note in (column.references, column.comment, column.tags, rules) if note]
+        yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
+    yield f"  open: {table.columns.is_open}"
+    for rule in table.rules:
+        yield f"  rule {rule.name!r}: {rule.expression} ({rule.scope}, {rule.action}) {rule.variables or ''}".rstrip()
+    if table.query is not None:
+        text = splice(table.query, lambda read: f"<{read}>").text
+        yield f"    {spliced(text)}"
+
+
+@pytest.mark.parametrize("name", ["flights.dpl", "forms.dpl"])
+def test_it_compiles_to_what_its_golden_file_says(name: str, tmp_path: Path) -> None:
+    found = "\n".join(lines_of(project_of(name, tmp_path))) + "\n"
+    golden = FOLDER / f"{name}.expected"
+    if os.environ.get("UPDATE_CASES"):
+        golden.write_text(found, encoding="utf-8")
+    assert found == golden.read_text(encoding="utf-8")
+
+
+def test_appendix_a_is_the_flow_that_it_describes(tmp_path: Path) -> None:
+    flow = project_of("flights.dpl", tmp_path).flow
+    assert len(flow.tables) == 14
+    assert flow.tables["raw.airlines"].is_snapshot
+    assert flow.tables["marts.delays"].reads == (Read("clean.flights"), Read("raw.airlines"))
+    assert flow.tables["marts.hours_flown"].reads[0] == Read("marts.hours_flown", ReadKind.PREVIOUS)
+    assert flow.tables["marts.hours_flown"].in_label_order
+    assert flow.tables["ops.plane_use"].merge == flow.tables["marts.plane_use"].merge.__class__(("tailnum",))
+    assert flow.tables["clean.flights"].rules[0].scope is Scope.ROW
+    assert flow.order.index("raw.flights") < flow.order.index("clean.flights") < flow.order.index("ops.delays")
