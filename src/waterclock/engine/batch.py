@@ -92,7 +92,7 @@ class _Attempt:
     @property
     def folder(self) -> str:
         """Where the table lies."""
-        return self.work.lake.folder(self.table.name)
+        return self.work.folder(self.table)
 
     def go(self) -> None:
         """Take the steps, in the order that the commit protocol asks for."""

@@ -40,7 +40,7 @@ def commit_group(
     if table.kind is Kind.PUBLISH:
         deliver(work, table, claim, manifests)
         return -1
-    folder = work.lake.folder(table.name)
+    folder = work.folder(table)
     identity = identity_of(work, table, claim, manifests)
     try:
         if table.mode is Mode.MERGE:
@@ -67,7 +67,7 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
         WaterclockError: E751 naming the commit; OPTIMIZE, VACUUM and changes of metadata alone are fine.
     """
     known = work.ledger.table(table.name).head_version
-    strangers = foreign_commits(work.lake.folder(table.name), after_version=known, project=work.flow.project)
+    strangers = foreign_commits(work.folder(table), after_version=known, project=work.flow.project)
     if strangers:
         first = strangers[0]
         raise WaterclockError(

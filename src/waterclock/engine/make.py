@@ -29,7 +29,7 @@ def make(
     now: datetime,
 ) -> Made:
     """Give the rows of every label of the group, declared columns and types applied, and the schema they have."""
-    folder = work.lake.folder(table.name)
+    folder = work.folder(table)
     known = table_schema(folder) if table.kind is not Kind.PUBLISH and table_exists(folder) else None
     may_lack = table.mode is Mode.MERGE  # a change that does not carry a column keeps its older value
     if table.kind is Kind.COLLECT:

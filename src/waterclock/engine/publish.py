@@ -60,7 +60,7 @@ def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim
         link_slice(
             read_manifest(sealed_folder, piece.slice_path),
             sealed_folder,
-            folder=work.lake.folder(table.name),
+            folder=work.folder(table),
             lake=work.lake,
             claim=claim.number,
             label=batch.label,
@@ -196,7 +196,7 @@ def _unit(work: Workplace, table: Table) -> Unit:
 
 
 def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
-    folder = Path(work.lake.folder(table.name))
+    folder = Path(work.folder(table))
     source = work.flow.tables[table.reads[0].table]
     return Delivery(
         project=work.flow.project,

@@ -41,7 +41,7 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
     version = _committed_version(work, table, claim)
     if version is None:
         return False
-    folder = work.lake.folder(table.name)
+    folder = work.folder(table)
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in claim.request.labels]
     work.ledger.record_done(claim, _results(table, manifests, version))
     return True
@@ -50,7 +50,7 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
 def _committed_version(work: Workplace, table: Table, claim: Claim) -> int | None:
     if table.kind is Kind.PUBLISH:
         return -1 if kill_delivery(work, table, claim) else None
-    folder = work.lake.folder(table.name)
+    folder = work.folder(table)
     if not table_exists(folder):
         # a claim is taken only after its table was created: without a table nothing can land
         return None

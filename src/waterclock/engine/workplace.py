@@ -12,7 +12,7 @@ from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.sources import Connections
-from waterclock.flow import Flow
+from waterclock.flow import Flow, Kind, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Claim
 from waterclock.storage import Lake
@@ -42,6 +42,10 @@ class Workplace:
     def root(self) -> Path:
         """The project's folder."""
         return self.project.root
+
+    def folder(self, table: Table) -> str:
+        """Give the folder in which a table's slices are sealed, absolute; a publish has a stage of its own."""
+        return self.lake.folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)
 
     def keep_alive(self, claim: Claim) -> None:
         """Have the heartbeat renew the claim's lease until `let_go`."""
