@@ -21,8 +21,12 @@ from waterclock.flow import Place, Unit, Value
 HERE = Place("flows/test.dpl", 1, 1)
 
 
-def unit_of(connection: str, path: str, *, query: str | None = None, **options: Value) -> Unit:
-    return Unit(connection, path, query, options, HERE)
+def unit_of(connection: str, path: str, **options: Value) -> Unit:
+    return Unit(connection, path, None, options, HERE)
+
+
+def query_of(connection: str, query: str, **options: Value) -> Unit:
+    return Unit(connection, "", query, options, HERE)
 
 
 def setting_of(name: str, folder: Path, **options: Value) -> Setting:

@@ -68,11 +68,10 @@ def collected(
     """Read what `extract` asks for within the open transaction if it is small, else leave it to Spark's workers."""
     import pyarrow as pa
 
-    counts = _set_aside(connection, extract)
+    counts = set_aside(connection, extract)
     read: list[pa.RecordBatch] = []
     rows = 0
-    batches = _batches(connection, extract)
-    for batch in batches:
+    for batch in batches(connection, extract):
         read.append(batch)
         rows += batch.num_rows
         if rows > DIRECT_ROWS:
@@ -96,8 +95,8 @@ def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Ex
     parts = _rowid_ranges(connection, extract, partitions)
     extracts = [replace(extract, rowids=part, seen=seen) for part in parts]
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from _carrying(extracts[number])
 
@@ -113,7 +112,7 @@ def _carrying(extract: Extract) -> Iterator[pa.RecordBatch]:
     try:
         _see(extract)
         with extract.database.reading(extract.where) as connection:
-            yield from _batches(connection, extract)
+            yield from batches(connection, extract)
         _see(extract)
     except WaterclockError as error:
         raise RuntimeError(_MARK + json.dumps(error.to_dict())) from error
@@ -157,7 +156,11 @@ def _schema(extract: Extract) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _batches(connection: sqlite3.Connection, extract: Extract) -> Iterator[pa.RecordBatch]:
+def batches(connection: sqlite3.Connection, extract: Extract) -> Iterator[pa.RecordBatch]:
+    """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
+
+    Raises  E812 for a value that does not fit its column's type
+    """
     import pyarrow as pa
 
     schema = _schema(extract)
@@ -247,7 +250,7 @@ def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, 
     return (start - margin).astimezone(rules), (end + margin).astimezone(rules)
 
 
-def _set_aside(connection: sqlite3.Connection, extract: Extract) -> Mapping[str, int]:
+def set_aside(connection: sqlite3.Connection, extract: Extract) -> Mapping[str, int]:
     """Count rows that no window will ever take. Unreadable times are looked for in tables of up to a million rows."""
     if extract.by_window is None:
         return {}

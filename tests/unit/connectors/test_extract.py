@@ -1,0 +1,131 @@
+"""What is read of a SQLite database, held against a reading of every row by hand."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.systems import SqliteDatabase
+from waterclock.connectors.columns import Taken
+from waterclock.connectors.extract import Extract, WindowFilter, batches, set_aside
+from waterclock.connectors.sqlite import Database
+from waterclock.connectors.values import Times
+from waterclock.errors import WaterclockError
+from waterclock.timelabel import Window, resolve_local
+
+HOUR = timedelta(hours=1)
+ZONE = "America/New_York"
+FALL_BACK = datetime(2013, 11, 3, 6, tzinfo=UTC)
+SPRING_FORWARD = datetime(2013, 3, 10, 7, tzinfo=UTC)
+
+# a time as some program may have written it, and what it means
+instants = st.builds(
+    lambda base, seconds, micros: base + timedelta(seconds=seconds, microseconds=micros),
+    st.sampled_from([FALL_BACK, SPRING_FORWARD, datetime(2013, 6, 1, 12, tzinfo=UTC)]),
+    st.integers(-4 * 3600, 4 * 3600),
+    st.sampled_from([0, 0, 1, 999_999, 500_000]),
+)
+naive = instants.map(lambda instant: instant.replace(tzinfo=None) - 4 * HOUR)
+
+
+def zoneless(local: datetime, sign: str) -> tuple[object, datetime]:
+    return local.isoformat(sep=sign), resolve_local(local, ZONE)
+
+
+def zoned(instant: datetime, offset: int, sign: str) -> tuple[object, datetime]:
+    local = (instant + offset * HOUR).replace(tzinfo=None).isoformat(sep=sign)
+    return f"{local}{offset:+03d}:00", instant
+
+
+told = st.one_of(
+    st.builds(zoneless, naive, st.sampled_from(" T")),
+    st.builds(zoned, instants, st.integers(-12, 12), st.sampled_from(" T")),
+    st.builds(lambda instant: (instant.isoformat().replace("+00:00", "Z"), instant), instants),
+    st.builds(lambda instant: (instant.strftime("%Y-%m-%d %H:%M:%S+0000"), instant.replace(microsecond=0)), instants),
+    st.builds(lambda instant: (int(instant.timestamp()), instant.replace(microsecond=0)), instants),
+    st.builds(
+        lambda day: (f"2013-{day}", resolve_local(datetime.fromisoformat(f"2013-{day}"), ZONE)),
+        st.sampled_from(["03-10", "11-03", "06-01"]),
+    ),
+)
+
+
+def extract_of(path: Path, windows: list[Window], taken: tuple[Taken, ...] = ()) -> Extract:
+    columns = taken or (Taken("id", "id", "BIGINT", is_typed=True),)
+    return Extract(Database(str(path)), "ops.t", '"t"', columns, Times(ZONE), WindowFilter("at", tuple(windows)))
+
+
+def read(path: Path, extract: Extract) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [row for batch in batches(connection, extract) for row in batch.to_pylist()]
+
+
+@given(
+    st.lists(told, max_size=12),
+    st.sampled_from([FALL_BACK, SPRING_FORWARD, datetime(2013, 6, 1, 12, tzinfo=UTC)]),
+    st.lists(st.integers(-6, 6), min_size=1, max_size=6, unique=True),
+)
+def test_windows_take_exactly_the_rows_of_their_time(
+    rows: list[tuple[object, datetime]], base: datetime, hours: list[int]
+) -> None:
+    windows = [Window(base + at * HOUR, base + (at + 1) * HOUR) for at in sorted(hours)]
+    expected = {
+        at: window.label
+        for at, (_, instant) in enumerate(rows)
+        for window in windows
+        if window.start <= instant < window.end
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "db"
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("CREATE TABLE t (id INTEGER, at)")
+            connection.executemany("INSERT INTO t VALUES (?, ?)", [(at, value) for at, (value, _) in enumerate(rows)])
+        together = read(path, extract_of(path, windows))
+        alone = [row for window in windows for row in read(path, extract_of(path, [window]))]
+    assert {row["id"]: row["timelabel"] for row in together} == expected
+    assert {row["id"]: row["timelabel"] for row in alone} == expected
+    assert len(together) == len(alone) == len(expected)
+
+
+def test_rows_that_no_window_can_take_are_counted_by_reason(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+    database.run("CREATE TABLE t (id INTEGER, at)")
+    times = [None, None, "yesterday", "03/05/2018", "20130101", b"x", "2013-13-45 00:00:00", "2013-01-01 05:00:00"]
+    database.run("INSERT INTO t VALUES (?, ?)", list(enumerate(times)))
+    extract = extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)])
+    with closing(sqlite3.connect(database.path)) as connection:
+        assert set_aside(connection, extract) == {
+            "rows without a data time": 2,
+            "rows whose data time cannot be read": 5,
+        }
+
+
+def test_an_index_on_the_time_column_is_used(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+    database.run("CREATE TABLE t (id INTEGER, at TEXT)")
+    database.run("CREATE INDEX t_at ON t (at)")
+    seen: list[str] = []
+    with closing(sqlite3.connect(database.path)) as connection:
+        connection.set_trace_callback(seen.append)
+        list(batches(connection, extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)])))
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {seen[0]}").fetchall()
+    assert any("USING INDEX t_at" in str(row) for row in plan), plan
+
+
+def test_a_value_that_does_not_fit_names_table_column_and_value(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path)
+    database.run("CREATE TABLE t (id INTEGER, at)")
+    database.run("INSERT INTO t VALUES (?, ?)", [(1, FALL_BACK.isoformat()), ("two", FALL_BACK.isoformat())])
+    with pytest.raises(WaterclockError) as caught:
+        read(database.path, extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)]))
+    assert caught.value.code == "E812"
+    assert caught.value.what == "id holds 'two', which is no BIGINT"
+    assert caught.value.where == "ops.t"

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.systems import SqliteDatabase, setting_of, unit_of
+from waterclock.connectors import Delivery, Outcome
+from waterclock.connectors.sqlite import CONNECTOR
+from waterclock.connectors.sqlite_delivery import sql_type
+from waterclock.errors import WaterclockError
+from waterclock.flow import Mode
+
+LABEL = datetime(2013, 1, 1, tzinfo=UTC)
+COLUMNS = (("id", "STRING"), ("amount", "INT"))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> SqliteDatabase:
+    return SqliteDatabase(tmp_path)
+
+
+def sealed(database: SqliteDatabase, table: pa.Table) -> Path:
+    path = database.path.parent / f"part-{len(list(database.path.parent.iterdir()))}.parquet"
+    pq.write_table(table, path)
+    return path
+
+
+def delivery(database: SqliteDatabase, rows: Sequence[tuple[str, int]], claim: int = 1, **changes: Any) -> Delivery:
+    table = pa.table({"id": [key for key, _ in rows], "amount": pa.array([amount for _, amount in rows], pa.int32())})
+    made = Delivery(
+        project="flights",
+        publish="ops.totals",
+        claim=claim,
+        label=LABEL,
+        label_text="20130101000000",
+        mode=Mode.REPLACE,
+        is_from_partitioned=False,
+        columns=COLUMNS,
+        files=(sealed(database, table),),
+    )
+    return replace(made, **changes)
+
+
+def deliver(database: SqliteDatabase, *deliveries: Delivery, **options: bool) -> Outcome:
+    deliverer = CONNECTOR.deliverer(database.setting)
+    return deliverer.deliver(unit_of("ops", "totals", **options), deliveries)[-1].outcome
+
+
+def test_a_table_with_rows_of_somebody_else_is_refused(database: SqliteDatabase) -> None:
+    database.run("CREATE TABLE totals (id TEXT, amount INTEGER)")
+    database.run("INSERT INTO totals VALUES ('theirs', 1)")
+    with pytest.raises(WaterclockError, match="E820") as caught:
+        deliver(database, delivery(database, [("a", 1)]))
+    assert caught.value.where == "ops.totals@20130101000000"
+    assert [row["id"] for row in database.rows()] == ["theirs"]
+
+
+def test_it_may_be_adopted(database: SqliteDatabase) -> None:
+    database.run("CREATE TABLE totals (id TEXT, amount INTEGER)")
+    database.run("INSERT INTO totals VALUES ('theirs', 1)")
+    assert deliver(database, delivery(database, [("a", 1)]), adopt=True) is Outcome.DELIVERED
+    assert [row["id"] for row in database.rows()] == ["a"]
+
+
+def test_an_empty_table_of_somebody_else_is_filled(database: SqliteDatabase) -> None:
+    database.run("CREATE TABLE totals (id TEXT, amount INTEGER, note TEXT DEFAULT 'theirs')")
+    deliver(database, delivery(database, [("a", 1)]))
+    assert database.rows() == [{"id": "a", "amount": 1, "note": "theirs"}]
+
+
+def test_a_table_of_another_project_is_refused(database: SqliteDatabase) -> None:
+    deliver(database, delivery(database, [("a", 1)]))
+    with pytest.raises(WaterclockError) as caught:
+        deliver(database, delivery(database, [("b", 1)], 2, project="trains"))
+    assert caught.value.code == "E820"
+    assert "flights" in caught.value.what
+    assert [row["id"] for row in database.rows()] == ["a"]
+
+
+def test_two_projects_may_count_the_same_claims(database: SqliteDatabase) -> None:
+    deliver(database, delivery(database, [("a", 1)]))
+    other = delivery(database, [("b", 1)], project="trains", publish="ops.other")
+    stands = CONNECTOR.deliverer(database.setting).deliver(unit_of("ops", "other"), [other])
+    assert not stands[0].is_repeat
+
+
+def test_new_columns_are_added(database: SqliteDatabase) -> None:
+    deliver(database, delivery(database, [("a", 1)]))
+    table = pa.table({"id": ["b"], "amount": pa.array([2], pa.int32()), "late": [True]})
+    wider = delivery(database, [], 2, columns=(*COLUMNS, ("late", "BOOLEAN")), files=(sealed(database, table),))
+    deliver(database, wider)
+    assert database.rows() == [{"id": "b", "amount": 2, "late": 1}]
+
+
+def test_a_merge_keeps_columns_that_are_not_ours(database: SqliteDatabase) -> None:
+    database.run("CREATE TABLE totals (id TEXT PRIMARY KEY, amount INTEGER, note TEXT)")
+    deliver(database, delivery(database, [("a", 1)], mode=Mode.MERGE, keys=("id",)))
+    database.run("UPDATE totals SET note = 'seen by Ann'")
+    deliver(database, delivery(database, [("a", 2)], 2, mode=Mode.MERGE, keys=("id",)))
+    assert database.rows() == [{"id": "a", "amount": 2, "note": "seen by Ann"}]
+    indexes = database.run("SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'totals'")
+    assert [name for (name,) in indexes if name.startswith("waterclock")] == []
+
+
+def test_a_merge_by_keys_alone_has_nothing_to_change(database: SqliteDatabase) -> None:
+    for claim in (1, 2):
+        deliver(database, delivery(database, [("a", 1)], claim, mode=Mode.MERGE, keys=("id", "amount")))
+    assert database.rows() == [{"id": "a", "amount": 1}]
+
+
+def test_a_merge_with_the_label_among_its_keys(database: SqliteDatabase) -> None:
+    keys = {"mode": Mode.MERGE, "keys": ("timelabel", "id"), "is_from_partitioned": True}
+    deliver(database, delivery(database, [("a", 1), ("b", 1)], 1, **keys))
+    deliver(database, delivery(database, [("a", 2)], 2, **keys, label_text="20130102000000"))
+    deliver(database, delivery(database, [("a", 3)], 3, **keys))
+    assert sorted((row["id"], row["amount"], row["timelabel"]) for row in database.rows()) == [
+        ("a", 2, "20130102000000"),
+        ("a", 3, "20130101000000"),
+    ]
+
+
+def test_deliveries_by_label_are_indexed(database: SqliteDatabase) -> None:
+    deliver(database, delivery(database, [("a", 1)], mode=Mode.APPEND))
+    plan = database.run("EXPLAIN QUERY PLAN DELETE FROM totals WHERE timelabel = 'x'")
+    assert "INDEX" in str(plan)
+
+
+def test_values_of_every_type_are_kept(database: SqliteDatabase) -> None:
+    values: dict[str, tuple[str, pa.DataType, object, object]] = {
+        "i": ("bigint", pa.int64(), 2**62, 2**62),
+        "f": ("double", pa.float64(), 0.1, 0.1),
+        "m": ("decimal(12,2)", pa.decimal128(12, 2), Decimal("12.30"), 12.3),
+        "w": ("decimal(38,10)", pa.decimal128(38, 10), Decimal("1234567890123456789.0123456789"),
+              "1234567890123456789.0123456789"),
+        "b": ("boolean", pa.bool_(), True, 1),
+        "s": ("string", pa.string(), "Zoë's \"x\"", "Zoë's \"x\""),
+        "y": ("binary", pa.binary(), b"\x00\xff", b"\x00\xff"),
+        "d": ("date", pa.date32(), date(2013, 1, 1), "2013-01-01"),
+        "t": ("timestamp", pa.timestamp("us", "UTC"), datetime(2013, 1, 1, 5, tzinfo=UTC), "2013-01-01 05:00:00"),
+        "n": ("timestamp_ntz", pa.timestamp("us"), datetime(2013, 1, 1, 5, 0, 0, 250000),  # noqa: DTZ001
+              "2013-01-01 05:00:00.250000"),
+        "l": ("array<int>", pa.list_(pa.int32()), [1, None], "[1, null]"),
+        "k": ("map<string,int>", pa.map_(pa.string(), pa.int32()), {"x": 1}, '{"x": 1}'),
+        "o": ("struct<at:timestamp,x:double>",
+              pa.struct([("at", pa.timestamp("us", "UTC")), ("x", pa.float64())]),
+              {"at": datetime(2013, 1, 1, 5, tzinfo=UTC), "x": float("nan")},
+              '{"at": "2013-01-01 05:00:00Z", "x": "NaN"}'),
+    }  # fmt: skip
+    table = pa.table(
+        {
+            name: pa.array([list(given.items()) if isinstance(given, dict) and name == "k" else given, None], kind)
+            for name, (_, kind, given, _) in values.items()
+        }
+    )
+    made = delivery(
+        database,
+        [],
+        columns=tuple((name, kind) for name, (kind, _, _, _) in values.items()),
+        files=(sealed(database, table),),
+    )
+    deliver(database, made)
+    full, empty = database.rows()
+    assert full == {name: expected for name, (_, _, _, expected) in values.items()}
+    assert set(empty.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("spark", "sql"),
+    [
+        ("INT", "INTEGER"),
+        ("decimal(15,2)", "DECIMAL(15,2)"),
+        ("decimal(16,2)", "TEXT"),
+        ("varchar(10)", "TEXT"),
+        ("timestamp", "TIMESTAMP"),
+        ("array<date>", "TEXT"),
+    ],
+)
+def test_columns_are_made_of_fitting_types(spark: str, sql: str) -> None:
+    assert sql_type(spark) == sql
+
+
+def test_a_locked_database_changes_nothing_and_is_transient(database: SqliteDatabase) -> None:
+    deliver(database, delivery(database, [("a", 1)]))
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(WaterclockError) as caught:
+            deliver(database, delivery(database, [("b", 1)], 2))
+    assert (caught.value.code, caught.value.transient) == ("E811", True)
+    assert caught.value.where == "ops.totals@20130101000000"
+    assert [row["id"] for row in database.rows()] == ["a"]
+    assert deliver(database, delivery(database, [("b", 1)], 2)) is Outcome.DELIVERED
+
+
+def test_a_database_that_is_gone_is_not_made_unless_said(database: SqliteDatabase, tmp_path: Path) -> None:
+    made = delivery(database, [("a", 1)])
+    database.remove()
+    with pytest.raises(WaterclockError, match="E810"):
+        deliver(database, made)
+    assert not database.path.exists()
+    willing = setting_of("ops", tmp_path, path="ops.sqlite", create=True)
+    deliverer = CONNECTOR.deliverer(willing)
+    assert deliverer.last(unit_of("ops", "totals"), "flights", "ops.totals") is None
+    deliverer.deliver(unit_of("ops", "totals"), [made])
+    assert database.rows() == [{"id": "a", "amount": 1}]
+
+
+def test_a_full_disk_changes_nothing(database: SqliteDatabase) -> None:
+    deliver(database, delivery(database, [("a", 1)]))
+    big = delivery(database, [("x" * 500, at) for at in range(20_000)], 2)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        with pytest.raises(WaterclockError) as caught:
+            deliver(database, big)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.code == "E821"
+    assert caught.value.where == "ops.totals@20130101000000"
+    assert [row["id"] for row in database.rows()] == ["a"]
+    assert deliver(database, big) is Outcome.DELIVERED
+    assert len(database.rows()) == 20_000
+
+
+_KILLED = """
+import os, signal, sys, pickle
+from waterclock.connectors.sqlite import CONNECTOR
+from waterclock.faults import striking
+unit, setting, deliveries, point = pickle.load(sys.stdin.buffer)
+def strike(at):
+    if at == point:
+        os.kill(os.getpid(), signal.SIGKILL)
+with striking(strike):
+    CONNECTOR.deliverer(setting).deliver(unit, deliveries)
+"""
+
+
+@pytest.mark.parametrize(("point", "stands"), [("deliver.rows", False), ("deliver.done", True)])
+def test_a_killed_process_delivers_all_or_nothing(database: SqliteDatabase, point: str, *, stands: bool) -> None:
+    import pickle
+
+    deliver(database, delivery(database, [("a", 1)]))
+    second = delivery(database, [("b", at) for at in range(5000)], 2)
+    unit = unit_of("ops", "totals")
+    ran = subprocess.run(
+        [sys.executable, "-c", _KILLED],
+        input=pickle.dumps((unit, database.setting, [second], point)),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert ran.returncode == -signal.SIGKILL
+    deliverer = CONNECTOR.deliverer(database.setting)
+    found = deliverer.find(unit, "flights", "ops.totals", 2)
+    assert (found is not None) is stands
+    assert len(database.rows()) == (5000 if stands else 1)
+    assert deliverer.deliver(unit, [second])[0].is_repeat is stands
+    assert len(database.rows()) == 5000
