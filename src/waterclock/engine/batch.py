@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.audit import Verdict, has_batch_rules, judge, refusal, row_measures
 from waterclock.engine.collect import explain
 from waterclock.engine.commit import commit_group, refuse_foreign
+from waterclock.engine.lookback import changed, revisited
 from waterclock.engine.made import Made, Notes
-from waterclock.engine.make import make
+from waterclock.engine.make import Bound, make
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.publish import linked_slices
-from waterclock.engine.reads import PinnedRead, pin
+from waterclock.engine.reads import pin
 from waterclock.engine.takeover import record_if_committed
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
@@ -80,14 +81,21 @@ class _Attempt:
         return self.work.sessions.own()
 
     @cached_property
-    def pins(self) -> Mapping[datetime, tuple[PinnedRead, ...]]:
-        """What every label reads, bound once."""
-        return {batch.label: pin(self.work.ledger, self.work.flow, batch) for batch in self.group.batches}
+    def bound(self) -> Bound:
+        """What every label reads, bound once, and which done windows are read again."""
+        ledger = self.work.ledger
+        pins = {batch.label: pin(ledger, self.work.flow, batch) for batch in self.group.batches}
+        return Bound(pins, revisited(ledger, self.table, self.group))
+
+    @property
+    def labels(self) -> tuple[datetime, ...]:
+        """The labels to make, oldest first: the group's, and those that a LOOKBACK reads again."""
+        return tuple(sorted([*(piece.label for piece in self.bound.again), *(b.label for b in self.group.batches)]))
 
     @cached_property
     def made(self) -> Made:
         """The group's rows, not yet evaluated."""
-        return make(self.work, self.spark, self.table, self.group, self.pins, self.now)
+        return make(self.work, self.spark, self.table, self.group, self.bound, self.now)
 
     @property
     def folder(self) -> str:
@@ -97,7 +105,7 @@ class _Attempt:
     def go(self) -> None:
         """Take the steps, in the order that the commit protocol asks for."""
         with self._step("pin"):
-            _ = self.pins
+            _ = self.bound
         self._create()
         with self._step("claim"):
             self.claim = claim = self.work.ledger.claim(self._request())
@@ -136,20 +144,21 @@ class _Attempt:
     def _sealed(self, claim: Claim) -> tuple[Written, Notes]:
         if self.table.kind is Kind.PUBLISH:
             with self._step("seal"):
-                linked = linked_slices(self.work, self.table, self.group, self.pins, claim)
+                linked = linked_slices(self.work, self.table, self.group, self.bound.pins, claim)
             if linked is not None:
                 return linked, Notes({manifest.label: manifest.source for manifest in linked.manifests})
         with self._step("make"):
             notes = self.made.notes
         with self._step("seal"):
-            return self._write(claim), notes
+            written = self._write(claim)
+        return Written(changed(written.manifests, self.bound.again), written.measures), notes
 
     def _write(self, claim: Claim) -> Written:
         return write_slices(
             self.made.frame,
             folder=self.folder,
             claim=claim.number,
-            labels=[batch.label for batch in self.group.batches],
+            labels=self.labels,
             lake=self.work.lake,
             measures=row_measures(self.table),
             merge=self.table.merge if self.table.kind is not Kind.PUBLISH else None,
@@ -172,7 +181,7 @@ class _Attempt:
         settings = self.work.settings
         return ClaimRequest(
             table=self.table.name,
-            labels=tuple(batch.label for batch in self.group.batches),
+            labels=self.labels,
             code=self.table.fingerprint,
             flow=self.work.flow.fingerprint,
             runner=settings.runner,
@@ -180,31 +189,34 @@ class _Attempt:
             now=self.now,
             lease_seconds=settings.lease,
             target_version=self.work.ledger.table(self.table.name).head_version,
-            inputs={label: tuple(read.input for read in reads) for label, reads in self.pins.items()},
+            inputs={label: tuple(read.input for read in reads) for label, reads in self.bound.pins.items()},
+            restates="late rows within LOOKBACK" if self.bound.again else None,
         )
 
     def _results(
         self, manifests: Sequence[Manifest], notes: Notes, verdicts: Mapping[datetime, Verdict], version: int
     ) -> list[BatchResult]:
-        by_label = {manifest.label: manifest for manifest in manifests}
+        ends = {piece.label: piece.end for piece in self.bound.again}
+        ends |= {batch.label: batch.window.end for batch in self.group.batches}
+        stands = {batch.label: batch.stands_from for batch in self.group.batches}
         measures: dict[str, Any] = {**notes.set_aside()}
         if notes.left_out:
             measures["left_out"] = list(notes.left_out)
         return [
             BatchResult(
-                label=batch.label,
-                end=batch.window.end,
+                label=manifest.label,
+                end=ends[manifest.label],
                 version=version,
-                rows=by_label[batch.label].rows,
-                bytes=by_label[batch.label].bytes,
-                digest=by_label[batch.label].digest,
-                slice_path=by_label[batch.label].slice_path,
-                stands_from=batch.stands_from,
-                measures={**measures, "warnings": list(verdicts[batch.label].warnings)},
+                rows=manifest.rows,
+                bytes=manifest.bytes,
+                digest=manifest.digest,
+                slice_path=manifest.slice_path,
+                stands_from=stands.get(manifest.label),
+                measures={**measures, "warnings": list(verdicts[manifest.label].warnings)},
                 timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
-                source=notes.source.get(batch.label, {}),
+                source=notes.source.get(manifest.label, {}),
             )
-            for batch in self.group.batches
+            for manifest in manifests
         ]
 
     def close_after(self, raised: Exception) -> WaterclockError | None:

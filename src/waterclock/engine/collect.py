@@ -18,9 +18,11 @@ from waterclock.connectors.interface import (
     WindowRequest,
 )
 from waterclock.engine.arrivals import assign
+from waterclock.engine.lookback import windows_read
 from waterclock.engine.sources import arrived
 from waterclock.engine.workplace import Workplace
 from waterclock.flow import Batching, Source, Table, Unit
+from waterclock.ledger.records import Slice
 from waterclock.planner import Group
 from waterclock.timelabel import Window
 
@@ -37,8 +39,13 @@ class Gathered:
     after: Callable[[Workplace], None]
 
 
-def gather(work: Workplace, spark: SparkSession, table: Table, group: Group, now: datetime) -> Gathered:
-    """Read the group's windows from the table's source; nothing is evaluated yet unless the source is small."""
+def gather(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, again: Sequence[Slice], now: datetime
+) -> Gathered:
+    """Read the group's windows from the table's source; nothing is evaluated yet unless the source is small.
+
+    `again` are done windows that a LOOKBACK reads once more.
+    """
     source = table.source
     if source is None:
         raise AssertionError(f"{table.name} collects from nowhere, which check refuses")
@@ -47,7 +54,7 @@ def gather(work: Workplace, spark: SparkSession, table: Table, group: Group, now
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
         return _arrivals(work, spark, table, group, now, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
-        return _windows(spark, table, source, group, unit, collector)
+        return _windows(spark, table, source, windows_read(table, group, again), unit, collector)
     if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
         return _snapshot(spark, table, group, now, unit, collector)
     raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")
@@ -63,12 +70,17 @@ def explain(work: Workplace, table: Table, error: BaseException) -> BaseExceptio
 
 
 def _windows(
-    spark: SparkSession, table: Table, source: Source, group: Group, unit: Unit, collector: WindowCollector
+    spark: SparkSession,
+    table: Table,
+    source: Source,
+    windows: Sequence[Window],
+    unit: Unit,
+    collector: WindowCollector,
 ) -> Gathered:
-    windows = [batch.window for batch in group.batches]
     request = WindowRequest(source.time_column or "", windows, slack=table.cadence.delay)
     collected = collector.read_windows(spark, unit, request, table.columns, table.cadence.zone)
-    return Gathered(collected, _for_each(group, {**collected.source}), _nothing)
+    noted = {window.start: {**collected.source} for window in windows}
+    return Gathered(collected, noted, _nothing)
 
 
 def _snapshot(
@@ -103,8 +115,10 @@ def _arrivals(
     source = {
         label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()
     }
-    taken_now = [item for items in by_label.values() for item in items]
-    return Gathered(collected, source, partial(_archive, collector, unit, taken_now))
+    # what a runner took that died before it could archive it goes to the archive now
+    left_behind = [item for item in present if item.name in taken and not work.connections.is_archived(item)]
+    to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
+    return Gathered(collected, source, partial(_archive, collector, unit, to_archive))
 
 
 def _sealed(work: Workplace, table: Table) -> Any:

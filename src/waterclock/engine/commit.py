@@ -86,8 +86,8 @@ def identity_of(work: Workplace, table: Table, claim: Claim, manifests: Sequence
         project=work.flow.project,
         table=table.name,
         kind=table.kind.value,
-        labels=tuple(label_of(label) for label in request.labels),
-        newest_label=label_of(max(request.labels)),
+        labels=tuple(label_of(manifest.label) for manifest in manifests),
+        newest_label=label_of(max(manifest.label for manifest in manifests)),
         claim=claim.number,
         code=request.code,
         inputs=tuple(

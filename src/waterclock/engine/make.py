@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
 from waterclock.engine.workplace import Workplace
 from waterclock.flow import Kind, Mode, Table
+from waterclock.ledger.records import Slice
 from waterclock.planner import Group
 from waterclock.storage import conform, table_exists, table_schema
 
@@ -20,20 +22,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a group is bound to: the pinned reads of each label, and the done slices whose windows are read again."""
+
+    pins: Mapping[datetime, tuple[PinnedRead, ...]]
+    again: tuple[Slice, ...] = ()
+
+
 def make(
     work: Workplace,
     spark: SparkSession,
     table: Table,
     group: Group,
-    pins: Mapping[datetime, tuple[PinnedRead, ...]],
+    bound: Bound,
     now: datetime,
 ) -> Made:
-    """Give the rows of every label of the group, declared columns and types applied, and the schema they have."""
+    """Give the rows of every label to make, declared columns and types applied, and the schema they have."""
     folder = work.folder(table)
     known = table_schema(folder) if table.kind is not Kind.PUBLISH and table_exists(folder) else None
     may_lack = table.mode is Mode.MERGE  # a change that does not carry a column keeps its older value
     if table.kind is Kind.COLLECT:
-        gathered = gather(work, spark, table, group, now)
+        gathered = gather(work, spark, table, group, bound.again, now)
         shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=may_lack)
         notes = Notes(
             gathered.source,
@@ -43,10 +53,10 @@ def make(
         )
         return Made(shaped.frame, shaped.schema, notes)
     if table.kind is Kind.PUBLISH:
-        frame = publish_frame(work, spark, table, group, pins)
+        frame = publish_frame(work, spark, table, group, bound.pins)
         source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table)}
     else:
         source = {}
-        frame = transform_frame(work, spark, table, group.batches, pins)
+        frame = transform_frame(work, spark, table, group.batches, bound.pins)
     shaped = conform(frame, table.columns, known, table=table.name, may_lack=may_lack)
     return Made(shaped.frame, shaped.schema, Notes(source, left_out=shaped.left_out))

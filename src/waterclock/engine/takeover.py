@@ -11,7 +11,7 @@ from waterclock.faults import fault
 from waterclock.flow import Kind, Table
 from waterclock.ledger.records import BatchResult, Claim
 from waterclock.storage import Manifest, kill, outcome, read_manifest, table_exists
-from waterclock.timelabel import label_of
+from waterclock.timelabel import instant_of, label_of
 
 
 def take_over_expired(work: Workplace) -> int:
@@ -38,25 +38,31 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
     caller closes the claim.
     """
     fault("settling")
-    version = _committed_version(work, table, claim)
-    if version is None:
+    committed = _committed(work, table, claim)
+    if committed is None:
         return False
+    version, labels = committed
     folder = work.folder(table)
-    manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in claim.request.labels]
+    manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
     work.ledger.record_done(claim, _results(table, manifests, version))
     return True
 
 
-def _committed_version(work: Workplace, table: Table, claim: Claim) -> int | None:
+def _committed(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
+    """Give version and labels of the claim's data commit, None where the kill came first."""
     if table.kind is Kind.PUBLISH:
-        return -1 if kill_delivery(work, table, claim) else None
+        return (-1, claim.request.labels) if kill_delivery(work, table, claim) else None
     folder = work.folder(table)
     if not table_exists(folder):
         # a claim is taken only after its table was created: without a table nothing can land
         return None
     kill(folder, claim.number)
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
-    return found.version if found.kind == "data" else None
+    if found.kind != "data":
+        return None
+    # a label that a LOOKBACK found unchanged is claimed, and not committed
+    named = found.identity.labels if found.identity else ()
+    return found.version, [instant_of(label) for label in named] or claim.request.labels
 
 
 def _results(table: Table, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:

@@ -1,0 +1,47 @@
+"""Which earlier windows does a collect with LOOKBACK read again, and which of them changed (DESIGN-NOTES F21)?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from waterclock.flow import Mode, Table
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.records import Slice
+from waterclock.planner import Group
+from waterclock.storage import Manifest
+from waterclock.timelabel import Window
+
+
+def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
+    """Give the done slices of the windows that lie wholly in the LOOKBACK before the group, oldest first.
+
+    A window that is cut by the LOOKBACK's beginning is not among them: its other rows are not read. A MERGE takes late
+    rows into its own label, where its ORDER BY settles what they change.
+    """
+    if table.source is None or table.source.lookback is None or table.mode is Mode.MERGE:
+        return ()
+    first = group.batches[0].window.start
+    own = {batch.label for batch in group.batches}
+    begin = table.cadence.ceil(table.source.lookback.before(first, table.cadence.zone))
+    known = ledger.slices(table.name, begin, group.batches[-1].window.end)
+    return tuple(piece for piece in known if piece.label not in own)
+
+
+def windows_read(table: Table, group: Group, again: Sequence[Slice]) -> list[Window]:
+    """Give the windows to ask the source for, oldest first: those read again, and the group's own."""
+    own = [batch.window for batch in group.batches]
+    if table.source is not None and table.source.lookback is not None and table.mode is Mode.MERGE:
+        begin = table.source.lookback.before(own[0].start, table.cadence.zone)
+        return [Window(begin, own[0].end), *own[1:]]
+    return sorted([Window(piece.label, piece.end) for piece in again] + own)
+
+
+def changed(manifests: Sequence[Manifest], again: Sequence[Slice]) -> tuple[Manifest, ...]:
+    """Leave out the slices of windows read again whose digest is what it was: they cost nothing more."""
+    before: dict[datetime, str | None] = {piece.label: piece.digest for piece in again}
+    return tuple(
+        manifest
+        for manifest in manifests
+        if manifest.label not in before or manifest.digest is None or manifest.digest != before[manifest.label]
+    )
