@@ -103,7 +103,8 @@ def run_flow(project: Path, start: datetime, until: datetime) -> None:
 def show(project: Path, last: date) -> None:
     """Print the grid, the answers, and what to try next."""
     say("Tables and their timelabels", "each cell is one batch")
-    waterclock("status", project=project)
+    end = make_data.day_start(last + timedelta(days=1))
+    waterclock("status", "--now", f"{end:%Y-%m-%dT%H:%MZ}", project=project)
     for question, query in QUESTIONS:
         say(question)
         waterclock("query", " ".join(query.split()), project=project)
