@@ -1,4 +1,7 @@
-"""How are answers printed for scripts? One JSON value on stdout, and nothing else there."""
+"""How are answers printed for scripts? One JSON value on stdout, and nothing else there.
+
+What a command line asked for is noted here, for whatever ends it must know too.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 _json = contextvars.ContextVar("waterclock_json", default=False)
+_folder = contextvars.ContextVar("waterclock_folder", default=Path())
 
 
 def want_json(*, value: bool) -> None:
@@ -21,6 +26,16 @@ def want_json(*, value: bool) -> None:
 def is_json() -> bool:
     """Whether this command line asked for JSON."""
     return _json.get()
+
+
+def note_folder(folder: Path) -> None:
+    """Note which project this command line is about."""
+    _folder.set(folder)
+
+
+def folder_noted() -> Path:
+    """Give the project's folder of this command line."""
+    return _folder.get()
 
 
 def print_json(value: Any) -> None:

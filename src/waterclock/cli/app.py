@@ -37,7 +37,7 @@ EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stoppe
 class Commands(TyperGroup):
     """The commands in groups, and the one place where errors become cards."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
         """List the commands of each group with their first line."""
         for heading, functions in COMMANDS.items():
             with formatter.section(heading):
@@ -69,10 +69,10 @@ def _version(value: bool) -> None:  # noqa: FBT001 - as Typer calls it
 
 def _start(
     *,
-    version: Annotated[  # noqa: ARG001 - its callback answers
+    version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    traceback: Annotated[  # noqa: ARG001 - read where errors are shown
+    traceback: Annotated[
         bool, typer.Option("--traceback", envvar="WATERCLOCK_TRACEBACK", help="Show tracebacks of defects.")
     ] = False,
 ) -> None:

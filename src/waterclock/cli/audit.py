@@ -17,6 +17,7 @@ Last = Annotated[int, typer.Option("--last", metavar="N", min=1, help="Of a tabl
 
 def audit(
     batch: Batch,
+    *,
     project: ProjectDir = HERE,
     env: Env = None,
     depth: Depth = None,

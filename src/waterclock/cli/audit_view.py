@@ -121,7 +121,9 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
     zone = table.cadence.zone
     state = _look(found.status)
     to.print(
-        Text.assemble((f"{found.table}@{label_of(found.label)}", "name"), f"  {local_label(found.label, table.cadence)}"),
+        Text.assemble(
+            (f"{found.table}@{label_of(found.label)}", "name"), f"  {local_label(found.label, table.cadence)}"
+        ),
         soft_wrap=True,
     )
     line = Text.assemble((f"{sign(state, to)} {found.status}", LOOKS[state].style))
@@ -192,9 +194,7 @@ def batches_json(name: str, audits: Sequence[Audit]) -> dict[str, Any]:
     """Give a table's batches for scripts, newest last."""
     return {
         "table": name,
-        "batches": [
-            {"label": label_of(it.cell.label), "status": it.cell.status, **_batch_json(it)} for it in audits
-        ],
+        "batches": [{"label": label_of(it.cell.label), "status": it.cell.status, **_batch_json(it)} for it in audits],
     }
 
 

@@ -15,6 +15,7 @@ Range = Annotated[str, typer.Argument(metavar="LABELS", help="From and to, both 
 def backfill(
     selection: Which,
     labels: Range,
+    *,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,

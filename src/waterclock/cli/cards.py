@@ -57,14 +57,19 @@ def card(error: WaterclockError, *, width: int | None = None) -> Text:
 
 
 def _excerpt(line: str) -> Text:
-    is_caret = bool(line) and set(line) <= set(" |^~0123456789")  and "^" in line
+    is_caret = bool(line) and set(line) <= set(" |^~0123456789") and "^" in line
     return Text(f"  {line}", style="fail.loud" if is_caret else "")
 
 
 def _labelled(label: str, part: str, width: int | None) -> Text:
     text = part
     if width is not None and width > 20:
-        room = {"width": width - 1, "initial_indent": " " * 5, "subsequent_indent": " " * 5}
-        wrapped = [textwrap.fill(line, break_long_words=False, break_on_hyphens=False, **room) for line in part.split("\n")]
-        text = "\n".join(wrapped).strip()
+        text = "\n".join(_wrapped(line, width - 1) for line in part.split("\n")).strip()
     return Text.assemble((label, "quiet"), "  ", text)
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = " " * 5
+    return textwrap.fill(
+        line, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -7,7 +7,12 @@ import typer
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 
-def check(project: ProjectDir = HERE, env: Env = None, json: AsJson = False) -> None:
+def check(
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    json: AsJson = False,
+) -> None:
     """Report all that is wrong with the project: each error with its place, its cause and its mend."""
     from waterclock.cli.answers import print_json
     from waterclock.cli.check_view import checked, print_checked

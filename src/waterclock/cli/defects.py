@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from waterclock import __version__
+from waterclock.cli.answers import folder_noted
 from waterclock.cli.cards import fail
 from waterclock.errors import WaterclockError
 
@@ -33,9 +34,11 @@ def _written(text: str) -> Path:
     """Keep the traceback beside the project where there is one, else in the machine's folder for such files."""
     name = f"defect-{datetime.now(UTC):%Y%m%dT%H%M%S}.txt"
     content = f"waterclock {__version__}\n\n{text}"
-    for folder in (_LOG, Path(tempfile.gettempdir())):
-        if folder is _LOG and not Path("waterclock.toml").exists():
-            continue
+    project = folder_noted()
+    folders = [Path(tempfile.gettempdir())]
+    if (project / "waterclock.toml").exists():
+        folders.insert(0, project / _LOG)
+    for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(content, encoding="utf-8")

@@ -127,8 +127,14 @@ def _legend(to: Console, grid: Grid) -> Text:
     parts = [Text(f"{sign(state, to)} {state}", style=LOOKS[state].style) for state in grid.states]
     counted = any(cell and not cell.is_all for row in grid.rows for cell in row.cells)
     if counted:
-        parts.append(Text("a number: so many of that day's labels" if grid.cadence.period.unit is Unit.DAY
-                          else "a number: so many of the labels there", style="quiet"))
+        parts.append(
+            Text(
+                "a number: so many of that day's labels"
+                if grid.cadence.period.unit is Unit.DAY
+                else "a number: so many of the labels there",
+                style="quiet",
+            )
+        )
     return Text("   ").join(parts)
 
 

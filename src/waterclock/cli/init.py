@@ -9,10 +9,14 @@ import typer
 
 from waterclock.cli.options import AsJson
 
-Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to; made if it is not there.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.", show_default=False)]
 
 
-def init(folder: Folder = Path(), json: AsJson = False) -> None:
+def init(
+    folder: Folder = Path(),
+    *,
+    json: AsJson = False,
+) -> None:
     """Make a small project that runs: a flow, a source of its own, a project file."""
     from waterclock.cli.answers import print_json
     from waterclock.cli.look import console

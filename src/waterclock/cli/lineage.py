@@ -8,14 +8,21 @@ import typer
 
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
-Which = Annotated[str, typer.Argument(metavar="TABLE[.COLUMN]", help="A table, such as marts.delays, or one of its columns.")]
+Which = Annotated[
+    str, typer.Argument(metavar="TABLE[.COLUMN]", help="A table, such as marts.delays, or one of its columns.")
+]
 Depth = Annotated[
     int | None, typer.Option("--depth", metavar="N", min=1, help="How far up and down; all the way, if not said.")
 ]
 
 
 def lineage(
-    which: Which, project: ProjectDir = HERE, env: Env = None, depth: Depth = None, json: AsJson = False
+    which: Which,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    depth: Depth = None,
+    json: AsJson = False,
 ) -> None:
     """Show what a table or column is made of, up to the sources, and what is made of it."""
     from waterclock.cli.answers import print_json

@@ -197,8 +197,10 @@ def _grow_column(tree: Tree, branch: Branch) -> None:
 def _column_line(branch: Branch, *, heading: str = "") -> Text:
     line = Text(f"{heading} " if heading else "", style="head")
     column = "every column" if branch.column.column == "*" else branch.column.column
-    line.append(f"{branch.column.table}.{column}" if column != "every column" else f"{branch.column.table}, every column",
-                style="name")
+    line.append(
+        f"{branch.column.table}.{column}" if column != "every column" else f"{branch.column.table}, every column",
+        style="name",
+    )
     expression = branch.made.expression
     if expression and expression.rpartition(".")[2].lower() != branch.column.column.lower():
         line.append(f" = {expression}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from waterclock.cli.answers import want_json
+from waterclock.cli.answers import note_folder, want_json
 
 
 def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - as Typer calls it
@@ -15,13 +15,29 @@ def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - as Typer calls it
     return value
 
 
+def _project_noted(folder: Path) -> Path:
+    note_folder(folder)
+    return folder
+
+
 ProjectDir = Annotated[
-    Path, typer.Option("--project", "-p", metavar="DIR", help="The project's folder, which holds waterclock.toml.")
+    Path,
+    typer.Option(
+        "--project",
+        "-p",
+        metavar="DIR",
+        callback=_project_noted,
+        help="The project's folder, which holds waterclock.toml.",
+    ),
 ]
 Env = Annotated[
     str | None,
     typer.Option(
-        "--env", "-e", envvar="WATERCLOCK_ENV", metavar="NAME", help="The environment; the project file names the usual."
+        "--env",
+        "-e",
+        envvar="WATERCLOCK_ENV",
+        metavar="NAME",
+        help="The environment; the project file names the usual.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", callback=_json_wanted, help="Print JSON and nothing else.")]
@@ -35,7 +51,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Selected = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SELECTION]...",
+        metavar="SELECTION",
         help="Tables: marts.delays, +marts.delays (with all upstream), a.b+ (downstream), marts.*, tag:x, "
         "each with @LABELS or not, after `except` those left out. All, if none is said.",
         show_default=False,

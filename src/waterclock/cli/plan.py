@@ -19,6 +19,7 @@ Detailed = Annotated[
 
 def plan(
     selection: Selected = None,
+    *,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,

@@ -99,7 +99,9 @@ def print_plan(to: Console, plan: Plan, flow: Flow, zone: str, quiet: Mapping[st
         for run in runs:
             _print_stretch(to, run, flow)
         if name in plan.left_out:
-            to.print(Text(f"  and {count_words(plan.left_out[name], 'label')} more, left for later runs", style="quiet"))
+            to.print(
+                Text(f"  and {count_words(plan.left_out[name], 'label')} more, left for later runs", style="quiet")
+            )
     _print_quiet(to, plan, quiet)
 
 

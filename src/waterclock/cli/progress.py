@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
@@ -18,6 +18,9 @@ from waterclock.cli.look import LOOKS, State, has_glyphs, sign
 from waterclock.engine.progress import GroupReport
 from waterclock.flow import Flow
 from waterclock.planner import Group, Plan
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 _DONE_GLYPHS = ("✓", "+")
 _SPINNER = 4  # times a second

@@ -11,7 +11,8 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 Sql = Annotated[
     str,
     typer.Argument(
-        metavar="SQL", help="Spark SQL over the project's tables and waterclock.batches, .inputs, .events; - reads stdin."
+        metavar="SQL",
+        help="Spark SQL over the project's tables and waterclock.batches, .inputs, .events; - reads stdin.",
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows at most.")]
@@ -19,6 +20,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="H
 
 def query(
     sql: Sql,
+    *,
     project: ProjectDir = HERE,
     env: Env = None,
     limit: Limit = 100,

@@ -9,10 +9,10 @@ import typer
 from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir
 
 Which = Annotated[
-    str | None, typer.Argument(metavar="[SELECTION]", help="Tables, as for run; all, if not said.", show_default=False)
+    str | None, typer.Argument(metavar="SELECTION", help="Tables, as for run; all, if not said.", show_default=False)
 ]
 Range = Annotated[
-    str | None, typer.Argument(metavar="[LABELS]", help="A label or a range; all, if not said.", show_default=False)
+    str | None, typer.Argument(metavar="LABELS", help="A label or a range; all, if not said.", show_default=False)
 ]
 OnlyClear = Annotated[bool, typer.Option("--no-run", help="Only make them due again.")]
 
@@ -20,6 +20,7 @@ OnlyClear = Annotated[bool, typer.Option("--no-run", help="Only make them due ag
 def retry(
     selection: Which = None,
     labels: Range = None,
+    *,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,

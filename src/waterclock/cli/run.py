@@ -21,8 +21,9 @@ Threads = Annotated[
 ]
 
 
-def run(
+def run(  # noqa: PLR0913 - each is an option
     selection: Selected = None,
+    *,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,

@@ -14,6 +14,7 @@ from waterclock.cli.labels import count_words, seconds_words
 from waterclock.cli.look import LOOKS, State, sign
 from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_words
 from waterclock.flow import Flow
+from waterclock.ledger.facts import FOREVER
 from waterclock.planner import Plan
 from waterclock.timelabel import label_of
 
@@ -30,7 +31,7 @@ def print_outcome(to: Console, outcome: RunOutcome, zone: str, seconds: float) -
         if report.error is not None:
             to.print()
             show_errors(to, [report.error.at(place_of(report))])
-    plan = outcome.plan or Plan(now=datetime.max)
+    plan = outcome.plan or Plan(now=FOREVER)
     blocked = causes_at_root(plan.batches)
     if blocked:
         to.print()
@@ -43,9 +44,7 @@ def print_outcome(to: Console, outcome: RunOutcome, zone: str, seconds: float) -
     to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
 
 
-def run_json(
-    outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float
-) -> dict[str, Any]:
+def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
     """Give what a run came to for scripts; `left` counts by status what is due and not done."""
     plan = outcome.plan
     return {
@@ -88,6 +87,8 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
             line.append(f"{len(outcome.failed)} failed", style="fail.loud")
         line.append("; ")
     line.append("stopped; " if outcome.was_stopped else "")
-    line.append(f"left: {summary_words(plan)}" if plan.batches and (outcome.done or outcome.failed) else summary_words(plan))
+    line.append(
+        f"left: {summary_words(plan)}" if plan.batches and (outcome.done or outcome.failed) else summary_words(plan)
+    )
     line.append(f"; {next_due_words(plan, zone)}")
     return line

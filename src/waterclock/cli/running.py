@@ -72,7 +72,7 @@ def carry_out(project: Project, asked: Asked) -> int:
     return 1 if outcome.failed else 0
 
 
-def _driven(  # noqa: PLR0913 - what a run is made of
+def _driven(
     runner: Runner,
     work: Workplace,
     progress: Progress,
@@ -86,9 +86,7 @@ def _driven(  # noqa: PLR0913 - what a run is made of
     return runner.run_once(now) if until is None else runner.run_until(now, until)
 
 
-def _watched(
-    runner: Runner, work: Workplace, progress: Progress, every: int, stop: threading.Event
-) -> RunOutcome:
+def _watched(runner: Runner, work: Workplace, progress: Progress, every: int, stop: threading.Event) -> RunOutcome:
     """Run again and again by the ledger's clock, at every instant at which something becomes due."""
     total = RunOutcome()
     while True:
@@ -134,7 +132,7 @@ def _stoppable(runner: Runner, progress: Progress, stop: threading.Event) -> Ite
 
 def _leave(progress: Progress) -> None:
     """Leave without waiting; open claims are taken over by the next run once their leases have run out."""
-    progress.to.show_cursor(True)
+    progress.to.show_cursor(show=True)
     progress.to.print("left at once: the next run takes over what was open, within a minute", style="warn")
     os._exit(INTERRUPTED)
 

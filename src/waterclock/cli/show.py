@@ -16,6 +16,7 @@ Rows = Annotated[
 
 def show(
     table: OneTable,
+    *,
     project: ProjectDir = HERE,
     env: Env = None,
     rows: Rows = 5,

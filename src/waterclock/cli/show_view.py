@@ -113,7 +113,11 @@ def print_described(found: Described) -> None:
 
         to.print()
         label = local_label(found.newest.label, table.cadence)
-        to.print(Text(f"some rows of {label}" if table.is_partitioned else f"some rows as of the end of {label}", style="head"))
+        to.print(
+            Text(
+                f"some rows of {label}" if table.is_partitioned else f"some rows as of the end of {label}", style="head"
+            )
+        )
         print_answer(found.sample, to)
 
 

@@ -9,13 +9,16 @@ import typer
 from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Yes
 
 OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.")]
-Range = Annotated[str, typer.Argument(metavar="LABELS", help="A label or a range of them: 2013-01-05, 20130105..20130107.")]
+Range = Annotated[
+    str, typer.Argument(metavar="LABELS", help="A label or a range of them: 2013-01-05, 20130105..20130107.")
+]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
 
 
-def skip(
+def skip(  # noqa: PLR0913 - each is an option
     table: OneTable,
     labels: Range,
+    *,
     why: Why,
     project: ProjectDir = HERE,
     env: Env = None,

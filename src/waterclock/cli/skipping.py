@@ -25,7 +25,9 @@ def skipped(
     Raises  E513 where no label is meant, E413 where one is done, E903 for an empty reason
     """
     if not why.strip():
-        raise WaterclockError("E903", "a reason is needed", why="it is all that a reader finds of the rows", fix="--why '…'")
+        raise WaterclockError(
+            "E903", "a reason is needed", why="it is all that a reader finds of the rows", fix="--why '…'"
+        )
     to = console(stderr=is_json)
     project = open_project(folder, env)
     name, behind = one_table(project.flow, which[0])
@@ -47,4 +49,6 @@ def skipped(
     if is_json:
         print_json({"table": name, "skipped": [label_of(window.start) for window in windows], "why": why})
     else:
-        to.print(f"left out: {count_words(len(windows), 'batch', 'batches')} of {name} ({words}): {why}", soft_wrap=True)
+        to.print(
+            f"left out: {count_words(len(windows), 'batch', 'batches')} of {name} ({words}): {why}", soft_wrap=True
+        )

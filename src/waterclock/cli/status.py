@@ -16,6 +16,7 @@ By = Annotated[
 
 def status(
     selection: Selected = None,
+    *,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,

@@ -1,0 +1,133 @@
+"""A project on disk whose batches are written to the ledger by hand: no Spark, and days that never change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from waterclock.cli import app
+from waterclock.cli.opening import open_project
+from waterclock.cli.starter import start_project
+from waterclock.dpl import Project
+from waterclock.ledger import Ledger
+from waterclock.ledger.records import BatchResult, ClaimRequest
+from waterclock.planner import Planner
+from waterclock.timelabel import label_of
+
+TODAY = date(2026, 11, 20)
+NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
+
+
+def day(number: int) -> datetime:
+    """Give the label of a day of November 2026."""
+    return datetime(2026, 11, number, tzinfo=UTC)
+
+
+@dataclass
+class Shop:
+    """The project of `init`, and a ledger that a test writes."""
+
+    folder: Path
+    project: Project
+    ledger: Ledger
+
+    def ask(self, *arguments: str, width: int = 100, **environment: str) -> Result:
+        """Run one command on the project, as if it were 20 November 2026."""
+        timed = ("--now", "2026-11-20T08:00") if arguments[0] in _TIMED and "--now" not in arguments else ()
+        return ask(*arguments, "--project", str(self.folder), *timed, width=width, **environment)
+
+    def json(self, *arguments: str) -> Any:
+        """Run one command with --json, and give what it printed."""
+        return json.loads(self.ask(*arguments, "--json").stdout)
+
+    def done(self, table: str, *days: int, rows: int = 10) -> None:
+        """Record batches as done, read as the planner binds them."""
+        for number in days:
+            claim = self.ledger.claim(self._request(table, number))
+            end = self.project.flow.tables[table].cadence.next(day(number))
+            result = BatchResult(
+                label=day(number),
+                end=end,
+                version=number,
+                rows=rows,
+                bytes=1234,
+                digest=f"{rows}:{number}:7",
+                slice_path=f"_stage/c={claim.number}",
+                timings={"make": 0.5, "seal": 0.25},
+                measures={"warnings": ["few_orders: 3 of 10 rows"]} if number == 18 else {},
+                source={"files": ["a.csv"]} if table.startswith("web.visits") else {},
+            )
+            self.ledger.record_done(claim, [result])
+
+    def failed(self, table: str, *days: int, error: str = "E731 amount is no number") -> None:
+        """Record batches as failed for good."""
+        for number in days:
+            claim = self.ledger.claim(self._request(table, number))
+            self.ledger.record_failed(claim, error=error, is_transient=False)
+
+    def _request(self, table: str, number: int) -> ClaimRequest:
+        flow = self.project.flow
+        plan = Planner(flow).plan(self.ledger.snapshot(flow), NOW, only=[table])
+        batch = next(batch for batch in plan.batches if batch.label == day(number))
+        pins = self.ledger.pins([(read.read.table, read.low, read.high) for read in batch.reads])
+        inputs = tuple(pin.input(str(read.read), read.scope.value) for pin, read in zip(pins, batch.reads, strict=True))
+        return ClaimRequest(
+            table=table,
+            labels=(day(number),),
+            code=flow.tables[table].fingerprint,
+            flow=flow.fingerprint,
+            runner="desk:1",
+            who="ann",
+            now=NOW,
+            lease_seconds=60,
+            target_version=-1,
+            inputs={day(number): inputs},
+        )
+
+
+_TIMED = {"plan", "status", "run", "backfill", "retry", "skip"}
+
+
+def ask(*arguments: str, width: int = 100, **environment: str) -> Result:
+    """Run one command line in this process."""
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(width), "TERM": "dumb"} | environment)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Path:
+    """A project that never ran: it has no ledger."""
+    folder = tmp_path / "shop"
+    start_project(folder, TODAY)
+    return folder
+
+
+@pytest.fixture
+def shop(fresh: Path) -> Iterator[Shop]:
+    project = open_project(fresh, None)
+    ledger = Ledger.open(project.ledger)
+    ledger.apply(project.flow, who="ann", now=NOW, runner="desk:1")
+    yield Shop(fresh, project, ledger)
+    ledger.close()
+
+
+@pytest.fixture
+def busy_shop(shop: Shop) -> Shop:
+    """A shop of which some is done, one batch failed, and what reads it is blocked."""
+    shop.done("shop.customers", 19)
+    shop.done("web.visits", 17, 18, 19)
+    shop.done("shop.orders", 17, 18)
+    shop.failed("shop.orders", 19)
+    shop.done("sales.by_country", 17, 18)
+    return shop
+
+
+def texts(labels: Iterable[datetime]) -> list[str]:
+    """Write labels as commands do."""
+    return [label_of(label) for label in labels]

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.unit.cli.conftest import Shop, ask
+from waterclock.cli import app, main
+from waterclock.cli.app import COMMANDS
+from waterclock.errors import WaterclockError
+
+NAMES = [function.__name__ for functions in COMMANDS.values() for function in functions]
+HEAVY = ("pyspark", "sqlalchemy", "alembic", "sqlglot", "deltalake", "pyarrow", "rich")
+IMPORTED = """
+import sys
+from waterclock.cli import main
+code = main({arguments!r})
+print("|" + " ".join(sorted({{name.partition(".")[0] for name in sys.modules}})), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def imported_by(*arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED.format(arguments=list(arguments))], capture_output=True, text=True, check=False
+    )
+    return set(done.stderr.rpartition("|")[2].split())
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in NAMES)])
+def test_help_loads_nothing_heavy(command: list[str]) -> None:
+    found = imported_by(*command, "--help")
+    assert "typer" in found
+    assert not found & set(HEAVY)
+
+
+@pytest.mark.parametrize("command", [[], ["run"]])
+def test_help_takes_less_than_a_fifth_of_a_second_of_cpu(command: list[str]) -> None:
+    spent = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "waterclock", *command, "--help"], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spent) < 0.2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check"],
+        ["plan"],
+        ["status"],
+        ["audit", "shop.orders"],
+        ["lineage", "shop.orders"],
+        ["show", "shop.orders", "-n0"],
+    ],
+)
+def test_what_touches_no_data_never_loads_spark(busy_shop: Shop, command: list[str]) -> None:
+    assert "pyspark" not in imported_by(*command, "--project", str(busy_shop.folder))
+
+
+def test_help_lists_every_command_under_its_group_with_what_it_does() -> None:
+    text = ask("--help").stdout
+    for group, functions in COMMANDS.items():
+        assert f"{group}:" in text
+        for function in functions:
+            assert re.search(rf"^  {function.__name__} +[A-Z]", text, re.MULTILINE), function.__name__
+    assert "Exit codes" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_and_option_says_what_it_is_and_every_one_has_json(name: str) -> None:
+    text = ask(name, "--help", width=200).stdout
+    assert "--json" in text
+    options = [line for line in text.splitlines() if re.match(r"  (-|\[|[A-Z]{3})", line)]
+    assert all(len(re.split(r" {2,}", line.strip())) > 1 for line in options), options
+
+
+def test_version_is_printed_alone() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", ask("--version").stdout)
+
+
+def test_an_unknown_command_is_a_usage_error_that_names_the_nearest() -> None:
+    found = ask("stauts")
+    assert found.exit_code == 2
+    assert "status" in found.stderr
+
+
+def test_an_unknown_option_is_a_usage_error() -> None:
+    assert ask("plan", "--nwo", "x").exit_code == 2
+
+
+def test_main_gives_the_exit_code_and_leaves_the_process_running(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--project", str(fresh)]) == 0
+    assert main(["check", "--project", str(fresh / "flows")]) == 1
+    assert main(["nothing"]) == 2
+    assert main(["--version"]) == 0
+    assert "no errors" in capsys.readouterr().out
+
+
+def test_an_error_is_a_card_on_stderr_and_never_a_traceback(tmp_path: Path) -> None:
+    found = ask("plan", "--project", str(tmp_path))
+    assert found.exit_code == 1
+    assert found.stdout == ""
+    assert re.search(r"^E244 no project here$", found.stderr, re.MULTILINE)
+    assert "fix  " in found.stderr
+    assert "Traceback" not in found.output
+
+
+def test_with_json_an_error_is_json_on_stdout_and_nothing_else(tmp_path: Path) -> None:
+    found = ask("plan", "--json", "--project", str(tmp_path))
+    assert found.exit_code == 1
+    told = json.loads(found.stdout)["error"]
+    assert told["errors"][0]["code"] == "E244"
+    assert found.stderr == ""
+
+
+def test_a_defect_is_one_card_and_its_traceback_lies_in_the_project(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.cli.check_view.checked", _broken)
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    assert "E999 this is a defect of Waterclock" in found.stderr
+    assert "ZeroDivisionError: seven" in found.stderr
+    assert "Traceback" not in found.output
+    [log] = (fresh / ".waterclock" / "log").iterdir()
+    assert "in _broken" in log.read_text()
+
+
+def test_with_traceback_a_defect_is_raised_as_it_is(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waterclock.cli.check_view.checked", _broken)
+    found = CliRunner().invoke(app, ["--traceback", "check", "--project", str(fresh)])
+    assert isinstance(found.exception, ZeroDivisionError)
+
+
+def test_ctrl_c_is_quiet_and_leaves_with_130(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waterclock.cli.check_view.checked", _interrupted)
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 130
+    assert found.output == ""
+
+
+def test_a_reader_that_goes_away_is_not_complained_of(busy_shop: Shop) -> None:
+    command = [sys.executable, "-m", "waterclock", "plan", "--json", "--project", str(busy_shop.folder)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert done.stderr == ""
+
+
+def test_errors_pass_as_they_are_through_python(tmp_path: Path) -> None:
+    from waterclock.cli.opening import open_project
+
+    with pytest.raises(WaterclockError):
+        open_project(tmp_path, None)
+
+
+def _broken(*_: object) -> None:
+    raise ZeroDivisionError("seven")
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt

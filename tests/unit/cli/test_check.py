@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.unit.cli.conftest import ask
+from waterclock.cli.check_view import in_order
+from waterclock.errors import WaterclockError
+
+
+def break_two_files(project: Path) -> None:
+    collect = project / "flows" / "1_collect.dpl"
+    transform = project / "flows" / "2_transform.dpl"
+    collect.write_text(collect.read_text().replace("EVERY DAY BY DATA TIME", "EVERY 7 HOURS BY DATA TIME"))
+    transform.write_text(transform.read_text().replace("JOIN shop.customers c ON", "JOIN shop.custommers c ON", 1))
+
+
+def test_a_sound_project_is_summed_up_in_one_line(fresh: Path) -> None:
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 0
+    assert found.stdout == "no errors: 3 collects, 3 transforms, 1 publish, 4 connections in env dev\n"
+
+
+def test_scenario_j_all_errors_of_two_files_are_shown_at_once_each_with_its_place(fresh: Path) -> None:
+    break_two_files(fresh)
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    assert "flows/1_collect.dpl:9:" in found.stdout
+    assert "flows/2_transform.dpl:4:" in found.stdout
+    assert found.stdout.index("1_collect") < found.stdout.index("2_transform")
+    assert "did you mean shop.customers" in found.stdout
+    assert found.stdout.rstrip().endswith("errors in 2 files; nothing can run")
+
+
+def test_an_error_has_its_line_and_carets_below_what_is_wrong(fresh: Path) -> None:
+    break_two_files(fresh)
+    lines = ask("check", "--project", str(fresh)).stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if "JOIN shop.custommers" in line)
+    assert lines[at + 1].index("^") == lines[at].index("shop.custommers")
+    assert lines[at + 1].count("^") == len("shop.custommers")
+
+
+def test_as_json_each_error_has_its_parts_and_the_exit_code_is_the_same(fresh: Path) -> None:
+    assert json.loads(ask("check", "--json", "--project", str(fresh)).stdout)["ok"] is True
+    break_two_files(fresh)
+    found = ask("check", "--json", "--project", str(fresh))
+    told = json.loads(found.stdout)
+    assert found.exit_code == 1
+    assert told["ok"] is False
+    assert {"code", "what", "where", "why", "fix", "excerpt", "transient"} <= told["errors"][0].keys()
+
+
+def test_check_makes_nothing(fresh: Path) -> None:
+    ask("check", "--project", str(fresh))
+    assert not (fresh / ".waterclock").exists()
+
+
+def test_check_takes_less_than_a_second_of_cpu(fresh: Path) -> None:
+    spent = []
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "waterclock", "check", "--project", str(fresh)]
+        subprocess.run(command, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spent) < 1.0
+
+
+def test_errors_are_sorted_by_file_then_line_then_column_as_numbers() -> None:
+    places = ["b.dpl:1:1", "a.dpl:10:2", "a.dpl:9:30", "a.dpl:9:4", None]
+    errors = [WaterclockError("E1", "x", where=place) for place in places]
+    assert [error.where for error in in_order(errors)] == [None, "a.dpl:9:4", "a.dpl:9:30", "a.dpl:10:2", "b.dpl:1:1"]
