@@ -172,30 +172,33 @@ class _Compiler:
         arguments: list[Argument] = []
         variables: set[str] = set()
         for argument in function.arguments:
-            settled = self._argument(draft, argument, queries)
+            span = draft.at(f"ARGUMENT {argument.name}")
+            settled = self._argument(draft, argument, span, queries)
             arguments.append(settled)
-            if settled.read is not None:
-                reads[settled.read] = None
+            found = [settled.read] if settled.read else []
             if settled.query is not None:
-                reads.update(dict.fromkeys(reads_of(settled.query)))
+                found += reads_of(settled.query)
                 variables.update(variables_of(settled.query))
+            for read in found:
+                reads[read] = None
+                self.spans.setdefault((draft.name, read), span)
             if argument.variable is not None and argument.variable not in self.config.variables:
-                self.errors.append(unknown_variable(argument.variable, draft.span, self.config.variables))
+                self.errors.append(unknown_variable(argument.variable, span, self.config.variables))
         draft.function = replace(function, arguments=tuple(arguments))
         draft.reads = tuple(reads)
         draft.query_variables = tuple(sorted(variables))
 
-    def _argument(self, draft: Draft, argument: Argument, queries: Queries) -> Argument:
+    def _argument(self, draft: Draft, argument: Argument, span: Span, queries: Queries) -> Argument:
         read = argument.read
         if read is None or read.table in queries.tables:
             return argument
         if read.table not in queries.views:
             self.errors.append(
-                draft.span.refuse("E213", f"unknown table {read.table}", fix=nearest_table(read.table, queries.known()))
+                span.refuse("E213", f"unknown table {read.table}", fix=nearest_table(read.table, queries.known()))
             )
             draft.is_incomplete = True
             return replace(argument, read=None)
-        reference = queries.view_reference(read, draft.span)
+        reference = queries.view_reference(read, span)
         if reference is None:
             draft.is_incomplete = True
             return replace(argument, read=None)
@@ -203,7 +206,7 @@ class _Compiler:
         text = f"SELECT * FROM {name}"
         start = len(text) - len(name)
         placed = replace(reference, start=start, end=len(text), alias=name.split(".")[1], alias_at=len(text))
-        return replace(argument, read=None, query=Query(text, draft.span.place, (placed,)))
+        return replace(argument, read=None, query=Query(text, span.place, (placed,)))
 
     def _publish_reads(self, draft: Draft, queries: Queries, systems: Systems) -> None:
         name = draft.statement.name

@@ -14,7 +14,7 @@ from waterclock.dpl.habits import habit_of_clause, habit_of_statement
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.source import Source, Span, to
 from waterclock.dpl.statements import UNREAD, Clause, FunctionSaid, QuerySaid, Statement, StatementKind
-from waterclock.dpl.tokens import RawStatement, refuse_touching, statements_of, words_of
+from waterclock.dpl.tokens import RawStatement, mended_statements_of, refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import TableType, Value
 
@@ -25,7 +25,18 @@ _STARTS = (
 
 def parse_text(source: Source, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:
     """Read all statements of a DPL file, and all that is wrong with them; neither hides the other."""
-    raws, errors = statements_of(source)
+    statements, errors = _read_all(statements_of(source), variables)
+    if errors:
+        mended, others = _read_all(mended_statements_of(source), variables)
+        if any(error.code == "E201" for error in others):
+            return mended, others
+    return statements, errors
+
+
+def _read_all(
+    cut: tuple[list[RawStatement], list[WaterclockError]], variables: Mapping[str, Value]
+) -> tuple[list[Statement], list[WaterclockError]]:
+    raws, errors = cut
     statements: list[Statement] = []
     for raw in raws:
         reader = _Reader(raw, variables)

@@ -39,7 +39,7 @@ def site_of(frame: FrameType) -> Site:
 class Verbatim(Source):
     """A text that stands in a file as it is, from offset `base` on; it is shown in the file's own lines."""
 
-    whole: Source = field(default_factory=lambda: Source("", ""))
+    whole: Source = field(default=Source("", ""), repr=False)
     base: int = 0
 
     def place(self, offset: int) -> Place:

@@ -27,6 +27,7 @@ _LEXEME = re.compile(
       | (?P<comment>/\*) | (?P<open>['"`]) | (?P<end>;)""",
     re.VERBOSE | re.DOTALL,
 )
+_SWALLOWED = re.compile(r";[ \t]*(?:--[^\n]*)?\n")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _BAD_HEX = re.compile(r"(?<!\w)[xX]'[^']*'")
 _OPEN_NAMES = {"'": "quote", '"': "quote", "`": "backtick", "/*": "comment"}
@@ -69,7 +70,33 @@ def statements_of(source: Source) -> tuple[list[RawStatement], list[WaterclockEr
     try:
         return _split(source, dialect().tokenize(source.text)), []
     except TokenError:
-        return _mended(source)
+        return mended_statements_of(source)
+
+
+def mended_statements_of(source: Source) -> tuple[list[RawStatement], list[WaterclockError]]:
+    """Cut a file into statements where a quote may be open: one that holds the end of a statement is taken as that.
+
+    A quote that is not closed ends at the next one, wherever that is, so it shows only in what follows from it.
+    """
+    found: list[RawStatement] = []
+    errors: list[WaterclockError] = []
+    for start, end, broken in _chunks(source.text):
+        if broken is not None:
+            opening = "/*" if source.text.startswith("/*", broken) else source.text[broken]
+            errors.append(
+                source.span(broken, broken + len(opening)).refuse(
+                    "E201",
+                    f"this {_OPEN_NAMES[opening]} is never closed",
+                    fix=f"close it with {'*/' if opening == '/*' else opening}",
+                )
+            )
+            continue
+        try:
+            padding = re.sub(r"[^\n]", " ", source.text[:start])
+            found.extend(_split(source, dialect().tokenize(padding + source.text[start:end])))
+        except TokenError:
+            errors.append(_unreadable(source, start, end))
+    return found, errors
 
 
 def words_of(source: Source, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
@@ -156,41 +183,18 @@ def _parts(source: Source, token: Token, index: int) -> Iterator[Word]:
         yield Word("word", text, text.upper(), token.start + match.start(), token.start + match.end(), index)
 
 
-def _mended(source: Source) -> tuple[list[RawStatement], list[WaterclockError]]:
-    found: list[RawStatement] = []
-    errors: list[WaterclockError] = []
-    for start, end, broken in _chunks(source.text):
-        if broken is not None:
-            opening = "/*" if source.text.startswith("/*", broken) else source.text[broken]
-            errors.append(
-                source.span(broken, broken + len(opening)).refuse(
-                    "E201",
-                    f"this {_OPEN_NAMES[opening]} is never closed",
-                    fix=f"close it with {'*/' if opening == '/*' else opening}",
-                )
-            )
-            continue
-        try:
-            padding = re.sub(r"[^\n]", " ", source.text[:start])
-            found.extend(_split(source, dialect().tokenize(padding + source.text[start:end])))
-        except TokenError:
-            errors.append(_unreadable(source, start, end))
-    return found, errors
-
-
 def _unreadable(source: Source, start: int, end: int) -> WaterclockError:
     match = next((m for m in _BAD_HEX.finditer(source.text, start, end) if not _is_hex(m.group())), None)
     if match:
         return source.span(match.start(), match.end()).refuse(
-            "E201", f"{match.group()} is no hexadecimal text", fix="write pairs of 0-9 and A-F, as in X'0AFF'"
+            "E201", f"{match.group()} is no hexadecimal text", fix="write digits and A to F, as in X'0AFF'"
         )
     lead = start + len(source.text[start:end]) - len(source.text[start:end].lstrip())
     return source.span(lead).refuse("E201", "this statement cannot be read", fix="look for a stray quote or sign in it")
 
 
 def _is_hex(literal: str) -> bool:
-    digits = literal[2:-1]
-    return len(digits) % 2 == 0 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+    return all(digit in "0123456789abcdefABCDEF" for digit in literal[2:-1])
 
 
 def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
@@ -205,7 +209,7 @@ def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
             yield start, match.start(), None
             start = position = match.end()
             continue
-        if match["skip"]:
+        if match["skip"] and not _SWALLOWED.search(match["skip"]):
             position = match.end()
             continue
         if match["comment"]:
@@ -213,7 +217,7 @@ def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
             if closed is not None:
                 position = closed
                 continue
-        broken = match.start()
+        broken = match.start() + (text[match.start()] in "rR")
         behind = text.find(";", broken)
         yield start, broken, broken
         if behind < 0:

@@ -1,0 +1,177 @@
+"""Every code that an error can have, with what it means: the reference of errors is made from this.
+
+Each code has one paragraph for who meets it; the error itself says what, where and how to mend it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What an error code stands for."""
+
+    title: str
+    text: str
+
+
+TIME: Mapping[str, Code] = {
+    "E101": Code(
+        "a malformed label",
+        "A timelabel is the UTC start of a window, written YYYYMMDDHHmm00. The text is no such date and time.",
+    ),
+    "E102": Code(
+        "no window length",
+        "Windows tile time: minutes and hours that divide a day, or one DAY, WEEK, MONTH, QUARTER or YEAR. The nearest "
+        "legal lengths are named.",
+    ),
+    "E103": Code("no window starts there", "The instant is inside of a window of that cadence, not at its start."),
+    "E104": Code(
+        "a cron that is no cadence",
+        "A SCHEDULE is compiled once to a window length, a delay and a zone. One that fires at unequal distances has "
+        "none.",
+    ),
+    "E105": Code(
+        "an unknown zone",
+        "A zone is a name of the tz database, such as Europe/Berlin, whose offset is in whole minutes.",
+    ),
+    "E106": Code("no instant", "An instant is a date, a date and time, or a label, between the years 1 and 9999."),
+    "E107": Code(
+        "no duration",
+        "A duration is a number and a unit: 2 HOURS, 7 DAYS. Where elapsed time is meant, months have no one length.",
+    ),
+    "E108": Code("an empty window", "A window ends after it starts."),
+    "E120": Code(
+        "no START",
+        "A COLLECT BY DATA TIME takes rows of the past, window by window: it must say which window is the first, or "
+        "the defaults must.",
+    ),
+    "E121": Code("START is no boundary", "START is the first window of a table, so a window must start there."),
+    "E122": Code(
+        "slices do not fit",
+        "What is read from a PARTITIONED table begins and ends at its boundaries, for every window of the reader. A "
+        "daily slice cannot be cut into hours, and a day of Kolkata is not made of hours of UTC. The nearest cadence "
+        "that fits is named.",
+    ),
+    "E123": Code(
+        "a read beyond RETAIN",
+        "RETAIN says how long a table's windows are kept. A dropped window is never read as empty, so nothing may read "
+        "further back.",
+    ),
+}
+LANGUAGE: Mapping[str, Code] = {
+    "E200": Code("errors in the project", "All that is wrong with the project, found together. Nothing of it can run."),
+    "E201": Code(
+        "unreadable text",
+        "A quote, backtick or comment is never closed, or the file is not UTF-8. Reading goes on behind the next "
+        "semicolon, so that other errors are reported too.",
+    ),
+    "E202": Code(
+        "an unknown statement",
+        "A statement begins with CREATE CONNECTION, FUNCTION or VIEW, COLLECT, TRANSFORM, PUBLISH or GRANT.",
+    ),
+    "E203": Code(
+        "an unknown column",
+        "Columns are known from closed column lists, from queries, and from the last run. What is not known for sure "
+        "is not refused. Name a column in the list of its COLLECT to make it known before it first arrives.",
+    ),
+    "E204": Code("something else was expected", "The words do not follow the grammar at this place."),
+    "E205": Code("an unknown clause", "No clause, and nothing said of a column, begins with this word."),
+    "E206": Code("a clause in the wrong place", "The clause exists, and this statement does not take it."),
+    "E207": Code("said twice", "Each clause, option and type is said once; EXPECT adds up."),
+    "E208": Code("not yet", "The language has it, this release does not. It is refused so that it is never ignored."),
+    "E209": Code("a habit of another tool", "Another tool says it so. The error says how it is said here."),
+    "E210": Code("a query that cannot be read", "The query is no SQL that Spark would take, or no query at all."),
+    "E211": Code(
+        "an impossible name",
+        "Names become folders, columns and tables elsewhere: letters, digits and _. Some names are ours: timelabel, "
+        "the schema waterclock, the connection project, names that begin with _, and what is made beside a table.",
+    ),
+    "E212": Code(
+        "a name twice",
+        "Tables, views, publishes, columns and rules have names of their own; case alone does not tell two apart.",
+    ),
+    "E213": Code(
+        "an unknown table", "No statement of the project makes a table or view of this name. Tables are schema.name."
+    ),
+    "E214": Code(
+        "a column with its schema",
+        "What is read is put in place of its name, so inside of a query it goes by its alias or bare name: orders.id, "
+        "not raw.orders.id.",
+    ),
+    "E215": Code(
+        "another answer each time",
+        "The same inputs and the same code give the same output, else a batch could not be made again. The moment is "
+        "WINDOW_END(), chance is a hash of a key.",
+    ),
+    "E216": Code(
+        "a read that cannot be",
+        "PAST, HISTORY, PREVIOUS and LATEST stand in FROM around the name of one table or view; PAST says how far "
+        "back, and reads only PARTITIONED tables.",
+    ),
+    "E217": Code(
+        "an unknown variable",
+        ":name is a value of [vars] in waterclock.toml, and of the type that is wanted at this place.",
+    ),
+    "E218": Code("two strings touch", r"Spark joins 'it''s' to its. A quote inside of a string is written \'."),
+    "E219": Code("an unknown type", "Types are Spark SQL's, as far as a Delta table can hold them."),
+    "E220": Code(
+        "an expression that cannot be read",
+        "An expression of a header is TRUE or FALSE for a row (or a batch) and asks no other table.",
+    ),
+    "E221": Code(
+        "an unknown connection",
+        "A connection is declared by CREATE CONNECTION; the connection project is always there.",
+    ),
+    "E222": Code("an unknown connection type", "No connector of this type is installed."),
+    "E223": Code("a wrong option", "Each connector says which options it takes, of which kind, and which it needs."),
+    "E224": Code(
+        "the connector cannot do that",
+        "Each connector says how its systems can be collected from and published to. Files, for one, take no keyed "
+        "update.",
+    ),
+    "E225": Code(
+        "a secret that does not resolve",
+        "A secret is looked for in the variable WATERCLOCK_SECRET_<NAME>, then in the file of its name below the "
+        "environment's folder secrets. Only the chosen environment's are asked for.",
+    ),
+    "E226": Code(
+        "a type and a mode that do not go together",
+        "A PARTITIONED table is APPENDed to, label by label. A source taken whole REPLACEs what was there. A publish "
+        "follows its table.",
+    ),
+    "E227": Code("a keyed update without a key", "MERGE finds rows by key: mark columns KEY, or say MERGE ON (...)."),
+    "E228": Code(
+        "no cadence",
+        "Where data comes in, EVERY or SCHEDULE is said. A transform takes the cadence of what it reads where that is "
+        "one; where inputs differ, it must be said, so that a new input never changes a cadence unseen.",
+    ),
+    "E229": Code(
+        "a circle",
+        "Tables that read each other need a PREVIOUS on the way round, and may hold no LATEST. Views may not read "
+        "themselves at all.",
+    ),
+    "E230": Code(
+        "PREVIOUS without columns", "Before START it reads an empty table, whose columns and types must be declared."
+    ),
+    "E231": Code(
+        "a rule on a view", "A view is put in place of its name and has no batches. Rules belong to a TRANSFORM."
+    ),
+    "E233": Code("a part is missing", "The statement lacks what it cannot do without: FROM, TO, TYPE or its query."),
+    "E234": Code(
+        "a column without a name", "Spark would make a name up of the expression, with signs in it that no table takes."
+    ),
+    "E240": Code("a project file that is no TOML", "waterclock.toml cannot be read."),
+    "E241": Code(
+        "an unknown key", "Unknown keys of waterclock.toml are errors, so that a misspelt one is never ignored."
+    ),
+    "E242": Code("a wrong value", "A key of waterclock.toml is missing, or holds what it cannot."),
+    "E243": Code("an unknown environment", "The environment is --env, else WATERCLOCK_ENV, else env below [project]."),
+    "E244": Code("no project", "There is no waterclock.toml, or no file that it names holds statements."),
+    "E245": Code(
+        "an unknown pool", "A pool is named below [pools] with the number of batches it holds; default always exists."
+    ),
+}
+CODES: Mapping[str, Code] = {**TIME, **LANGUAGE}

@@ -1,0 +1,207 @@
+"""Python functions as declarations: what their parameters mean, of which types they are, where they can be found."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from waterclock.dpl.cursor import timed
+from waterclock.dpl.declaring import Call, ReadSaid, VariableSaid
+from waterclock.dpl.later import not_yet
+from waterclock.dpl.python_fingerprints import python_fingerprint
+from waterclock.dpl.python_places import PythonText, Site
+from waterclock.dpl.python_texts import Texts
+from waterclock.dpl.source import Span
+from waterclock.dpl.statements import Clause
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import Argument, PythonFunction, Read, ReadKind
+from waterclock.timelabel import Duration, Window, parse_duration
+
+_SQL_TYPES = {
+    bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "STRING", bytes: "BINARY", date: "DATE",
+    datetime: "TIMESTAMP",
+}  # fmt: skip
+_LATER = frozenset({"UNTIL", "FLAT"})
+
+
+class FoundFunction:
+    """A decorated function with its place in a file; made only of what the engine will find there again."""
+
+    def __init__(self, function: FunctionType, texts: Texts, span: Span) -> None:
+        self.function = function
+        self.inner = inspect.unwrap(function)
+        self.path = Path(self.inner.__code__.co_filename)
+        self.text: PythonText | None = texts.of(str(self.path))
+        self.node = _definition(self.text, self.inner) if self.text else None
+        self.span = self.text.span(self.node).source.span(0) if self.text and self.node else span
+
+    def parameters(self) -> Iterator[tuple[inspect.Parameter, Span]]:
+        """Yield the parameters with their places."""
+        nodes = {}
+        if self.node is not None:
+            given = self.node.args
+            nodes = {one.arg: one for one in [*given.posonlyargs, *given.args, *given.kwonlyargs]}
+        for parameter in inspect.signature(self.function).parameters.values():
+            node = nodes.get(parameter.name)
+            yield parameter, self.text.span(node) if node is not None and self.text else self.span
+
+
+def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
+    """Find the function that stands below a decorator. Raises E252 where the engine could not find it again."""
+    if not isinstance(found, FunctionType):
+        raise span.refuse(
+            "E252", f"{_article(type(found).__name__)} stands below the decorator",
+            why="a function can be called with what it reads", fix="write def name(...): below it",
+        )  # fmt: skip
+    inner = inspect.unwrap(found)
+    name = found.__name__
+    if not isinstance(inner, FunctionType) or name == "<lambda>" or "<locals>" in found.__qualname__:
+        raise span.refuse(
+            "E252", f"{found.__qualname__.replace('.<locals>', '')} is made inside of another function",
+            why="a batch finds a function by its file and its name",
+            fix="write it at the file's top level (a decorator of your own needs functools.wraps)",
+        )  # fmt: skip
+    there = inner.__globals__.get(name)
+    is_there = callable(there) and getattr(inspect.unwrap(there), "__code__", None) is inner.__code__
+    if not is_there:
+        raise span.refuse(
+            "E252", f"at the end of the file {name} is something else",
+            why="a batch finds a function by its file and its name", fix="give each function a name of its own",
+        )  # fmt: skip
+    return FoundFunction(found, texts, span)
+
+
+def transform_function(
+    call: Call, texts: Texts, span: Span, sites: tuple[Site, ...], errors: list[WaterclockError]
+) -> tuple[PythonFunction, list[Clause]]:
+    """Give a transform's function, with a clause `ARGUMENT name` for the place of each parameter's meaning."""
+    found = find_function(call.function, texts, span)
+    arguments: list[Argument] = []
+    clauses: list[Clause] = []
+    for parameter, at in found.parameters():
+        try:
+            argument, place = _argument(parameter, at, found, texts)
+        except WaterclockError as error:
+            errors.append(error)
+            continue
+        arguments.append(argument)
+        clauses.append(Clause(f"ARGUMENT {parameter.name}", argument, place))
+    return declared(found, texts.root, tuple(arguments), sites), clauses
+
+
+def declared(
+    found: FoundFunction, root: Path, arguments: tuple[Argument, ...], sites: tuple[Site, ...]
+) -> PythonFunction:
+    """Describe a function so that the engine finds it; `sites` are the declarations among its decorators."""
+    name = found.function.__name__
+    if found.text is None or found.node is None:
+        raise found.span.refuse(
+            "E252", f"{name} is no function of this project",
+            why="a batch finds a function by its file and its name", fix="write a function here that calls it",
+        )  # fmt: skip
+    return PythonFunction(
+        file=found.text.source.file,
+        name=name,
+        arguments=arguments,
+        source=_source(found.text, found.node),
+        place=found.span.place,
+        fingerprint=python_fingerprint(found.node, found.text.tree, found.path, root, declared=sites),
+    )
+
+
+def sql_type(annotation: object, found: FoundFunction) -> str | None:
+    """Give the Spark SQL type of an annotation; None where Python's type leaves it open."""
+    resolved = _resolved(annotation, found.function)
+    return _SQL_TYPES.get(resolved) if isinstance(resolved, type) else None
+
+
+def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, texts: Texts) -> tuple[Argument, Span]:
+    said = parameter.default
+    name = parameter.name
+    if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+        raise _meaningless(parameter, at, f"{'*' if parameter.kind.name.startswith('VAR') else ''}{name}")
+    if isinstance(said, ReadSaid):
+        return _read(name, said, at, texts)
+    if isinstance(said, VariableSaid):
+        place, text = texts.positional(said.site, 0, said.name, at)
+        return Argument(name, variable=text), place.span(0, len(text) or 1)
+    if said is parameter.empty and _is_window(parameter, found):
+        return Argument(name, is_window=True), at
+    raise _meaningless(parameter, at, name)
+
+
+def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, Span]:
+    if said.word in _LATER:
+        raise not_yet(f"{said.word}(...)", texts.site(said.site, at))
+    source, _ = texts.positional(said.site, 0, said.table, at)
+    table, place = texts.table_name(source)
+    kind = ReadKind[said.word]
+    if kind is not ReadKind.PAST:
+        return Argument(name, read=Read(table, kind)), place
+    span_source, text = texts.positional(said.site, 1, said.span, at)
+    duration: Duration = timed(span_source.span(0, len(text) or 1), lambda: parse_duration(text))
+    return Argument(name, read=Read(table, kind, duration)), place
+
+
+def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
+    if parameter.annotation is parameter.empty:
+        return parameter.name == "window"
+    resolved = _resolved(parameter.annotation, found.function)
+    if isinstance(resolved, str):  # imported for type checkers alone
+        return resolved.rpartition(".")[2] == Window.__name__
+    return resolved is Window
+
+
+def _resolved(annotation: object, function: Callable[..., Any]) -> object:
+    """Give what an annotation names; the text itself where that is more than a name, or unknown at run time."""
+    if not isinstance(annotation, str):
+        return annotation
+    first, *rest = annotation.split(".")
+    scope = inspect.unwrap(function).__globals__
+    builtins = scope.get("__builtins__", {})
+    known = builtins if isinstance(builtins, dict) else vars(builtins)
+    value: Any = scope.get(first, known.get(first))
+    for part in rest:
+        value = getattr(value, part, None)
+    return annotation if value is None else value
+
+
+def _meaningless(parameter: inspect.Parameter, at: Span, name: str) -> WaterclockError:
+    if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
+        why = "a batch calls the function with each parameter by its name"
+        return at.refuse("E253", f"parameter {name} cannot be given by its name", why=why, fix="name each parameter")
+    is_constant = parameter.default is not parameter.empty
+    near = did_you_mean(name, ["window"]) if not is_constant else None
+    return at.refuse(
+        "E253",
+        f"parameter {name} has no meaning",
+        why="a parameter is what is read, a value of [vars], or the window",
+        fix=f'write the value inside of the function, or {name}=wc.var("{name}") with {name} below [vars]'
+        if is_constant
+        else near or f'write {name}=wc.table("schema.name"), {name}=wc.var("name") or {name}: wc.Window',
+    )
+
+
+def _definition(text: PythonText, function: Callable[..., Any]) -> ast.FunctionDef | None:
+    """Find the definition of a function; its code's first line is the first decorator's."""
+    code = inspect.unwrap(function).__code__
+    for node in ast.walk(text.tree):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            if first == code.co_firstlineno:
+                return node
+    return None
+
+
+def _source(text: PythonText, node: ast.FunctionDef) -> str:
+    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+    return "\n".join(text.source.text.split("\n")[first - 1 : node.end_lineno])
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

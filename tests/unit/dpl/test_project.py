@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
+from waterclock.dpl import Project, check_project, load_project
+from waterclock.errors import ProjectErrors
+from waterclock.flow import Secret
+
+
+def write(root: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
+def load(root: Path, case: str = "", settings: str = SETTINGS, env: str | None = None) -> Project:
+    write(root, {"waterclock.toml": settings, "flows/known.dpl": KNOWN, "flows/deep/case.dpl": case})
+    return load_project(root, env=env, capabilities=CAPABILITIES)
+
+
+TWO = (
+    SETTINGS
+    + """
+[env.prod]
+storage = "s3a://lake/shop"
+ledger = "postgresql://ledger.internal/waterclock"
+publish = true
+connections.landing = { path = "/mnt/new" }
+connections.ops = { path = "/mnt/ops.sqlite" }
+connections.out = { path = "/mnt/out", token = { secret = "out/token" } }
+vars.late_minutes = 30
+pools.heavy = 3
+[project.nothing]
+""".replace("[project.nothing]\n", "")
+)
+
+
+def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+    project = load(tmp_path)
+    assert (project.env, project.publish, project.storage) == ("dev", False, str(tmp_path / ".waterclock"))
+    assert project.ledger == f"sqlite:///{tmp_path / '.waterclock/ledger.db'}"
+    assert project.pools == {"default": 4}
+    assert project.flow.connections["project"].options == {"path": str(tmp_path)}
+    assert project.files == ("flows/deep/case.dpl", "flows/known.dpl")
+
+
+def test_an_environment_overrides_connections_variables_and_pools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATERCLOCK_SECRET_OUT_TOKEN", "x")
+    project = load(tmp_path, settings=TWO, env="prod")
+    assert (project.storage, project.publish, project.env) == ("s3a://lake/shop", True, "prod")
+    assert project.ledger == "postgresql://ledger.internal/waterclock"
+    assert project.variables["late_minutes"] == 30
+    assert project.pools == {"default": 4, "heavy": 3}
+    assert project.flow.connections["out"].options == {"path": "/mnt/out", "token": Secret("out/token")}
+
+
+def test_secrets_of_other_environments_are_not_asked_for(tmp_path: Path) -> None:
+    assert load(tmp_path, settings=TWO, env="dev").env == "dev"
+
+
+def test_the_environment_variable_goes_before_the_file_and_the_argument_before_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATERCLOCK_SECRET_OUT_TOKEN", "x")
+    monkeypatch.setenv("WATERCLOCK_ENV", "prod")
+    assert load(tmp_path, settings=TWO).env == "prod"
+    assert load(tmp_path, settings=TWO, env="dev").env == "dev"
+
+
+def test_the_most_exact_default_wins(tmp_path: Path) -> None:
+    settings = SETTINGS.replace(
+        "[vars]",
+        '[defaults]\nowner = "all"\ntags = ["x"]\n[defaults."marts.*"]\nowner = "marts"\n'
+        '[defaults."marts.daily_*"]\nowner = "daily"\n[defaults."marts.daily_sales"]\nowner = "sales"\n[vars]',
+    )
+    case = "".join(
+        f"TRANSFORM {name} AS SELECT * FROM raw.orders;\n"
+        for name in ("other.a", "marts.a", "marts.daily_a", "marts.daily_sales")
+    )
+    tables = load(tmp_path, case, settings).flow.tables
+    assert [tables[name].about.owner for name in ("other.a", "marts.a", "marts.daily_a", "marts.daily_sales")] == (
+        ["all", "marts", "daily", "sales"]
+    )
+    assert tables["marts.daily_sales"].about.tags == ("x",)
+
+
+def test_load_raises_all_errors_in_the_order_of_places(tmp_path: Path) -> None:
+    with pytest.raises(ProjectErrors) as raised:
+        load(tmp_path, "COLLECT raw.x FROM ops.x;\nCOLECT;\nTRANSFORM marts.a AS SELECT * FROM raw.no;")
+    assert [(error.code, error.where) for error in raised.value.errors] == [
+        ("E228", "flows/deep/case.dpl:1:9"),
+        ("E202", "flows/deep/case.dpl:2:1"),
+        ("E213", "flows/deep/case.dpl:3:36"),
+    ]
+
+
+def test_a_folder_without_a_project_file_says_so(tmp_path: Path) -> None:
+    project, (error,) = check_project(tmp_path, capabilities=CAPABILITIES)
+    assert (project, error.code) == (None, "E244")
+
+
+def test_a_file_that_is_not_utf8_is_placed(tmp_path: Path) -> None:
+    write(tmp_path, {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN})
+    (tmp_path / "flows/bad.dpl").write_bytes(b"-- ok\n-- \xff\n")
+    _, (error,) = check_project(tmp_path, capabilities=CAPABILITIES)
+    assert (error.code, error.where) == ("E201", "flows/bad.dpl:2:4")
+
+
+def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
+    assert (
+        load(tmp_path, "\ufeffTRANSFORM marts.a AS SELECT * FROM raw.orders;").flow.tables["marts.a"].place.column == 11
+    )
+
+
+def test_columns_of_the_last_run_are_known(tmp_path: Path) -> None:
+    write(tmp_path, {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN})
+    write(tmp_path, {"flows/case.dpl": "TRANSFORM marts.a AS SELECT idd, name, country FROM raw.customers;"})
+    known = {"raw.customers": {"id": "bigint", "name": "string"}}
+    assert check_project(tmp_path, capabilities=CAPABILITIES)[1] == ()
+    _, errors = check_project(tmp_path, capabilities=CAPABILITIES, known_schemas=known)
+    assert [error.what for error in errors] == ["unknown column idd", "unknown column country"]
+
+
+def fingerprint(root: Path, case: str, settings: str = SETTINGS) -> str:
+    return load(root, case, settings).flow.tables["marts.a"].fingerprint
+
+
+BASE = "TRANSFORM marts.a (id KEY, *) EXPECT id > 0 AS SELECT id, amount FROM stg.open WHERE amount > :late_minutes;"
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        BASE.replace("SELECT", "select -- why\n   ").replace("WHERE", "/* this */ where"),
+        BASE.replace("EXPECT", "COMMENT 'x' OWNER 'me' TAGS (a) EXPECT").replace("KEY", "KEY COMMENT 'the id'"),
+        BASE.replace("marts.a (", "\n\nmarts.a\n("),
+    ],
+)
+def test_comments_spacing_and_what_is_for_people_leave_the_fingerprint_alone(same: str, tmp_path: Path) -> None:
+    assert fingerprint(tmp_path, same) == fingerprint(tmp_path, BASE)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        BASE.replace("amount FROM", "amount AS a FROM"),
+        BASE.replace("stg.open", "LATEST(stg.open)").replace("EXPECT", "EVERY DAY EXPECT"),
+        BASE.replace("id > 0", "id > 1"),
+        BASE.replace("KEY, *", "KEY, amount"),
+        BASE.replace("EXPECT", "MERGE EXPECT"),
+    ],
+)
+def test_code_that_gives_other_rows_has_another_fingerprint(other: str, tmp_path: Path) -> None:
+    assert fingerprint(tmp_path, other) != fingerprint(tmp_path, BASE)
+
+
+def test_a_view_a_function_and_a_value_count_where_they_are_used(tmp_path: Path) -> None:
+    function = "CREATE FUNCTION dollars(c INT) RETURNS INT RETURN c / 100;\n"
+    with_function = function + BASE.replace("id, amount", "id, dollars(amount) AS amount")
+    base = fingerprint(tmp_path, BASE)
+    assert fingerprint(tmp_path, function + BASE) == base
+    assert fingerprint(tmp_path, BASE, SETTINGS.replace("15", "16")) != base
+    assert fingerprint(tmp_path, BASE, SETTINGS.replace("DE", "FR")) == base
+    assert fingerprint(tmp_path, with_function) != fingerprint(tmp_path, with_function.replace("c / 100", "c / 10"))
+    view = "CREATE VIEW stg.x AS SELECT * FROM raw.orders WHERE amount > 1;\n"
+    read = BASE.replace("stg.open", "stg.x")
+    assert fingerprint(tmp_path, view + read) != fingerprint(tmp_path, view.replace("1", "2") + read)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waterclock.errors import WaterclockError
+from waterclock.secrets import Secrets, variable_of
+
+
+def test_the_variable_of_a_secret_is_its_name_in_capitals() -> None:
+    assert variable_of("ops/password") == "WATERCLOCK_SECRET_OPS_PASSWORD"
+    assert variable_of("a.b-c/1") == "WATERCLOCK_SECRET_A_B_C_1"
+
+
+def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops/password").write_text("from file\n", encoding="utf-8")
+    assert Secrets(tmp_path, {}).read("ops/password") == "from file"
+    assert Secrets(tmp_path, {"WATERCLOCK_SECRET_OPS_PASSWORD": "from env"}).read("ops/password") == "from env"
+
+
+def test_a_secret_that_is_nowhere_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    secrets = Secrets(tmp_path / "secrets", {})
+    assert not secrets.has("ops/password")
+    with pytest.raises(WaterclockError, match="does not resolve") as raised:
+        secrets.read("ops/password")
+    assert "WATERCLOCK_SECRET_OPS_PASSWORD" in str(raised.value)
+    assert "secrets/ops/password" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "a/../../outside"])
+def test_a_file_outside_of_the_folder_is_no_secret(name: str, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("x", encoding="utf-8")
+    (tmp_path / "in/a").mkdir(parents=True)
+    assert not Secrets(tmp_path / "in", {}).has(name)
