@@ -1,7 +1,75 @@
-"""Waterclock declares time-labelled data flows and carries them out on Spark and Delta."""
+"""Waterclock declares time-labelled data flows and carries them out on Spark and Delta.
+
+In a project's Python files, `import waterclock as wc` gives the language: `wc.collect`, `wc.transform` and so on.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waterclock.dpl.declaring import (
+        collect,
+        connection,
+        flat,
+        function,
+        grant,
+        history,
+        latest,
+        past,
+        previous,
+        publish,
+        secret,
+        table,
+        transform,
+        until,
+        var,
+        view,
+    )
+    from waterclock.timelabel import Window
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "DataFrame",
+    "Window",
+    "__version__",
+    "collect",
+    "connection",
+    "flat",
+    "function",
+    "grant",
+    "history",
+    "latest",
+    "past",
+    "previous",
+    "publish",
+    "secret",
+    "table",
+    "transform",
+    "until",
+    "var",
+    "view",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "DataFrame" and "pyspark.sql" in sys.modules:
+        return sys.modules["pyspark.sql"].DataFrame
+    found = getattr(importlib.import_module(_HOMES.get(name, "waterclock.dpl.declaring")), name)
+    if name != "DataFrame":  # PySpark's own takes its place as soon as it is there
+        globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+_HOMES = {"Window": "waterclock.timelabel"}

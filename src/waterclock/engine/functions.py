@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 import re
 import sys
 import threading
@@ -12,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from waterclock.dpl.loading import run_file
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Function, PythonFunction
 
@@ -37,8 +36,8 @@ def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
             where=str(function.place),
             fix="keep the decorated function at the file's top level",
         )
-    function_itself: Callable[..., Any] = inspect.unwrap(found)
-    return function_itself
+    call: Callable[..., Any] = found
+    return call
 
 
 def _module(root: Path, path: Path) -> ModuleType:
@@ -46,14 +45,8 @@ def _module(root: Path, path: Path) -> ModuleType:
     with _lock:
         if key not in _modules:
             if str(root) not in sys.path:
-                sys.path.insert(0, str(root))
-            name = f"waterclock_project_{path.stem}_{abs(hash(path))}"
-            spec = importlib.util.spec_from_file_location(name, path)
-            if spec is None or spec.loader is None:
-                raise WaterclockError("E721", f"{path.name} cannot be loaded as Python", where=str(path))
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            _modules[key] = module
+                sys.path.insert(0, str(root))  # and left there: a function may import when it is called
+            _modules[key] = run_file(path, root)
         return _modules[key]
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl import splice
+from waterclock.dpl import reads_of, splice
 from waterclock.engine.functions import load_function, register_functions
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.translate import to_error, user_code_error
@@ -41,7 +41,7 @@ def _rows_of(
     frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
     where = f"{table.name}@{batch.window.label}"
     if table.function is not None:
-        return _python_rows(work, table.function, batch, frames, where)
+        return _python_rows(work, spark, table.function, batch, frames, where)
     if table.query is None:
         raise AssertionError(f"{table.name} has neither a query nor a function, which check refuses")
     return _sql_rows(work, spark, table.query, batch, frames, where)
@@ -50,10 +50,10 @@ def _rows_of(
 def _sql_rows(
     work: Workplace, spark: SparkSession, query: Query, batch: Batch, frames: Mapping[Read, DataFrame], where: str
 ) -> DataFrame:
-    names: dict[Read, str] = {}
-    for index, (read, frame) in enumerate(frames.items()):
-        names[read] = f"wc_{batch.window.label}_{index}"
-        frame.createOrReplaceTempView(names[read])
+    """Give the rows of a query, a transform's own or that of a view which a Python function reads."""
+    names = {read: f"wc_{batch.window.label}_{index}" for index, read in enumerate(frames)}
+    for read in reads_of(query):
+        frames[read].createOrReplaceTempView(names[read])
     spliced = splice(query, names.__getitem__)
     register_functions(spark, work.root, work.flow, [spliced.text])
     try:
@@ -73,7 +73,12 @@ def _arguments(work: Workplace, text: str, batch: Batch) -> dict[str, Any]:
 
 
 def _python_rows(
-    work: Workplace, function: PythonFunction, batch: Batch, frames: Mapping[Read, DataFrame], where: str
+    work: Workplace,
+    spark: SparkSession,
+    function: PythonFunction,
+    batch: Batch,
+    frames: Mapping[Read, DataFrame],
+    where: str,
 ) -> DataFrame:
     from pyspark.sql import DataFrame as SparkFrame
 
@@ -84,6 +89,8 @@ def _python_rows(
             arguments[argument.name] = batch.window
         elif argument.variable is not None:
             arguments[argument.name] = work.project.variables[argument.variable]
+        elif argument.query is not None:
+            arguments[argument.name] = _sql_rows(work, spark, argument.query, batch, frames, where)
         elif argument.read is not None:
             arguments[argument.name] = frames[argument.read]
     try:
