@@ -192,6 +192,12 @@ class Ledger:
         """See `status.grid`."""
         return status.grid(self._database, tables, low, high)
 
+    def warned(
+        self, tables: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
+    ) -> dict[tuple[str, datetime], int]:
+        """See `status.warned`."""
+        return status.warned(self._database, tables, low, high)
+
     def audit(self, table: str, label: datetime) -> Audit:
         """See `status.audit`."""
         return status.audit(self._database, table, label)

@@ -86,16 +86,17 @@ def record_done(database: Database, held: Claim, results: Sequence[BatchResult])
         before = _before(write, held, results)
         weights = {found.label: weight(found.label, found.digest, found.rows, held.number) for found in results}
         changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
+        moved = _moved(results, before, changed, row.mode)
         write.execute(_ADD_REVISIONS, [_revision(write, held, found) for found in results])
         finished = [_finished(write, held, found, weights[found.label]) for found in results]
         write.execute(_FINISH, [values | {"claimed": claimed} for values in finished])
         put_back(write, held.number, set(held.request.labels) - before.keys())
         cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
         _map_versions(write, held, row, results)
-        _move_head(write, held, row, results, changes=bool(changed))
+        _move_head(write, held, row, results, changes=bool(moved))
         _count_codes(write, held, before)
         _take_items(write, held, results)
-        suspects = mark_readers(write, table, _changed_spans(results, before, changed)) if changed else 0
+        suspects = mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved else 0
         if held.request.inputs:
             suspects += mark_outdated(write, table, held.number, before)
         _log(write, held, results, changed)
@@ -160,16 +161,20 @@ def _span(found: BatchResult) -> tuple[datetime, datetime]:
     return (found.label if found.stands_from is None else found.stands_from), found.end
 
 
-def _changed_spans(
-    results: Sequence[BatchResult], before: Mapping[datetime, AnyRow], changed: Sequence[datetime]
+def _moved(
+    results: Sequence[BatchResult], before: Mapping[datetime, AnyRow], changed: Sequence[datetime], mode: str
 ) -> IntervalSet:
-    """Give what reads otherwise now: the spans of the slices that are new, and of those they took the place of."""
+    """Give where readers may find something else now: the spans of changed slices, and those they left.
+
+    A REPLACE batch changes what is read where it takes a window over from another, even with the rows it had.
+    """
 
     def spans() -> Iterator[tuple[datetime, datetime]]:
         for found in results:
-            if found.label in changed:
+            old = before[found.label]
+            is_elsewhere = old.current_claim is None or old.stands_from != found.stands_from
+            if found.label in changed or (mode == Mode.REPLACE and is_elsewhere):
                 yield _span(found)
-                old = before[found.label]
                 if old.stands_from is not None:
                     yield old.stands_from, old.end
 

@@ -207,8 +207,8 @@ versions = sa.Table(
     metadata,
     sa.Column("table_name", sa.Text, primary_key=True),
     sa.Column("label", Instant, primary_key=True),
-    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("claim", sa.BigInteger, nullable=False),
+    sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
     sa.Column("dropped_by", sa.BigInteger),
     **_KEYED,
 )

@@ -24,6 +24,22 @@ _GRID = (
     )
     .order_by(batches.c.table_name, batches.c.label)
 )
+_MEASURES = (
+    sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
+    .join(
+        batches,
+        sa.and_(
+            batches.c.table_name == revisions.c.table_name,
+            batches.c.label == revisions.c.label,
+            batches.c.current_claim == revisions.c.claim,
+        ),
+    )
+    .where(
+        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+        batches.c.label >= sa.bindparam("low"),
+        batches.c.label < sa.bindparam("high"),
+    )
+)
 _NAMES = sa.select(tables.c.name)
 _BATCH = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
 _ATTEMPTS = (
@@ -69,6 +85,16 @@ def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, 
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         return [_cell(row) for row in connection.execute(_GRID, values)]
+
+
+def warned(
+    database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
+) -> dict[tuple[str, datetime], int]:
+    """Count the warnings of the rows that readers see, for the batches with a label in `[low, high)` that have any."""
+    with database.read() as connection:
+        values = {"names": sorted(names), "low": low, "high": high}
+        rows = connection.execute(_MEASURES, values)
+        return {(row.table_name, row.label): count for row in rows if (count := len(row.measures.get("warnings", ())))}
 
 
 def audit(database: Database, table: str, label: datetime) -> Audit:

@@ -18,6 +18,7 @@ from waterclock.ledger.schema import AnyRow, batches, inputs, tables
 from waterclock.timelabel import IntervalSet
 
 Key = tuple[str, datetime]
+_CHUNK = 500
 
 _IS_CURRENT = sa.and_(
     batches.c.table_name == inputs.c.reader,
@@ -52,16 +53,18 @@ _MARK = (
 )
 
 
-def mark_readers(write: Write, table: str, changed: IntervalSet) -> int:
-    """Mark the done batches whose current revision read any of what changed; give how many were marked anew."""
+def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool = False) -> int:
+    """Mark the done batches whose current revision read any of what changed; give how many were marked anew.
+
+    With `look`, what changed is only where something may have: every reader is looked at.
+    """
     found: dict[Key, bool] = {}
     for low, high in changed:
         for row in write.execute(_READERS, {"name": table, "low": low, "high": high}):
             found[row.reader, row.label] = row.is_suspect
-    clear = [key for key, is_suspect in found.items() if not is_suspect]
-    _mark(write, clear, suspect=True)
-    _look_again(write, [key for key, is_suspect in found.items() if is_suspect])
-    return len(clear)
+    surely = [] if look else [key for key, is_suspect in found.items() if not is_suspect]
+    _mark(write, surely, suspect=True)
+    return len(surely) + _look_again(write, {key: of for key, of in found.items() if look or of})
 
 
 def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetime]) -> int:
@@ -73,14 +76,21 @@ def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetim
     return len(outdated)
 
 
-def _look_again(write: Write, keys: Iterable[Key]) -> None:
+def _look_again(write: Write, flags: Mapping[Key, bool]) -> int:
+    """Set the flag of batches by what they read and what is there now; give how many were marked anew."""
     by_table: dict[str, list[datetime]] = {}
-    for table, label in keys:
+    for table, label in flags:
         by_table.setdefault(table, []).append(label)
+    anew = 0
     for table, labels in by_table.items():
-        rows = write.execute(_READ, {"of": table, "labels": labels}).all()
-        differ = {row.label for row in _changed(write.connection, rows)}
-        _mark(write, [(table, label) for label in labels if label not in differ], suspect=False)
+        chunks = (labels[start : start + _CHUNK] for start in range(0, len(labels), _CHUNK))
+        rows = [row for chunk in chunks for row in write.execute(_READ, {"of": table, "labels": chunk})]
+        differ = {(table, row.label) for row in _changed(write.connection, rows)}
+        new = [key for key in differ if not flags[key]]
+        _mark(write, new, suspect=True)
+        _mark(write, [(table, label) for label in labels if (table, label) not in differ], suspect=False)
+        anew += len(new)
+    return anew
 
 
 def _changed(connection: sa.Connection, rows: Iterable[AnyRow]) -> list[AnyRow]:

@@ -162,8 +162,8 @@ def test_seconds_are_shared_by_the_labels_of_a_claim_and_not_taken_from_a_takeov
 
 def test_all_that_was_measured_is_kept(at_desk: Desk) -> None:
     held = at_desk.claim("raw.a", 0)
-    told = {"measures": {"expect": {"positive": 3}}, "timings": {"make": 0.5}, "source": {"low": day(0)}}
-    at_desk.ledger.record_done(held, [result(0, **told)])
+    measures, timings, source = {"expect": {"positive": 3}}, {"make": 0.5}, {"low": day(0)}
+    at_desk.ledger.record_done(held, [result(0, measures=measures, timings=timings, source=source)])
     revision = at_desk.ledger.audit("raw.a", day(0)).attempts[0].revision
     assert revision is not None
     assert (revision.measures, revision.timings) == ({"expect": {"positive": 3}}, {"make": 0.5})

@@ -246,10 +246,10 @@ def _tables() -> None:
         "versions",
         sa.Column("table_name", sa.Text(), nullable=False),
         sa.Column("label", sa.BigInteger(), nullable=False),
-        sa.Column("version", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("claim", sa.BigInteger(), nullable=False),
+        sa.Column("claim", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("dropped_by", sa.BigInteger(), nullable=True),
-        sa.PrimaryKeyConstraint("table_name", "label", "version"),
+        sa.PrimaryKeyConstraint("table_name", "label", "claim"),
         sqlite_with_rowid=False,
     )
 

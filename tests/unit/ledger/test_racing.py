@@ -1,0 +1,114 @@
+"""Runners that want the same work at the same time: each label is claimed once, whoever asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import datetime
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+from time import sleep
+
+import pytest
+
+from tests.ledgers import Desk, day, flow, result, table
+from waterclock.flow import Flow
+from waterclock.ledger import ClaimRefused, Ledger
+
+LABELS = range(30)
+
+
+def declared() -> Flow:
+    return flow(table("raw.a", partitioned=True), table("raw.b"))
+
+
+def start_together(url: str, seed: int, runners: int) -> None:
+    """Wait until all runners are there, in whatever threads or processes they are."""
+    folder = Path(url.removeprefix("sqlite:///")).parent
+    (folder / f"ready {seed}").touch()
+    while len(list(folder.glob("ready *"))) < runners:
+        sleep(0.001)
+
+
+def run_all(url: str, seed: int, runners: int) -> list[tuple[str, datetime, int]]:
+    """Want every label of both tables, in an order of one's own; give those that were got, with their claims."""
+    got: list[tuple[str, datetime, int]] = []
+    wanted = [(name, label) for label in LABELS for name in ("raw.a", "raw.b")]
+    Random(seed).shuffle(wanted)
+    with closing(Ledger.open(url)) as ledger:
+        desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
+        start_together(url, seed, runners)
+        while wanted:
+            later = []
+            for name, label in wanted:
+                try:
+                    claim = desk.claim(name, label, runner=f"runner {seed}", lease_seconds=3600)
+                except ClaimRefused as refused:
+                    if refused.code == "E407":
+                        later.append((name, label))
+                    continue
+                sleep(0.002)  # the work: time for others to want the same
+                ledger.record_done(claim, [result(label)])
+                got.append((name, day(label), claim.number))
+            wanted = later
+    return got
+
+
+def check(url: str, got: list[list[tuple[str, datetime, int]]]) -> None:
+    done = [each for of in got for each in of]
+    assert Counter((name, label) for name, label, _ in done) == {
+        (name, day(label)): 1 for name in ("raw.a", "raw.b") for label in LABELS
+    }
+    assert len({number for _, _, number in done}) == len(done)
+    assert sum(1 for of in got if of) > 1
+    with closing(Ledger.open(url)) as ledger:
+        for name in ("raw.a", "raw.b"):
+            facts = ledger.snapshot(declared()).of(name)
+            assert list(facts.covered) == [(day(0), day(len(LABELS)))]
+            assert facts.codes == {f"code of {name}": len(LABELS)}
+            assert facts.open_claims == ()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with closing(Ledger.open(url)) as ledger:
+        ledger.apply(declared(), who="ann", now=day(0), runner="here")
+    return url
+
+
+def test_threads_get_each_label_once(url: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        check(url, list(pool.map(run_all, [url] * 4, range(4), [4] * 4)))
+
+
+def test_processes_get_each_label_once(url: str) -> None:
+    with get_context("spawn").Pool(3) as pool:
+        check(url, pool.starmap(run_all, [(url, seed, 3) for seed in range(3)], chunksize=1))
+
+
+def test_threads_of_one_ledger_share_it(url: str) -> None:
+    with closing(Ledger.open(url)) as ledger:
+        desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
+
+        def make(label: int) -> int:
+            claim = desk.claim("raw.a", label)
+            ledger.snapshot(desk.flow)
+            ledger.record_done(claim, [result(label)])
+            return claim.number
+
+        with ThreadPoolExecutor(8) as pool:
+            numbers = list(pool.map(make, range(60)))
+        assert len(set(numbers)) == 60
+        assert list(ledger.snapshot(desk.flow).of("raw.a").covered) == [(day(0), day(60))]
+
+
+def test_threads_share_a_ledger_in_memory() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        ledger.apply(declared(), who="ann", now=day(0), runner="here")
+        desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda label: desk.done("raw.a", label), range(40)))
+        assert list(ledger.snapshot(desk.flow).of("raw.a").covered) == [(day(0), day(40))]

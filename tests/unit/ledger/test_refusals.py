@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tests.ledgers import day
+from waterclock.errors import WaterclockError
+from waterclock.ledger import refusals
+from waterclock.ledger.facts import OpenClaim
+
+URL = sa.make_url("postgresql://ann:secret@db/ledger")
+HOLDER = OpenClaim(7, (day(0), day(1)), "host-1", datetime(2026, 1, 1, 12, 30, tzinfo=UTC))
+ALL = [
+    refusals.no_ledger(URL, "its tables are orders"),
+    refusals.newer(URL, "0009", "0001"),
+    refusals.unknown_url("postgresql://x"),
+    refusals.other_project("a", "b"),
+    refusals.needs_rebuild("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
+    refusals.not_applied("new", "old"),
+    refusals.held("a.x", day(1), HOLDER),
+    refusals.already_done("a.x", day(0), 7),
+    refusals.is_skipped("a.x", day(0)),
+    refusals.inputs_changed("a.x", day(0), "PAST(a.y, '7 days')"),
+    refusals.closed(7, "lost"),
+    refusals.unknown_table("a.x", ["a.y"]),
+    refusals.unknown_batch("a.x", day(0)),
+    refusals.impossible("a.x", day(0), "cannot be skipped", why="it is done"),
+    refusals.taken_twice("a.x", day(0), "f.csv", day(1)),
+    refusals.busy(URL, ValueError("locked")),
+    refusals.failed(URL, ValueError("disk full")),
+]
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: error.code)
+def test_every_refusal_says_what_and_why_in_lower_case(error: WaterclockError) -> None:
+    assert error.code in refusals.CODES
+    assert error.why or error.fix
+    for part in (error.what, error.why, error.fix):
+        assert part is None or not re.match(r"[A-Z][a-z]", part)
+        assert part is None or not re.search(r"(?i)please|sorry|invalid", part)
+
+
+def test_every_code_is_raised_somewhere_and_told_here() -> None:
+    assert {error.code for error in ALL} == set(refusals.CODES)
+    source = Path(str(refusals.__file__)).read_text(encoding="utf-8")
+    assert set(re.findall(r'"(E4[0-9]{2})"', source)) == set(refusals.CODES)
+
+
+def test_only_what_may_pass_is_transient() -> None:
+    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415"}
+
+
+def test_passwords_of_a_url_are_never_told() -> None:
+    assert not any("secret" in str(error) for error in ALL)
+
+
+def test_a_holder_is_told_with_its_labels_and_lease() -> None:
+    assert str(refusals.held("a.x", day(1), HOLDER)) == (
+        "E407 a.x@20130102000000 is claimed by host-1\n"
+        "  a.x@20130102000000\n"
+        "why  claim 7 of 20130101000000, 20130102000000 is open, its lease runs until 2026-01-01 12:30:00 UTC\n"
+        "fix  wait for it to end; a claim whose lease ran out is taken over by the next run"
+    )
