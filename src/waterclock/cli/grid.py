@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -76,9 +76,16 @@ def newest_span(tables: Sequence[Table], by: Cadence, now: datetime, count: int)
 
 
 def make_grid(
-    flow: Flow, states: Mapping[str, Iterable[LabelState]], by: Cadence, span: tuple[datetime, datetime]
+    flow: Flow,
+    states: Mapping[str, Iterable[LabelState]],
+    by: Cadence,
+    span: tuple[datetime, datetime],
+    warned: Container[tuple[str, datetime]] = frozenset(),
 ) -> Grid:
-    """Sort the states of labels into columns between `span`'s ends, tables in the flow's order by schema."""
+    """Sort the states of labels into columns between `span`'s ends, tables in the flow's order by schema.
+
+    `warned`: which done labels had warnings.
+    """
     columns = tuple(window.start for window in by.windows(*span))
     place = {column: at for at, column in enumerate(columns)}
     rows = []
@@ -87,7 +94,7 @@ def make_grid(
         for one in states[name]:
             at = place.get(_column(one.label, flow.tables[name].cadence, by))
             if at is not None:
-                sorted_in[at].append(_state(one))
+                sorted_in[at].append(_state(one, is_warned=(name, one.label) in warned))
         rows.append(Row(name, tuple(_cell(found) for found in sorted_in)))
     return Grid(by, columns, tuple(rows))
 
@@ -122,8 +129,9 @@ def _column(label: datetime, cadence: Cadence, by: Cadence) -> datetime:
     return by.floor(resolve_local(local, by.zone))
 
 
-def _state(one: LabelState) -> State:
-    return state_of(one.status)
+def _state(one: LabelState, *, is_warned: bool) -> State:
+    state = state_of(one.status)
+    return State.WARNED if is_warned and state is State.OK else state
 
 
 def _cell(states: Sequence[State]) -> GridCell | None:

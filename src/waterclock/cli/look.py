@@ -57,7 +57,7 @@ LOOKS: Mapping[State, Look] = MappingProxyType(
         State.DUE: Look("·", ".", "idle.loud"),
         State.WARNED: Look("▲", "!", "warn"),
         State.SKIPPED: Look("»", ">", "warn"),
-        State.OK: Look("■", "#", "ok"),
+        State.OK: Look("■", "#", "ok.quiet"),
         State.STOOD_FOR: Look("→", "-", "idle"),
         State.NOT_NEEDED: Look("□", "o", "idle"),
     }
@@ -87,6 +87,9 @@ PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "both": {"ok": "#249478", "warn": "#b87a10", "fail": "#e0364f", "run": "#3f80f2", "idle": "#788494"},
     }
 )
+
+# where all is well the grid is quiet, or the one red cell drowns: the colour at 55 % on its ground
+_QUIET_OK = MappingProxyType({"light": "#84bfb0", "dark": "#347666", "both": PALETTES["both"]["ok"]})
 
 
 def state_of(status: Status) -> State:
@@ -127,6 +130,7 @@ def theme(of_ground: str) -> Theme:
     """Give the styles by the names of their meaning."""
     colours = PALETTES[of_ground]
     styles = dict(colours) | {f"{name}.loud": f"bold {colour}" for name, colour in colours.items()}
+    styles["ok.quiet"] = _QUIET_OK[of_ground]
     return Theme(styles | {"name": "bold", "where": colours["run"], "quiet": colours["idle"], "head": "bold"})
 
 

@@ -21,7 +21,7 @@ from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.planner import Plan, Status
 from waterclock.planner.states import label_states
 from waterclock.selection import Labels
-from waterclock.timelabel import Cadence, label_of
+from waterclock.timelabel import Cadence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,10 +50,12 @@ def see(at: Reading, selection: list[str] | None, labels: str | None, by: str | 
     if span is None:
         span = newest_span(tables, cadence, at.now, fitting(width, list(found.tables), _NARROWEST))
         span = _since_start(at, found.tables, cadence, span)
-    stored = [] if at.ledger is None else at.ledger.grid(found.tables, *padded(span))
-    states = label_states(at.planner, at.snapshot, at.now, stored, padded(span), only=found.tables)
+    wide = padded(span)
+    stored = [] if at.ledger is None else at.ledger.grid(found.tables, *wide)
+    warned = {} if at.ledger is None else at.ledger.warned(found.tables, *wide)
+    states = label_states(at.planner, at.snapshot, at.now, stored, wide, only=found.tables)
     plan = at.planner.plan(at.snapshot, at.now, only=found.tables)
-    return Seen(make_grid(at.flow, states, cadence, span), plan, at.now, at.project.env)
+    return Seen(make_grid(at.flow, states, cadence, span, warned), plan, at.now, at.project.env)
 
 
 def print_status(to: Console, seen: Seen, zone: str) -> None:
@@ -128,8 +130,3 @@ def _since_start(
     starts = at.planner.starts(at.snapshot, at.now)
     first = cadence.floor(min((starts[name] for name in names), default=span[0]))
     return (max(span[0], first), span[1]) if first < span[1] else span
-
-
-def label_words(label: datetime) -> str:
-    """Write a label."""
-    return label_of(label)

@@ -44,7 +44,7 @@ class Quiet:
     stood_for: int = 0
 
 
-def label_states(  # noqa: PLR0913 - a span, the past in two forms and the time
+def label_states(
     planner: Planner,
     snapshot: LedgerSnapshot,
     now: datetime,
@@ -73,9 +73,7 @@ def label_states(  # noqa: PLR0913 - a span, the past in two forms and the time
     found = {}
     for name, node in planner.graph.nodes.items():
         if only is None or name in only:
-            told = _Told(
-                snapshot.of(name).covered, kept.get(name, {}), planned.get(name, {}), node.table.is_snapshot
-            )
+            told = _Told(snapshot.of(name).covered, kept.get(name, {}), planned.get(name, {}), node.table.is_snapshot)
             begin = max(low, min([starts[name], *kept.get(name, ())]))  # history is not hidden by a later START
             windows = node.table.cadence.windows(begin, min(high, node.table.cadence.last_due(now)))
             found[name] = tuple(told.state(window) for window in windows)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Shop, ask
+
+
+def row(text: str, table: str) -> list[str]:
+    [line] = [line for line in text.splitlines() if line.startswith(table + " ")]
+    return line.split()[1:]
+
+
+def test_the_grid_shows_the_state_of_each_table_and_day(busy_shop: Shop) -> None:
+    found = busy_shop.ask("status").stdout
+    assert row(found, "shop.orders") == ["■", "▲", "✕"]
+    assert row(found, "shop.customers") == ["→", "→", "■"]
+    assert row(found, "sales.by_country") == ["■", "▲", "┃"]
+    assert row(found, "web.per_order") == ["·", "·", "┃"]
+    assert row(found, "sales.best_customers") == ["□", "□", "┃"]
+
+
+def test_tables_come_by_schema_upstream_first(busy_shop: Shop) -> None:
+    lines = busy_shop.ask("status").stdout.splitlines()
+    names = [line.split()[0] for line in lines if "." in line.split(" ")[0]]
+    order = [busy_shop.project.flow.order.index(name) for name in names]
+    schemas = [name.partition(".")[0] for name in names]
+    assert len(dict.fromkeys(schemas)) == sum(
+        one != other for one, other in zip([None, *schemas], schemas, strict=False)
+    )
+    assert order[0] == 0
+    assert schemas[-1] == "out"
+
+
+def test_the_legend_names_what_occurs_and_nothing_else(busy_shop: Shop) -> None:
+    found = busy_shop.ask("status").stdout
+    assert "✕ failed   ┃ blocked   · due   ▲ warned   ■ ok   → stood for   □ not needed" in found
+    assert "running" not in found
+
+
+def test_what_failed_is_said_with_what_it_blocks(busy_shop: Shop) -> None:
+    found = busy_shop.ask("status").stdout
+    assert "✕ shop.orders@20261119000000 failed: E731 amount is no number (blocks 3 batches)" in found
+    assert "next due 2026-11-21 00:00Z" in found
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_no_line_of_the_grid_is_longer_than_the_terminal_and_the_newest_stay(busy_shop: Shop, width: int) -> None:
+    found = busy_shop.ask("status", "--now", "2026-12-31", width=width).stdout.splitlines()
+    grid = found[2 : found.index("", 3)]
+    assert all(len(line) <= width for line in grid)
+    assert grid[1].split()[-1] == "30"
+    days = len(grid[1].split())
+    assert days == min(44, (width - len("sales.best_customers") - 1) // 3)
+
+
+def test_before_the_first_run_everything_is_due_and_nothing_is_made(fresh: Path) -> None:
+    found = ask("status", "--now", "2026-11-20", "--project", str(fresh)).stdout
+    assert row(found, "shop.orders") == ["·", "·", "·"]
+    assert not (fresh / ".waterclock").exists()
+
+
+def test_a_plain_terminal_gets_plain_signs(busy_shop: Shop) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "waterclock", "status", "--now", "2026-11-20T08:00", "-p", str(busy_shop.folder)]
+    done = subprocess.run(command, capture_output=True, check=True, env={"PYTHONIOENCODING": "ascii", "PATH": ""})
+    assert row(done.stdout.decode("ascii"), "shop.orders") == ["#", "!", "X"]
+
+
+def test_labels_choose_the_columns(busy_shop: Shop) -> None:
+    found = busy_shop.ask("status", "shop.orders", "--labels", "2026-11-18..").stdout
+    assert row(found, "shop.orders") == ["▲", "✕"]
+    found = busy_shop.ask("status", "shop.orders@2026-11-17").stdout
+    assert row(found, "shop.orders") == ["■"]
+
+
+def test_wider_columns_show_the_loudest_state_and_how_often(busy_shop: Shop) -> None:
+    found = busy_shop.ask("status", "shop.orders", "--by", "month").stdout
+    assert row(found, "shop.orders") == ["✕1"]
+    assert "a number: so many of the labels there" in found
+
+
+def test_the_grid_is_json_with_counts(busy_shop: Shop) -> None:
+    told = busy_shop.json("status", "shop.orders", "--by", "month")
+    assert [column["local"] for column in told["columns"]] == ["2026-11"]
+    assert told["rows"] == [{"table": "shop.orders", "cells": [{"state": "failed", "count": 1, "of": 3}]}]
+    assert told["due"] == {"failed": 1}
+    assert json.dumps(told)
+
+
+def test_what_no_period_is_is_refused_by_name(busy_shop: Shop) -> None:
+    found = busy_shop.ask("status", "--by", "7 hours")
+    assert found.exit_code == 1
+    assert "E102" in found.stderr
