@@ -6,6 +6,7 @@ take turns on any database, and the number tells readers whether anything was wr
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,7 +88,9 @@ class Database:
     def __init__(self, url: sa.URL, clock: Clock) -> None:
         self.url = url
         self.clock = clock
-        self._lock = sqlite.lock_of(url)
+        self._one_at_a_time = sqlite.lock_of(url)
+        # threads that write wait here for each other: a database's own lock is waited for by sleeping and looking again
+        self._turn = threading.RLock()
         self._reading = sqlite.create_engine(url)
         self._writing = self._reading.execution_options(**{sqlite.WRITES: True})
 
@@ -121,7 +124,7 @@ class Database:
 
         With `claims`, `last_claim` is a new number: above all before it, and above the clock in milliseconds.
         """
-        with self._transaction(self._writing) as connection:
+        with self._turn, self._transaction(self._writing) as connection:
             at = self.clock()
             values = {"clock": to_micros(at) // 1000} if claims else None
             row = connection.execute(_RAISE_CLAIM if claims else _RAISE_SEQUENCE, values).one()
@@ -138,7 +141,7 @@ class Database:
     @contextmanager
     def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         try:
-            with self._lock, engine.begin() as connection:
+            with self._one_at_a_time, engine.begin() as connection:
                 yield connection
         except sa.exc.DBAPIError as error:
             if sqlite.is_busy(error):

@@ -17,7 +17,7 @@ from tests.ledgers import Desk, day, flow, result, table
 from waterclock.flow import Flow
 from waterclock.ledger import ClaimRefused, Ledger
 
-LABELS = range(30)
+LABELS = range(15)
 
 
 def declared() -> Flow:
