@@ -13,6 +13,7 @@ from waterclock.flow import Value
 from waterclock.timelabel import Duration, parse_duration
 
 T = TypeVar("T")
+_PLAIN = frozenset({"word", "symbol"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NOTHING = Word("end", "", "", 0, 0, -1)
 
@@ -47,7 +48,13 @@ class Cursor:
 
     def at(self, *uppers: str) -> bool:
         """Tell whether the next words are these."""
-        return all(_is(self.peek(ahead), upper) for ahead, upper in enumerate(uppers))
+        position = self.index
+        if position + len(uppers) > len(self.words):
+            return False
+        for word, upper in zip(self.words[position : position + len(uppers)], uppers, strict=True):
+            if word.upper != upper or word.kind not in _PLAIN:
+                return False
+        return True
 
     def accept(self, *uppers: str) -> bool:
         """Take the next words if they are these."""
@@ -248,10 +255,6 @@ def placed(error: WaterclockError, span: Span) -> WaterclockError:
         error.where = str(span.place)
         error.excerpt = span.source.excerpt(span.start, span.end)
     return error
-
-
-def _is(word: Word, upper: str) -> bool:
-    return word.upper == upper and word.kind in {"word", "symbol"}
 
 
 def _plain(text: str) -> str:

@@ -11,22 +11,22 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.drafts import Draft
 from waterclock.flow import Column, Columns, Function, PythonFunction, Rule, Source, Table
 
-_LITERAL = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.IDENTIFIER})
+_STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
+_AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})
 _SEPARATOR = "\x1f"
 
 
 def canonical(tokens: Sequence[Token]) -> str:
     """Give the text of tokens without comments and spacing; keywords and functions in capitals, names as written."""
     parts: list[str] = []
-    last = len(tokens) - 1
     for index, token in enumerate(tokens):
         kind, text = token.token_type, token.text
-        if kind in _LITERAL:
-            parts.append(f"{kind.value}:{text}" if kind is not TokenType.IDENTIFIER else text)
-        elif kind is TokenType.VAR and not (index < last and tokens[index + 1].token_type is TokenType.L_PAREN):
+        if kind is TokenType.L_PAREN and parts and tokens[index - 1].token_type is TokenType.VAR:
+            parts[-1] = parts[-1].upper()
+        if kind in _AS_WRITTEN:
             parts.append(text)
-        elif kind is TokenType.HINT:
-            parts.append(" ".join(text.upper().split()))
+        elif kind in _STRINGS:
+            parts.append(f"{kind.value}:{text}")
         else:
             parts.append(" ".join(text.upper().split()))
     return _SEPARATOR.join(parts)

@@ -114,6 +114,9 @@ def template(span: Span) -> WaterclockError:
 
 def templates_in(source: Source, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
     """Refuse the brackets of templates in a query: {{ }}, {% %} and ${ }."""
+    text = source.text[tokens[0].start : tokens[-1].end + 1]
+    if not any(opening in text for opening in ("{{", "{%", "${")):
+        return
     for index in range(len(tokens) - 1):
         kind, following = tokens[index].token_type, tokens[index + 1]
         is_template = following.start == tokens[index].end + 1 and (

@@ -18,6 +18,7 @@ from waterclock.dpl.tokens import RawStatement, mended_statements_of, refuse_tou
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import TableType, Value
 
+_KIND_WORDS = tuple((kind, tuple(kind.value.split())) for kind in StatementKind)
 _STARTS = (
     "CREATE CONNECTION", "CREATE FUNCTION", "CREATE VIEW", "COLLECT", "TRANSFORM", "PUBLISH", "GRANT",
 )  # fmt: skip
@@ -88,8 +89,7 @@ class _Reader:
 
     def _kind(self) -> StatementKind:
         cursor = self.cursor
-        for kind in StatementKind:
-            words = kind.value.split()
+        for kind, words in _KIND_WORDS:
             if cursor.at(*words):
                 cursor.index += len(words)
                 return kind

@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.cursor import timed
-from waterclock.dpl.determinism import nondeterministic
+from waterclock.dpl.determinism import WATCHED, nondeterministic
 from waterclock.dpl.expressions import parse_error_span, plain_reason
 from waterclock.dpl.habits import templates_in
 from waterclock.dpl.later import not_yet
@@ -27,6 +27,8 @@ READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
 LATER_READS = frozenset({"UNTIL", "FLAT"})
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL"})
 LATER_VALUES = frozenset({"IS_PARTIAL"})
+_WATCHED = frozenset({*READS, *LATER_READS, *VALUES, *LATER_VALUES, *WATCHED})
+_LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER})
 _MISTAKEN_READS = {
     "LAST": "say PAST(table, '7 days') for the days before, LATEST(table) for the newest state",
     "FIRST": "say HISTORY(table) for all of it",
@@ -259,8 +261,7 @@ class _Finder:
                 self._variable(index, variables)
             elif kind is TokenType.COMMA:
                 self._comma(index)
-            elif kind is not TokenType.STRING and kind is not TokenType.IDENTIFIER:
-                upper = token.text.upper()
+            elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
                 if upper in VALUES or upper in LATER_VALUES:
                     self._value(index, upper)
                 elif (upper in READS or upper in LATER_READS) and index not in self.reads:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
@@ -33,8 +33,7 @@ _BAD_HEX = re.compile(r"(?<!\w)[xX]'[^']*'")
 _OPEN_NAMES = {"'": "quote", '"': "quote", "`": "backtick", "/*": "comment"}
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word, name, string, number or symbol of a header. `kind` says which; `token` is its index among the tokens."""
 
     kind: str
