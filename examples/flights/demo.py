@@ -136,11 +136,7 @@ def waterclock(command: str, *arguments: str, project: Path) -> int:
     """Run one command of Waterclock in this process, as the shell would, and give its exit code."""
     from waterclock.cli import main as command_line
 
-    try:
-        command_line([command, *arguments, "--project", str(project)])
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
+    return command_line([command, *arguments, "--project", str(project)])
 
 
 def say(heading: str, detail: str = "") -> None:
