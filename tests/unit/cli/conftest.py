@@ -18,7 +18,7 @@ from waterclock.cli.starter import start_project
 from waterclock.dpl import Project
 from waterclock.ledger import Ledger
 from waterclock.ledger.records import BatchResult, ClaimRequest
-from waterclock.planner import Planner
+from waterclock.planner import Batch, Planner
 from waterclock.timelabel import label_of
 
 TODAY = date(2026, 11, 20)
@@ -50,7 +50,8 @@ class Shop:
     def done(self, table: str, *days: int, rows: int = 10) -> None:
         """Record batches as done, read as the planner binds them."""
         for number in days:
-            claim = self.ledger.claim(self._request(table, number))
+            batch = self._batch(table, number)
+            claim = self.ledger.claim(self._request(batch))
             end = self.project.flow.tables[table].cadence.next(day(number))
             result = BatchResult(
                 label=day(number),
@@ -59,6 +60,7 @@ class Shop:
                 rows=rows,
                 bytes=1234,
                 digest=f"{rows}:{number}:7",
+                stands_from=batch.stands_from,
                 slice_path=f"_stage/c={claim.number}",
                 timings={"make": 0.5, "seal": 0.25},
                 measures={"warnings": ["few_orders: 3 of 10 rows"]} if number == 18 else {},
@@ -69,26 +71,29 @@ class Shop:
     def failed(self, table: str, *days: int, error: str = "E731 amount is no number") -> None:
         """Record batches as failed for good."""
         for number in days:
-            claim = self.ledger.claim(self._request(table, number))
+            claim = self.ledger.claim(self._request(self._batch(table, number)))
             self.ledger.record_failed(claim, error=error, is_transient=False)
 
-    def _request(self, table: str, number: int) -> ClaimRequest:
+    def _batch(self, table: str, number: int) -> Batch:
         flow = self.project.flow
         plan = Planner(flow).plan(self.ledger.snapshot(flow), NOW, only=[table])
-        batch = next(batch for batch in plan.batches if batch.label == day(number))
+        return next(batch for batch in plan.batches if batch.label == day(number))
+
+    def _request(self, batch: Batch) -> ClaimRequest:
+        flow = self.project.flow
         pins = self.ledger.pins([(read.read.table, read.low, read.high) for read in batch.reads])
         inputs = tuple(pin.input(str(read.read), read.scope.value) for pin, read in zip(pins, batch.reads, strict=True))
         return ClaimRequest(
-            table=table,
-            labels=(day(number),),
-            code=flow.tables[table].fingerprint,
+            table=batch.table,
+            labels=(batch.label,),
+            code=flow.tables[batch.table].fingerprint,
             flow=flow.fingerprint,
             runner="desk:1",
             who="ann",
             now=NOW,
             lease_seconds=60,
             target_version=-1,
-            inputs={day(number): inputs},
+            inputs={batch.label: inputs},
         )
 
 

@@ -1,0 +1,136 @@
+"""What people decide about batches: skip, retry, backfill, up to where Spark would start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Shop, day, texts
+from waterclock.cli import backfilling, retrying
+from waterclock.cli.running import Asked
+
+
+class Runs:
+    """Stands where a run is carried out, and keeps what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    def __call__(self, _: object, asked: Asked) -> int:
+        self.asked.append(asked)
+        return 0
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    kept = Runs()
+    monkeypatch.setattr(backfilling, "carry_out", kept)
+    monkeypatch.setattr(retrying, "carry_out", kept)
+    return kept
+
+
+def covered(shop: Shop, table: str, label: int) -> bool:
+    return shop.ledger.snapshot(shop.project.flow).of(table).covered.covers_instant(day(label))
+
+
+def ranges(asked: Asked) -> dict[str, str]:
+    return {name: str(labels) for name, labels in asked.labels.items()}
+
+
+def test_scenario_b_retry_touches_what_failed_and_what_it_blocked_and_nothing_else(busy_shop: Shop, runs: Runs) -> None:
+    assert busy_shop.ask("retry").exit_code == 0
+    [asked] = runs.asked
+    assert asked.only == ("sales.best_customers", "sales.by_country", "shop.orders", "web.per_order")
+    assert set(ranges(asked).values()) == {"20261119000000"}
+    assert not busy_shop.ledger.snapshot(busy_shop.project.flow).of("shop.orders").troubles
+
+
+def test_retry_of_a_selection_leaves_other_failures_alone(busy_shop: Shop, runs: Runs) -> None:
+    busy_shop.failed("web.per_order", 17)
+    busy_shop.ask("retry", "web.per_order")
+    assert [asked.only for asked in runs.asked] == [("web.per_order",)]
+    assert list(busy_shop.ledger.snapshot(busy_shop.project.flow).of("shop.orders").troubles) == [day(19)]
+
+
+def test_retry_of_labels_leaves_others_alone(busy_shop: Shop, runs: Runs) -> None:
+    busy_shop.failed("web.per_order", 17, 18)
+    busy_shop.ask("retry", "web.per_order", "2026-11-18")
+    assert [ranges(asked) for asked in runs.asked] == [{"web.per_order": "20261118000000"}]
+    assert list(busy_shop.ledger.snapshot(busy_shop.project.flow).of("web.per_order").troubles) == [day(17)]
+
+
+def test_retry_only_clears_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
+    told = busy_shop.json("retry", "--no-run")
+    assert told == {"cleared": {"shop.orders": ["20261119000000"]}}
+    assert runs.asked == []
+
+
+def test_retry_says_so_where_nothing_failed(shop: Shop, runs: Runs) -> None:
+    assert shop.ask("retry").stdout == "nothing failed there\n"
+    assert runs.asked == []
+
+
+def test_a_skipped_batch_counts_as_covered_until_retry_takes_it_back(busy_shop: Shop, runs: Runs) -> None:
+    found = busy_shop.ask("skip", "shop.orders", "2026-11-19", "--why", "the shop was closed", "--yes")
+    assert found.exit_code == 0
+    assert "left out: 1 batch of shop.orders (2026-11-19): the shop was closed" in found.stdout
+    assert covered(busy_shop, "shop.orders", 19)
+    assert "· ready" in busy_shop.ask("plan", "sales.by_country").stdout
+    busy_shop.ask("retry", "--no-run")
+    assert covered(busy_shop, "shop.orders", 19), "only a retry that names it takes a skip back"
+    busy_shop.ask("retry", "shop.orders", "2026-11-19", "--no-run")
+    assert not covered(busy_shop, "shop.orders", 19)
+    assert runs.asked == []
+
+
+def test_skip_asks_and_where_nobody_can_answer_it_changes_nothing(busy_shop: Shop) -> None:
+    found = busy_shop.ask("skip", "shop.orders", "2026-11-19", "--why", "closed")
+    assert found.exit_code == 1
+    assert "E902 nobody is there to answer" in found.stderr
+    assert "Leave 1 batch of shop.orders out (2026-11-19)?" in found.stderr
+    assert not covered(busy_shop, "shop.orders", 19)
+
+
+def test_skip_wants_a_reason_and_refuses_what_is_done(busy_shop: Shop) -> None:
+    assert busy_shop.ask("skip", "shop.orders", "2026-11-19", "--yes").exit_code == 2
+    assert "E903" in busy_shop.ask("skip", "shop.orders", "2026-11-19", "--why", " ", "--yes").stderr
+    assert "E413" in busy_shop.ask("skip", "shop.orders", "2026-11-18", "--why", "x", "--yes").stderr
+    assert "E513" in busy_shop.ask("skip", "shop.orders", "2026-12-24", "--why", "x", "--yes").stderr
+
+
+def test_skip_is_json(busy_shop: Shop) -> None:
+    told = busy_shop.json("skip", "web.per_order", "2026-11-17..2026-11-18", "--why", "no visits", "--yes")
+    assert told == {"table": "web.per_order", "skipped": texts([day(17), day(18)]), "why": "no visits"}
+
+
+def test_backfill_shows_plan_and_cost_before_it_asks(busy_shop: Shop, runs: Runs) -> None:
+    found = busy_shop.ask("backfill", "web.per_order", "2026-11-17..2026-11-18")
+    assert found.exit_code == 1
+    assert "web.per_order" in found.stdout
+    assert "estimate: not known for web.per_order, which never ran" in found.stdout
+    assert "Make 2 batches?" in found.stderr
+    assert runs.asked == []
+
+
+def test_backfill_makes_labels_that_nobody_needs(busy_shop: Shop, runs: Runs) -> None:
+    found = busy_shop.ask("backfill", "sales.best_customers", "2026-11-17..2026-11-18", "--yes")
+    assert found.exit_code == 0
+    [asked] = runs.asked
+    assert asked.force == {"sales.best_customers": frozenset({day(17), day(18)})}
+    assert ranges(asked) == {"sales.best_customers": "2026-11-17..2026-11-18"}
+
+
+def test_backfill_has_nothing_to_do_where_all_is_done(busy_shop: Shop, runs: Runs) -> None:
+    assert busy_shop.ask("backfill", "shop.orders", "2026-11-17..2026-11-18").stdout == "nothing is missing there\n"
+    assert runs.asked == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("shop.orders", "2020-01"), "E513"), (("shop.ordres", "2026-11"), "E511"), (("shop.orders", "soon"), "E512")],
+)
+def test_backfill_refuses_what_is_not_there(busy_shop: Shop, arguments: tuple[str, str], code: str) -> None:
+    found: Any = busy_shop.ask("backfill", *arguments)
+    assert found.exit_code == 1
+    assert code in found.stderr
