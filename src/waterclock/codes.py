@@ -173,5 +173,30 @@ LANGUAGE: Mapping[str, Code] = {
     "E245": Code(
         "an unknown pool", "A pool is named below [pools] with the number of batches it holds; default always exists."
     ),
+    "E250": Code(
+        "a Python file that cannot be loaded",
+        "Loading a Python file runs it. It is no Python, or raised something; the frames that are shown are the "
+        "project's own. What it declares from there on is not known.",
+    ),
+    "E251": Code(
+        "an argument that is no text",
+        "In Python an argument's value is the clause's own text; flags are True, options a dict of texts, numbers, "
+        "True, False and wc.secret.",
+    ),
+    "E252": Code(
+        "a function that cannot be found again",
+        "A batch calls a Python function by its file and its name: it stands at the top level of a file of the "
+        "project, below the decorator, under a name of its own.",
+    ),
+    "E253": Code(
+        "a parameter without meaning",
+        "A parameter of a Python transform is what is read (wc.table and the like), a value of [vars] (wc.var), or the "
+        "window. Each is given by its name.",
+    ),
+    "E254": Code(
+        "a SQL type that is not known",
+        "A function for queries has a type for each parameter and for what it gives. Annotations say those of bool, "
+        "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
+    ),
 }
 CODES: Mapping[str, Code] = {**TIME, **LANGUAGE}

@@ -21,6 +21,9 @@ from waterclock.flow import Secret
 
 F = TypeVar("F", bound=Callable[..., Any])
 Texts = str | Sequence[str]
+_ABOUT = ("owner", "tags", "comment")
+_WHEN = ("every", "schedule", "delay", "zone", "start")
+_HOW = ("mode", "expect", "sequential", "pool")
 OptionValue = str | int | float | bool | Secret
 
 
@@ -98,15 +101,16 @@ class FunctionArguments(TypedDict, total=False):
     return_: str | None
 
 
-ARGUMENTS: Mapping[StatementKind, frozenset[str]] = {
-    StatementKind.CONNECTION: frozenset(ConnectionArguments.__annotations__),
-    StatementKind.FUNCTION: frozenset(FunctionArguments.__annotations__),
-    StatementKind.VIEW: frozenset(ViewArguments.__annotations__),
-    StatementKind.COLLECT: frozenset(CollectArguments.__annotations__),
-    StatementKind.TRANSFORM: frozenset(TransformArguments.__annotations__),
-    StatementKind.PUBLISH: frozenset(PublishArguments.__annotations__),
-    StatementKind.GRANT: frozenset(),
-}
+ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
+    StatementKind.CONNECTION: ("type", "options", *_ABOUT),
+    StatementKind.FUNCTION: ("parameters", "returns", "return_"),
+    StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
+    StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", *_HOW, "retain",
+                            *_ABOUT),
+    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "retain", *_ABOUT, "as_"),
+    StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
+    StatementKind.GRANT: (),
+}  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)

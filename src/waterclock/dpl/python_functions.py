@@ -45,7 +45,8 @@ class FoundFunction:
         nodes = {}
         if self.node is not None:
             given = self.node.args
-            nodes = {one.arg: one for one in [*given.posonlyargs, *given.args, *given.kwonlyargs]}
+            plain = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+            nodes = {one.arg: one for one in plain if one is not None}
         for parameter in inspect.signature(self.function).parameters.values():
             node = nodes.get(parameter.name)
             yield parameter, self.text.span(node) if node is not None and self.text else self.span
@@ -55,7 +56,7 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
     """Find the function that stands below a decorator. Raises E252 where the engine could not find it again."""
     if not isinstance(found, FunctionType):
         raise span.refuse(
-            "E252", f"{_article(type(found).__name__)} stands below the decorator",
+            "E252", f"no function stands below the decorator, but {_shown(found)}",
             why="a function can be called with what it reads", fix="write def name(...): below it",
         )  # fmt: skip
     inner = inspect.unwrap(found)
@@ -124,7 +125,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
     said = parameter.default
     name = parameter.name
     if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
-        raise _meaningless(parameter, at, f"{'*' if parameter.kind.name.startswith('VAR') else ''}{name}")
+        raise _meaningless(parameter, at)
     if isinstance(said, ReadSaid):
         return _read(name, said, at, texts)
     if isinstance(said, VariableSaid):
@@ -132,7 +133,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
         return Argument(name, variable=text), place.span(0, len(text) or 1)
     if said is parameter.empty and _is_window(parameter, found):
         return Argument(name, is_window=True), at
-    raise _meaningless(parameter, at, name)
+    raise _meaningless(parameter, at)
 
 
 def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, Span]:
@@ -171,20 +172,20 @@ def _resolved(annotation: object, function: Callable[..., Any]) -> object:
     return annotation if value is None else value
 
 
-def _meaningless(parameter: inspect.Parameter, at: Span, name: str) -> WaterclockError:
-    if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
+def _meaningless(parameter: inspect.Parameter, at: Span) -> WaterclockError:
+    name, kind = parameter.name, parameter.kind
+    if kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+        stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
         why = "a batch calls the function with each parameter by its name"
-        return at.refuse("E253", f"parameter {name} cannot be given by its name", why=why, fix="name each parameter")
-    is_constant = parameter.default is not parameter.empty
-    near = did_you_mean(name, ["window"]) if not is_constant else None
-    return at.refuse(
-        "E253",
-        f"parameter {name} has no meaning",
-        why="a parameter is what is read, a value of [vars], or the window",
-        fix=f'write the value inside of the function, or {name}=wc.var("{name}") with {name} below [vars]'
-        if is_constant
-        else near or f'write {name}=wc.table("schema.name"), {name}=wc.var("name") or {name}: wc.Window',
-    )
+        return at.refuse("E253", f"parameter {stars}{name} has no meaning", why=why, fix="name each parameter")
+    if parameter.default is not parameter.empty:
+        fix = f'write the value inside of the function, or {name}=wc.var("{name}") with {name} below [vars]'
+    else:
+        fix = did_you_mean(name, ["window"]) or (
+            f'write {name}=wc.table("schema.name"), {name}=wc.var("name") or {name}: wc.Window'
+        )
+    why = "a parameter is what is read, a value of [vars], or the window"
+    return at.refuse("E253", f"parameter {name} has no meaning", why=why, fix=fix)
 
 
 def _definition(text: PythonText, function: Callable[..., Any]) -> ast.FunctionDef | None:
@@ -203,5 +204,5 @@ def _source(text: PythonText, node: ast.FunctionDef) -> str:
     return "\n".join(text.source.text.split("\n")[first - 1 : node.end_lineno])
 
 
-def _article(name: str) -> str:
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+def _shown(found: object) -> str:
+    return f"the class {found.__name__}" if isinstance(found, type) else f"what is of type {type(found).__name__}"

@@ -42,7 +42,7 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
     if found and len(parameters) != len(given := [*found.parameters()]):
         raise texts.argument_span(call.site, "parameters").refuse(
             "E254",
-            f"{len(parameters)} parameters are said, and {found.function.__name__} takes {len(given)}",
+            f"parameters names {len(parameters)}, and {found.function.__name__} takes {len(given)}",
             fix=f"say {', '.join(parameter.name + ' TYPE' for parameter, _ in given)}",
         )
     return tuple(parameters)
@@ -88,7 +88,9 @@ def _body(call: Call, texts: Texts, span: Span) -> Expression:
     said = call.arguments.get("return_")
     if said is None:
         raise span.refuse(
-            "E233", f"function {call.name} has no body", fix='say return_="cents / 100", or write @wc.function above one'
+            "E233",
+            f"function {call.name} has no body",
+            fix='say return_="cents / 100", or write @wc.function above one',
         )
     source = texts.argument(call.site, "return_", said)
     tokens = texts.cursor(source).tokens

@@ -18,7 +18,7 @@ from waterclock.dpl.python_functions import transform_function
 from waterclock.dpl.python_texts import Texts
 from waterclock.dpl.python_udfs import function_said
 from waterclock.dpl.source import Source, Span
-from waterclock.dpl.statements import Clause, OptionsSaid, Statement, StatementKind
+from waterclock.dpl.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import PythonFunction, Secret, TableType, Value
 
@@ -34,8 +34,9 @@ _HABITS = {
     "primary_key": 'say columns="id KEY, *"', "query": 'say as_="SELECT ..."', "sql": 'say as_="SELECT ..."',
     "source": 'say from_="connection.unit"', "target": 'say to="connection.unit"', "cron": 'say schedule="10 * * * *"',
     "schema": 'say columns="id BIGINT, *"', "description": 'say comment="..."', "timezone": 'say zone="Europe/Berlin"',
-    "depends_on": "leave it out: what is read is what is waited for", "materialized": "leave it out: a transform is a table",
-    "expectations": 'say expect=["a > 0", ...]', "type_": 'say type="..."', "name": "give the name first, without name=",
+    "depends_on": "leave it out: what is read is what is waited for",
+    "materialized": "leave it out: a transform is a table", "expectations": 'say expect=["a > 0", ...]',
+    "type_": 'say type="..."',
 }  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def load_python(
     with isolated(root), recording(path, root) as calls:
         try:
             module = run_file(path, root)
-        except (Exception, SystemExit) as raised:
+        except (Exception, SystemExit) as raised:  # noqa: BLE001  whatever the user's file raises is reported
             module = None
             errors.append(loading_error(raised, path, root))
         reader = _Reader(Texts(root, variables), calls, errors, is_whole=module is not None)
@@ -82,7 +83,7 @@ class _Reader:
                 clauses.extend(self._argument(call, argument, value))
             except WaterclockError as error:
                 self.errors.append(error)
-                failed.add(_word(argument))
+                failed.add(UNREAD if error.code == "E205" else _word(argument))
         function = None
         try:
             function, found = self._function(call, name, span, failed)
@@ -137,12 +138,12 @@ class _Reader:
         name = at.text.partition("=")[0].strip() or argument
         if any(argument in others for others in ARGUMENTS.values()):
             raise at.source.span(at.start, at.start + len(name)).refuse(
-                "E206", f"{argument} is not said of a {call.kind.value}", why=f"it takes {', '.join(sorted(known))}"
+                "E206", f"{argument} is not said of a {call.kind.value}", why=f"it takes {', '.join(known)}"
             )
         raise at.source.span(at.start, at.start + len(name)).refuse(
             "E205",
             f"unknown argument {argument}",
-            why=None if argument in _HABITS else f"{_named(call)} takes {', '.join(sorted(known))}",
+            why=None if argument in _HABITS else f"{_named(call)} takes {', '.join(known)}",
             fix=_HABITS.get(argument) or did_you_mean(argument, known),
         )
 
@@ -181,7 +182,10 @@ class _Reader:
         if not isinstance(value, Sequence):
             return [self.texts.argument(call.site, argument, value)]
         nodes = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(value) else []
-        return [self._text(call, argument, one, nodes[index] if nodes else node) for index, one in enumerate(value)]
+        return [
+            self.texts.argument(call.site, argument, one, nodes[index] if nodes else node)
+            for index, one in enumerate(value)
+        ]
 
     def _plain_name(self, source: Source) -> str:
         cursor = self.texts.cursor(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.loading import run_file
+from waterclock.dpl.loading import project_modules, run_file
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Function, PythonFunction
 
@@ -47,7 +48,20 @@ def _module(root: Path, path: Path) -> ModuleType:
             if str(root) not in sys.path:
                 sys.path.insert(0, str(root))  # and left there: a function may import when it is called
             _modules[key] = run_file(path, root)
+            _send_by_value(root, path)
         return _modules[key]
+
+
+def _send_by_value(root: Path, path: Path) -> None:
+    """Let what Spark's workers are sent carry the project's own modules with it: they cannot import them."""
+    from pyspark import cloudpickle
+
+    folder = path.relative_to(root).parts[0]
+    tops = {module.__name__.partition(".")[0] for module in project_modules(root)}
+    if folder.isidentifier() and (root / folder).is_dir():
+        tops.add(folder)  # a function may import from beside itself when it is called
+    for name in tops:
+        cloudpickle.register_pickle_by_value(importlib.import_module(name))  # type: ignore[no-untyped-call]  vendored
 
 
 def register_functions(spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str]) -> None:
@@ -70,11 +84,13 @@ def _called(flow: Flow, texts: list[str]) -> set[str]:
 
 
 def _register(spark: SparkSession, root: Path, function: Function) -> None:
-    if function.python is not None:
-        spark.udf.register(function.name, load_function(root, function.python), function.returns)
-        return
     parameters = ", ".join(f"{name} {kind}" for name, kind in function.parameters)
+    body = function.body
+    if function.python is not None:
+        inner = f"wc_py_{function.name}"
+        spark.udf.register(inner, load_function(root, function.python), function.returns)
+        # Spark gives a Python function whatever it is called with; a SQL function around it casts to what is declared
+        body = f"{inner}({', '.join(name for name, _ in function.parameters)})"
     spark.sql(
-        f"CREATE OR REPLACE TEMPORARY FUNCTION {function.name}({parameters}) "
-        f"RETURNS {function.returns} RETURN {function.body}"
+        f"CREATE OR REPLACE TEMPORARY FUNCTION {function.name}({parameters}) RETURNS {function.returns} RETURN {body}"
     )

@@ -80,8 +80,6 @@ def _python_rows(
     frames: Mapping[Read, DataFrame],
     where: str,
 ) -> DataFrame:
-    from pyspark.sql import DataFrame as SparkFrame
-
     call = load_function(work.root, function)
     arguments: dict[str, Any] = {}
     for argument in function.arguments:
@@ -104,5 +102,5 @@ def _python_rows(
             where=f"{function.file} ({where})",
             fix="return the DataFrame that the transform makes",
         )
-    result: SparkFrame = made
+    result: DataFrame = made
     return result
