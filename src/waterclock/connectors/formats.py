@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from bz2 import BZ2File
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -152,7 +153,7 @@ def unreadable(path: str, error: BaseException) -> WaterclockError:
 
 def file_key_of(path: str) -> str:
     """Give the value of `FILE_KEY` for the rows of a file."""
-    encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02x}" for sign in path)
+    encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
     return f"file:{encoded}".lstrip("file:/")
 
 
@@ -268,8 +269,9 @@ def _scan_shape(
     from pyspark.sql import functions as sf
 
     by_source = {taken.source: taken for taken in matched.taken}
+    literal = [re.sub(r"([\\{}\[\]*?])", r"\\\1", path) for path in paths]  # Spark takes a path for a glob
     if shape.format == "parquet":
-        frame = spark.read.parquet(*paths)
+        frame = spark.read.parquet(*literal)
         names = {found.name: found.name for found in shape.found}
         types = {field.name: field.dataType.simpleString() for field in frame.schema}
     else:
@@ -278,7 +280,7 @@ def _scan_shape(
         types = {name: _type_to_read(by_source.get(name), shape.format) for name in names}
         ddl = ", ".join(f"{_quoted(names[name])} {types[name]}" for name in names)
         reader = reader.schema(ddl)
-        frame = reader.csv(list(paths)) if shape.format == "csv" else reader.json(list(paths))
+        frame = reader.csv(literal) if shape.format == "csv" else reader.json(literal)
     values = [
         _as_type(frame[_quoted(names[taken.source])], types[taken.source], taken, zone).alias(taken.name)
         for taken in matched.taken

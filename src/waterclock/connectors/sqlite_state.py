@@ -15,20 +15,27 @@ from pathlib import Path
 
 
 def state_of(path: str) -> str:
-    """Give what changes with every commit: the file's change counter, and what the head of the WAL index counts.
+    """Give what changes with every commit: the file's change counter and times, and what the WAL's index counts.
 
-    It may change without a commit too (a checkpoint), never the other way.
+    In WAL mode a commit need not touch the counter, and the index goes with the last connection: then a checkpoint
+    has written the file, which its time tells. All may change without a commit too (a checkpoint alone), never the
+    other way, but for the few milliseconds in which the clock of a file system stands still.
     """
     with Path(path).open("rb") as file:
         head = file.read(100)
-    index = Path(f"{path}-shm")
-    log = b""
-    if index.exists():
-        with index.open("rb") as file:
-            log = file.read(48)
-    last_frame, salts_and_sums = log[16:20], log[24:48]
-    has_frames = any(last_frame)
-    return (head[24:28] + head[92:96] + (last_frame + salts_and_sums if has_frames else b"")).hex()
+    index, log = Path(f"{path}-shm"), Path(f"{path}-wal")
+    frames = index.read_bytes()[:48] if index.exists() else b""
+    parts = [head[24:28].hex(), head[92:96].hex(), *_times_of(Path(path))]
+    if any(frames[16:20]):
+        parts += [frames[16:20].hex(), frames[24:48].hex()]
+    if log.exists() and log.stat().st_size:
+        parts += _times_of(log)
+    return " ".join(parts)
+
+
+def _times_of(path: Path) -> list[str]:
+    stat = path.stat()
+    return [str(stat.st_mtime_ns), str(stat.st_size)]
 
 
 def state_seen_from_outside(path: str) -> str:

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waterclock.connectors.values import Misfit, Times, arrow_type, column, instant_of, is_plain
+from waterclock.errors import WaterclockError
+
+NEW_YORK = Times("America/New_York")
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_name", "expected"),
+    [
+        (7, "BIGINT", 7),
+        ("7", "bigint", 7),
+        (7.0, "INT", 7),
+        ("7", "DOUBLE", 7.0),
+        (7, "STRING", "7"),
+        (0.1, "string", "0.1"),
+        (b"x", "STRING", "x"),
+        ("x", "BINARY", b"x"),
+        ("12.3", "DECIMAL(12,2)", Decimal("12.30")),
+        (12.3, "decimal(12, 2)", Decimal("12.30")),
+        (12, "DECIMAL(12,2)", Decimal("12.00")),
+        (1, "BOOLEAN", True),
+        ("false", "BOOLEAN", False),
+        ("2013-01-01", "DATE", date(2013, 1, 1)),
+        ("2013-01-01 05:00:00", "DATE", date(2013, 1, 1)),
+        ("2013-01-01T12:00:00Z", "TIMESTAMP", NOON),
+        ("2013-01-01 13:00:00+01:00", "TIMESTAMP", NOON),
+        ("2013-01-01 07:00", "TIMESTAMP", NOON),
+        (1357041600, "TIMESTAMP", NOON),
+        ("2013-01-01 07:00", "TIMESTAMP_NTZ", datetime(2013, 1, 1, 7)),  # noqa: DTZ001 (it has no zone)
+        ("x" * 10, "VARCHAR(10)", "x" * 10),
+        (None, "INT", None),
+    ],
+)
+def test_values_become_what_is_declared(value: object, type_name: str, expected: object) -> None:
+    assert column([None, value], type_name, NEW_YORK).to_pylist() == [None, expected]
+
+
+@pytest.mark.parametrize(
+    ("value", "type_name"),
+    [
+        ("seven", "INT"),
+        (7.5, "INT"),
+        (2**31, "INT"),
+        ("x", "DOUBLE"),
+        ("x", "DECIMAL(12,2)"),
+        (10**12, "DECIMAL(12,2)"),
+        (2, "BOOLEAN"),
+        ("01/02/2013", "DATE"),
+        ("noon", "TIMESTAMP"),
+        (b"\xff", "STRING"),
+        ("2013-01-01T12:00:00Z", "TIMESTAMP_NTZ"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_found_among_others(value: object, type_name: str) -> None:
+    good = {"STRING": "x", "DATE": "2013-01-01", "TIMESTAMP": NOON, "TIMESTAMP_NTZ": "2013-01-01"}.get(type_name, 1)
+    with pytest.raises(Misfit) as caught:
+        column([good, None, value, good], type_name, NEW_YORK)
+    assert caught.value.value == value
+
+
+@pytest.mark.parametrize("type_name", ["ARRAY<INT>", "STRUCT<a INT>", "VARIANT", "interval"])
+def test_a_type_that_no_value_becomes_is_refused(type_name: str) -> None:
+    assert not is_plain(type_name)
+    with pytest.raises(WaterclockError, match="E815"):
+        arrow_type(type_name)
+
+
+@pytest.mark.parametrize(("epoch", "number"), [("seconds", 1357041600), ("milliseconds", 1357041600_000)])
+def test_numbers_count_from_1970_in_the_unit_declared(epoch: str, number: int) -> None:
+    assert instant_of(number, Times("UTC", epoch)) == NOON
+
+
+@pytest.mark.parametrize("value", ["", "soon", b"2013", True, None, 1e300, float("nan"), object()])
+def test_what_is_no_time_is_none(value: object) -> None:
+    assert instant_of(value, NEW_YORK) is None
+
+
+@given(st.datetimes(datetime(1980, 1, 1), datetime(2030, 1, 1)), st.integers(-12, 14))  # noqa: DTZ001 (bounds)
+def test_a_time_with_an_offset_is_the_same_in_every_zone(local: datetime, offset: int) -> None:
+    text = f"{local.isoformat()}{offset:+03d}:00"
+    expected = (local - timedelta(hours=offset)).replace(tzinfo=UTC)
+    assert instant_of(text, NEW_YORK) == instant_of(text, Times("Asia/Tokyo")) == expected
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1)))
+def test_integers_are_kept_exactly(values: list[int | None]) -> None:
+    made = column(values, "BIGINT", NEW_YORK)
+    assert made.type == pa.int64()
+    assert made.to_pylist() == values
