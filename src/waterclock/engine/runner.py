@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.retry import patiently
 from waterclock.engine.sources import SourceClocks
-from waterclock.engine.takeover import take_over_expired
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import ClaimRefused
@@ -86,7 +84,7 @@ class Runner:
         """Run all that is due at `now`, and what becomes ready by it, until nothing is ready."""
         outcome = RunOutcome()
         self._work.listener.tick(now)
-        take_over_expired(self._work)
+        self._take_over()
         heartbeat = _Heartbeat(self._work)
         with heartbeat, ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads:
             self._drain(now, threads, outcome)
@@ -108,6 +106,13 @@ class Runner:
             if self.is_stopping or upcoming is None or upcoming > until:
                 return total
             now = upcoming
+
+    def _take_over(self) -> None:
+        """Settle claims whose runner is gone; what does so loads delta-rs, which a run with nothing to do can spare."""
+        if self._work.ledger.expired(self._work.real_now()):
+            from waterclock.engine.takeover import take_over_expired
+
+            take_over_expired(self._work)
 
     def _drain(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
@@ -153,6 +158,10 @@ class Runner:
         threads: ThreadPoolExecutor,
         now: datetime,
     ) -> None:
+        if not ready:
+            return
+        from waterclock.engine.retry import patiently  # loads Spark, which a run with nothing to do can spare
+
         for group in tuple(ready):
             if len(running) >= self._work.settings.threads:
                 return
