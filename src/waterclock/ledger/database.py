@@ -91,12 +91,11 @@ class Database:
         self._one_at_a_time = sqlite.lock_of(url)
         # threads that write wait here for each other: a database's own lock is waited for by sleeping and looking again
         self._turn = threading.RLock()
-        self._reading = sqlite.create_engine(url)
-        self._writing = self._reading.execution_options(**{sqlite.WRITES: True})
+        self._engine = sqlite.create_engine(url)
 
     def close(self) -> None:
         """Give up all connections; nothing is lost, for nothing is kept back."""
-        self._reading.dispose()
+        self._engine.dispose()
 
     def bring_up_to_date(self) -> None:
         """Make the tables of a new ledger and add what an older one lacks; free where nothing is to be done.
@@ -107,7 +106,7 @@ class Database:
             return
         from waterclock.ledger.migrations import migrate
 
-        with self._transaction(self._writing) as connection:
+        with self._transaction(writes=True) as connection:
             if _found_version(connection, self.url) != NEWEST_SCHEMA:
                 migrate(connection)
                 _write_first_row(connection, self.clock())
@@ -115,7 +114,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """See one moment of the ledger, whatever is written meanwhile."""
-        with self._transaction(self._reading) as connection:
+        with self._transaction(writes=False) as connection:
             yield connection
 
     @contextmanager
@@ -124,7 +123,7 @@ class Database:
 
         With `claims`, `last_claim` is a new number: above all before it, and above the clock in milliseconds.
         """
-        with self._turn, self._transaction(self._writing) as connection:
+        with self._turn, self._transaction(writes=True) as connection:
             at = self.clock()
             values = {"clock": to_micros(at) // 1000} if claims else None
             row = connection.execute(_RAISE_CLAIM if claims else _RAISE_SEQUENCE, values).one()
@@ -139,9 +138,10 @@ class Database:
             return int(connection.execute(_SEQUENCE).scalar_one())
 
     @contextmanager
-    def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+    def _transaction(self, *, writes: bool) -> Iterator[sa.Connection]:
         try:
-            with self._one_at_a_time, engine.begin() as connection:
+            with self._one_at_a_time, self._engine.begin() as connection:
+                sqlite.begin(connection, writes=writes)
                 yield connection
         except sa.exc.DBAPIError as error:
             if sqlite.is_busy(error):

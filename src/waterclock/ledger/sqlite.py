@@ -17,7 +17,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-WRITES = "waterclock_writes"
 _BUSY_MILLISECONDS = 60_000
 
 
@@ -30,8 +29,18 @@ def create_engine(url: sa.URL) -> sa.Engine:
         arguments |= {"max_overflow": -1}
     engine = sa.create_engine(url, **arguments)
     sa.event.listen(engine, "connect", _prepare)
-    sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def begin(connection: sa.Connection, *, writes: bool) -> None:
+    """Begin the database's own transaction, which the driver leaves to us; one that writes waits for its turn here."""
+    statement = "BEGIN IMMEDIATE" if writes else "BEGIN"
+    driver: Any = connection.connection.dbapi_connection
+    try:
+        # past SQLAlchemy, twice for every batch; and no listener for it, which would slow down every statement
+        driver.execute(statement)
+    except sqlite3.Error as error:
+        raise sa.exc.OperationalError(statement, None, error) from error
 
 
 def lock_of(url: sa.URL) -> AbstractContextManager[Any]:
@@ -89,19 +98,10 @@ def _primary_code(error: sa.exc.DBAPIError) -> int | None:
 
 
 def _prepare(connection: Any, _record: object) -> None:
-    # Python's driver would begin transactions by itself, and not around every statement; _begin does.
+    # Python's driver would begin transactions by itself, and not around every statement; `begin` does.
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
-
-
-def _begin(connection: sa.Connection) -> None:
-    statement = "BEGIN IMMEDIATE" if connection.get_execution_options().get(WRITES, False) else "BEGIN"
-    driver: Any = connection.connection.dbapi_connection
-    try:
-        driver.execute(statement)  # past SQLAlchemy: a tenth of the time, twice for every batch
-    except sqlite3.Error as error:
-        raise sa.exc.OperationalError(statement, None, error) from error
