@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
+_LABEL = "_label"
 ROWS, HIGH, LOW = "_rows", "_high", "_low"
 EMPTY = "0:0:0"
 JSON_OPTIONS = {
@@ -66,7 +67,8 @@ def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> di
     Gives, by label text, the aggregates' values under the digest's and the measures' names.
     """
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
-    return {row["timelabel"]: row.asDict() for row in frame.groupBy("timelabel").agg(*columns).collect()}
+    rows = frame.groupBy(F.col("timelabel").alias(_LABEL)).agg(*columns).collect()
+    return {row[_LABEL]: {name: row[name] for name in row.asDict() if name != _LABEL} for row in rows}
 
 
 def quoted(name: str) -> str:

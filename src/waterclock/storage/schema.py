@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.storage.digest import quoted
-from waterclock.storage.types import TIMELABEL, clashes, illegal_characters, readable_as
+from waterclock.storage.types import TIMELABEL, clashes, illegal_characters, readable_as, schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,7 +50,7 @@ _SPELLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Conformed:
-    """Rows in their table's shape. `schema` has `timelabel` first and NOT NULL where declared.
+    """Rows in their table's shape. `schema` is the table's from then on: `timelabel` first, everything nullable.
 
     `left_out` names the columns that a closed list does not; `renamed` those whose names could not be stored.
     """
@@ -92,21 +92,11 @@ def conform(
         schema = shaped.schema
     except AnalysisException as error:
         raise plan.explain(frame, error) from error
-    never_null = {column.name for column in declared.named if column.is_not_null or column.is_key}
     fields = [field for field in schema.fields if field.name != TIMELABEL]
     _refuse_unstorable(fields, table)
     plan.refuse_changed(fields)
-    return Conformed(
-        shaped,
-        StructType(
-            [
-                StructField(TIMELABEL, StringType()),
-                *(StructField(f.name, f.dataType, f.name not in never_null) for f in fields),
-            ]
-        ),
-        plan.left_out,
-        renamed,
-    )
+    stored = StructType.fromJson(json.loads(schema_text(StructType(fields))))
+    return Conformed(shaped, stored, plan.left_out, renamed)
 
 
 def row_error(error: BaseException, *, table: str) -> WaterclockError | None:

@@ -34,7 +34,7 @@ from waterclock.storage.order import order_measures
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.schema import row_error
 from waterclock.storage.statistics import read_file
-from waterclock.storage.types import TIMELABEL, loosened
+from waterclock.storage.types import TIMELABEL, schema_text
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
         if is_sealed(folder, path):
             raise already_sealed(folder, path)
     ordered = _with_label(frame, labels)
-    draft = _Draft(folder, name or _table_of(folder), claim, loosened(ordered.schema), code)
+    draft = _Draft(folder, name or _table_of(folder), claim, schema_text(ordered.schema), code)
     taken = [*measures, *(order_measures(merge) if merge else ())]
     if len(labels) == 1:
         found = {labels[0]: _write_one(ordered, Path(folder, paths[labels[0]]), taken, draft.table)}
@@ -245,7 +245,11 @@ def _scan(
     """Digest and measure a group by one scan of its files. A label without rows has the digest of nothing."""
     drafts = [draft.manifest(label, paths[label], files[label], {}, {}) for label in paths]
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
-    nothing = {ROWS: 0, HIGH: 0, LOW: 0} | {name: None for name, _ in measures}
+    nothing = {ROWS: 0, HIGH: 0, LOW: 0}
+    if measures and len(rows) < len(paths):
+        # what a count or a sum is of no rows, Spark knows
+        found = frame.limit(0).agg(*(column.alias(name) for name, column in measures)).first()
+        nothing |= found.asDict() if found else {}
     return {label: rows.get(label_of(label), nothing) for label in paths}
 
 

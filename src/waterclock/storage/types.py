@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
-from waterclock.storage.manifest import Manifest
+from waterclock.storage.manifest import DataFile, Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -22,17 +22,14 @@ _ILLEGAL = " ,;{}()\n\t="
 
 
 def schema_text(schema: Schema) -> str:
-    """Give the JSON of a table's schema: `timelabel` first, no metadata."""
+    """Give the JSON of a table's schema: `timelabel` first, no metadata, everything nullable.
+
+    What one plan says of nulls binds no later batch, and Spark refuses a table that delta-rs made with both NOT NULL
+    and TIMESTAMP_NTZ (its protocol lacks the feature): NOT NULL is held by the audit of the sealed slice.
+    """
     parsed = json.loads(schema if isinstance(schema, str) else schema.json())
-    fields = [field | {"metadata": {}} for field in parsed["fields"] if field["name"].lower() != TIMELABEL]
+    fields = [_loosened(field) for field in parsed["fields"] if field["name"].lower() != TIMELABEL]
     return json.dumps({"type": "struct", "fields": [_TIMELABEL_FIELD, *fields]}, separators=(",", ":"))
-
-
-def loosened(schema: Schema) -> str:
-    """Give `schema_text` with every column nullable: what a frame says of nulls binds nobody."""
-    parsed = json.loads(schema_text(schema))
-    fields = [field | {"nullable": True} for field in parsed["fields"]]
-    return json.dumps(parsed | {"fields": fields}, separators=(",", ":"))
 
 
 def fields_of(schema: str) -> dict[str, dict[str, Any]]:
@@ -118,6 +115,21 @@ def clashes(names: Sequence[str]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(pair for pair in found if pair[0] != pair[1] or names.count(pair[0]) > 1))
 
 
+def _loosened(field: Mapping[str, Any]) -> dict[str, Any]:
+    return {**field, "nullable": True, "metadata": {}, "type": _nullable_within(field["type"])}
+
+
+def _nullable_within(type_: Any) -> Any:
+    if isinstance(type_, str):
+        return type_
+    if type_["type"] == "struct":
+        return type_ | {"fields": [_loosened(field) for field in type_["fields"]]}
+    if type_["type"] == "array":
+        return type_ | {"containsNull": True, "elementType": _nullable_within(type_["elementType"])}
+    parts = {part: _nullable_within(type_[part]) for part in ("keyType", "valueType")}
+    return type_ | {"valueContainsNull": True} | parts
+
+
 def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     by_lower = {name.lower(): name for name in table}
     types = {name: type_ for file in manifest.files for name, type_ in file.types.items()}
@@ -133,7 +145,11 @@ def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iter
 
 def _forbidden_nulls(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> list[str]:
     never = [name for name, field in table.items() if not field["nullable"]]
-    return [name for name in never if any(file.nulls.get(name, file.rows) for file in manifest.files)]
+    return [name for name in never if any(file.nulls.get(name) or _lacks(file, name) for file in manifest.files)]
+
+
+def _lacks(file: DataFile, name: str) -> bool:
+    return name not in file.types
 
 
 def _is_narrower(file_type: str, table_type: str) -> bool:

@@ -253,7 +253,8 @@ def test_a_slice_of_other_types_is_refused_before_anything_is_committed(tmp_path
 
 def test_a_null_in_a_not_null_column_is_refused(tmp_path: Path) -> None:
     strict = pa.schema([("timelabel", pa.string()), pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
-    folder = new_table(tmp_path, schema=strict)
+    folder = str(tmp_path / "t")
+    DeltaTable.create(folder, strict, configuration={"waterclock.project": PROJECT}, raise_if_key_not_exists=False)
     manifest = sealed(folder, hour(0), 1, [{"id": None, "name": "x"}])
     with pytest.raises(WaterclockError, match=r"E616 web.clicks holds nulls in id"):
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")

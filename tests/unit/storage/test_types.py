@@ -76,11 +76,11 @@ def test_new_columns_come_last_and_nullable() -> None:
     assert widened(wide, new) is None
 
 
-def test_timelabel_comes_first_and_metadata_goes() -> None:
+def test_timelabel_comes_first_and_metadata_and_not_null_go() -> None:
     text = schema_text('{"type":"struct","fields":[{"name":"a","type":"long","nullable":false,"metadata":{"x":1}}]}')
     assert json.loads(text)["fields"] == [
         {"name": "timelabel", "type": "string", "nullable": True, "metadata": {}},
-        {"name": "a", "type": "long", "nullable": False, "metadata": {}},
+        {"name": "a", "type": "long", "nullable": True, "metadata": {}},
     ]
 
 
@@ -127,3 +127,16 @@ def test_files_of_one_slice_that_differ_are_refused(tmp_path: Path) -> None:
     odd = replace(manifest.files[1], types={"timelabel": "string", "id": "long"})
     with pytest.raises(WaterclockError, match=r"E617.*its files differ"):
         check_files(replace(manifest, files=(manifest.files[0], odd)), schema_json(SCHEMA))
+
+
+def test_nothing_is_not_null_within_nested_types() -> None:
+    inner = {"name": "x", "type": ARRAY | {"containsNull": False}, "nullable": False, "metadata": {"c": 1}}
+    nested = {
+        "type": "map",
+        "keyType": "string",
+        "valueType": {"type": "struct", "fields": [inner]},
+        "valueContainsNull": False,
+    }
+    found = json.loads(schema_text(schema_of(m=nested)))["fields"][1]["type"]
+    assert found["valueContainsNull"] is True
+    assert found["valueType"]["fields"] == [inner | {"type": ARRAY, "nullable": True, "metadata": {}}]
