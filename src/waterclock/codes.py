@@ -199,4 +199,73 @@ LANGUAGE: Mapping[str, Code] = {
         "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
     ),
 }
-CODES: Mapping[str, Code] = {**TIME, **LANGUAGE}
+LEDGER: Mapping[str, Code] = {
+    "E401": Code(
+        "no ledger",
+        "The database exists, but no ledger made it, or its file is damaged.",
+    ),
+    "E402": Code(
+        "a ledger of newer code",
+        "A newer Waterclock has changed the ledger's tables; older code may not write there.",
+    ),
+    "E403": Code(
+        "no such kind of ledger",
+        "A ledger lives in a SQLite file: `sqlite:///path/to/ledger.db`. PostgreSQL is to follow.",
+    ),
+    "E404": Code(
+        "a ledger of another project",
+        "Each project has a ledger of its own; its tables and claims are not shared.",
+    ),
+    "E405": Code(
+        "a table that would need a rebuild",
+        "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. They change "
+        "by `rebuild`, which re-cuts the table from its stage.",
+    ),
+    "E406": Code(
+        "a flow that is not applied",
+        "Another flow was applied since this runner read its own. A runner with an older flow claims nothing.",
+    ),
+    "E407": Code(
+        "a label that is claimed already",
+        "A regular table has one open claim at a time, a partitioned one has one a label. The claim is open until "
+        "its runner records an outcome or its lease runs out.",
+    ),
+    "E408": Code(
+        "a batch that is done already",
+        "The batch is done, and neither restated by request nor stale.",
+    ),
+    "E409": Code(
+        "a batch that was skipped",
+        "Somebody decided that the batch is not made. `retry` takes that back.",
+    ),
+    "E410": Code(
+        "inputs that changed while they were claimed",
+        "A table that the batch reads was committed between the look at it and the claim. Looking again helps.",
+    ),
+    "E411": Code(
+        "a claim that is closed",
+        "The claim was recorded before, or its lease ran out and another runner took it over. Its work is not "
+        "recorded again.",
+    ),
+    "E412": Code(
+        "unknown to the ledger",
+        "No flow with that table was applied, or the table has no such batch yet.",
+    ),
+    "E413": Code(
+        "a decision that does not fit the batch",
+        "What was asked does not fit what the ledger knows of the batch.",
+    ),
+    "E414": Code(
+        "an item taken twice",
+        "An item of a source belongs to one batch of a table. Another batch has it already.",
+    ),
+    "E415": Code(
+        "a ledger that is busy",
+        "Another process holds the ledger's lock for longer than a minute.",
+    ),
+    "E416": Code(
+        "a ledger that cannot be used",
+        "The database refused a statement: a full disk, missing rights, a damaged file.",
+    ),
+}
+CODES: Mapping[str, Code] = {**TIME, **LANGUAGE, **LEDGER}

@@ -1,4 +1,4 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E419."""
+"""What the ledger refuses, in the one shape of all errors; codes E401 to E416."""
 
 from __future__ import annotations
 
@@ -12,82 +12,6 @@ from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
-
-CODES = {
-    "E401": (
-        "not a ledger",
-        "The database exists, but no ledger made it, or its file is damaged.",
-    ),
-    "E402": (
-        "ledger of a newer version",
-        "A newer Waterclock has changed the ledger's tables; older code may not write there.",
-    ),
-    "E403": (
-        "no such kind of ledger",
-        "A ledger lives in a SQLite file: `sqlite:///path/to/ledger.db`. PostgreSQL is to follow.",
-    ),
-    "E404": (
-        "ledger of another project",
-        "Each project has a ledger of its own; its tables and claims are not shared.",
-    ),
-    "E405": (
-        "table would need a rebuild",
-        (
-            "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. They change "
-            "by `rebuild`, which re-cuts the table from its stage."
-        ),
-    ),
-    "E406": (
-        "flow not applied",
-        "Another flow was applied since this runner read its own. A runner with an older flow claims nothing.",
-    ),
-    "E407": (
-        "already claimed",
-        (
-            "A regular table has one open claim at a time, a partitioned one has one a label. The claim is open until "
-            "its runner records an outcome or its lease runs out."
-        ),
-    ),
-    "E408": (
-        "already done",
-        "The batch is done, and neither restated by request nor stale.",
-    ),
-    "E409": (
-        "skipped",
-        "Somebody decided that the batch is not made. `retry` takes that back.",
-    ),
-    "E410": (
-        "inputs changed while claiming",
-        "A table that the batch reads was committed between the look at it and the claim. Looking again helps.",
-    ),
-    "E411": (
-        "claim closed",
-        (
-            "The claim was recorded before, or its lease ran out and another runner took it over. Its work is not "
-            "recorded again."
-        ),
-    ),
-    "E412": (
-        "unknown to the ledger",
-        "No flow with that table was applied, or the table has no such batch yet.",
-    ),
-    "E413": (
-        "not possible for this batch",
-        "What was asked does not fit what the ledger knows of the batch.",
-    ),
-    "E414": (
-        "item taken twice",
-        "An item of a source belongs to one batch of a table. Another batch has it already.",
-    ),
-    "E415": (
-        "ledger busy",
-        "Another process holds the ledger's lock for longer than a minute.",
-    ),
-    "E416": (
-        "ledger failed",
-        "The database refused a statement: a full disk, missing rights, a damaged file.",
-    ),
-}
 
 
 class ClaimRefused(WaterclockError):
