@@ -16,6 +16,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import Flow, Kind, Read, Table
 
 _DIALECT = "databricks"
+TIMELABEL = "timelabel"
 _UNKNOWN_TYPE = "unknown"
 Schemas = Mapping[str, Mapping[str, str]]
 
@@ -67,7 +68,7 @@ class ColumnLineage:
     def columns(self, table: str) -> tuple[str, ...]:
         """Give the columns of a table that are known: by its last run, its list, or its query."""
         if table in self.schemas:
-            return tuple(name for name in self.schemas[table] if name != "timelabel")
+            return tuple(name for name in self.schemas[table] if name != TIMELABEL)
         known = {name.lower(): name for name in self._traced(table)}
         for column in self.flow.tables[table].columns.named:
             known[column.name.lower()] = column.name
@@ -154,11 +155,11 @@ class ColumnLineage:
             note = f"made by {table.function.name} in {table.function.file}, which cannot be looked into"
             everything = tuple(ColumnOf(read.table, "*") for read in table.reads)
             known = [*self.schemas.get(table.name, ()), *(column.name for column in table.columns.named), "*"]
-            return {column: Made("", everything, note) for column in known if column != "timelabel"}
+            return {column: Made("", everything, note) for column in known if column != TIMELABEL}
         if table.query is None:
             note = f"collected from {table.source.unit}" if table.source else ""
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
-            return {column: Made(note=note) for column in names if column != "timelabel"}
+            return {column: Made(note=note) for column in names if column != TIMELABEL}
         return self._of_query(table)
 
     def _of_query(self, table: Table) -> dict[str, Made]:
@@ -199,9 +200,13 @@ class ColumnLineage:
                 stars += [source for source in _sources(query, select, tables) if source not in stars]
                 continue
             name = select.alias_or_name
+            if name.lower() == TIMELABEL:  # the engine drops it, and sets its own
+                continue
             node = sqlglot_lineage.lineage(name, query, schema=schema, dialect=_DIALECT, trim_selects=False)
-            inputs = dict.fromkeys(self._leaves(node, tables))
-            found[said.get(name.lower(), name)] = Made(_expression(select), tuple(inputs))
+            inputs = tuple(dict.fromkeys(self._leaves(node, tables)))
+            if len(inputs) == 1 and inputs[0].column.lower() == name:  # sqlglot writes the names of a `*` in lower case
+                name = inputs[0].column
+            found[said.get(name.lower(), name)] = Made(_expression(select), inputs)
         self._stars[table.name] = tuple(stars)
         if not table.columns.is_open:
             found = {name: made for name, made in found.items() if name.lower() in said}
@@ -226,12 +231,12 @@ class ColumnLineage:
             return tuple(self.schemas[table])
         declared = self.flow.tables[table]
         if declared.kind is Kind.COLLECT and not declared.columns.is_open:
-            return (*(column.name for column in declared.columns.named), "timelabel")
+            return (*(column.name for column in declared.columns.named), TIMELABEL)
         if table in self._busy:
             return tuple(column.name for column in declared.columns.named)
         traced = self._traced(table)
         if declared.query is not None and traced and not self._stars.get(table):
-            return (*traced, "timelabel")
+            return (*traced, TIMELABEL)
         return ()
 
 

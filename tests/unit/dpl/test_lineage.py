@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waterclock.connectors import capabilities
+from waterclock.dpl import load_project
+from waterclock.dpl.lineage import Branch, ColumnLineage, ColumnOf
+from waterclock.errors import WaterclockError
+from waterclock.flow import Flow
+
+COLLECTS = """
+CREATE CONNECTION landing TYPE files OPTIONS (path 'in'); CREATE CONNECTION out TYPE files OPTIONS (path 'out');
+COLLECT raw.flights PARTITIONED (carrier, dep_delay INT, Air_Time INT) FROM landing.faa.flights EVERY DAY BY ARRIVAL TIME;
+COLLECT raw.planes PARTITIONED (tailnum, seats INT, *) FROM landing.faa.planes EVERY DAY BY ARRIVAL TIME;
+"""
+
+
+def flow_of(folder: Path, transforms: str) -> Flow:
+    (folder / "flows").mkdir()
+    (folder / "waterclock.toml").write_text('[project]\nname = "x"\n[vars]\nlate = 15\n')
+    (folder / "flows" / "all.dpl").write_text(COLLECTS + transforms)
+    return load_project(folder, capabilities=capabilities()).flow
+
+
+def inputs(flow: Flow, table: str, column: str, **schemas: dict[str, str]) -> list[str]:
+    given = {name.replace("__", "."): columns for name, columns in schemas.items()}
+    return [str(each) for each in ColumnLineage(flow, given).made(ColumnOf(table, column)).inputs]
+
+
+def test_a_column_is_made_of_those_in_its_expression(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "TRANSFORM m.d PARTITIONED AS SELECT carrier, avg(dep_delay + coalesce(air_time, 0)) AS mean, "
+        "count_if(dep_delay > :late) AS late, count(*) AS n FROM raw.flights GROUP BY ALL;",
+    )
+    assert inputs(flow, "m.d", "mean") == ["raw.flights.dep_delay", "raw.flights.Air_Time"]
+    assert inputs(flow, "m.d", "late") == ["raw.flights.dep_delay"]
+    assert inputs(flow, "m.d", "n") == []
+    assert ColumnLineage(flow).made(ColumnOf("m.d", "mean")).expression.startswith("AVG(")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT f.dep_delay AS x FROM raw.flights f JOIN raw.planes p ON p.tailnum = f.carrier", ["raw.flights.dep_delay"]),
+        ("SELECT p.seats * f.dep_delay AS x FROM raw.flights f CROSS JOIN raw.planes p",
+         ["raw.planes.seats", "raw.flights.dep_delay"]),
+        ("WITH a AS (SELECT dep_delay AS y FROM raw.flights), b AS (SELECT y + 1 AS z FROM a) SELECT max(z) AS x FROM b",
+         ["raw.flights.dep_delay"]),
+        ("SELECT x FROM (SELECT dep_delay AS x FROM raw.flights UNION ALL SELECT seats FROM raw.planes)",
+         ["raw.flights.dep_delay", "raw.planes.seats"]),
+        ("SELECT sum(dep_delay) OVER (PARTITION BY carrier ORDER BY air_time) AS x FROM raw.flights",
+         ["raw.flights.dep_delay", "raw.flights.carrier", "raw.flights.Air_Time"]),
+        ("SELECT DEP_DELAY AS X FROM raw.flights", ["raw.flights.dep_delay"]),
+        ("SELECT dep_delay AS x FROM PAST(raw.flights, '7 days')", ["raw.flights.dep_delay"]),
+        ("SELECT WINDOW_START() AS x FROM raw.flights", []),
+    ],
+)  # fmt: skip
+def test_joins_ctes_unions_windows_and_reads_are_looked_through(
+    tmp_path: Path, query: str, expected: list[str]
+) -> None:
+    flow = flow_of(tmp_path, f"TRANSFORM m.d PARTITIONED AS {query};")
+    assert sorted(inputs(flow, "m.d", "x")) == sorted(expected)
+
+
+def test_a_star_of_a_table_whose_columns_are_all_known_is_spread_out(tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, "TRANSFORM m.d PARTITIONED AS SELECT f.*, 1 AS one FROM raw.flights f;")
+    assert ColumnLineage(flow).columns("m.d") == ("carrier", "dep_delay", "Air_Time", "one")
+    assert inputs(flow, "m.d", "air_time") == ["raw.flights.Air_Time"]
+
+
+def test_a_star_of_an_open_table_is_followed_by_name_until_its_columns_are_known(tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, "TRANSFORM m.d PARTITIONED AS SELECT * FROM raw.planes;")
+    assert inputs(flow, "m.d", "engine") == ["raw.planes.engine"]
+    assert ColumnLineage(flow).made(ColumnOf("m.d", "engine")).note == "through *"
+    known = {"tailnum": "string", "seats": "int", "timelabel": "string"}
+    with pytest.raises(WaterclockError, match="E517"):
+        inputs(flow, "m.d", "engine", raw__planes=known, m__d=known)
+
+
+def test_views_are_looked_through(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "CREATE VIEW v.late AS SELECT carrier, dep_delay AS wait FROM raw.flights WHERE dep_delay > 0;"
+        "TRANSFORM m.d PARTITIONED AS SELECT max(wait) AS worst FROM v.late;",
+    )
+    assert inputs(flow, "m.d", "worst") == ["raw.flights.dep_delay"]
+
+
+def test_a_table_that_reads_itself_ends_where_it_comes_round(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "TRANSFORM m.total (carrier STRING KEY, n BIGINT) AS SELECT carrier, sum(n) AS n FROM "
+        "(SELECT carrier, n FROM PREVIOUS(m.total) UNION ALL SELECT carrier, dep_delay FROM raw.flights) GROUP BY carrier;",
+    )
+    assert sorted(inputs(flow, "m.total", "n")) == ["m.total.n", "raw.flights.dep_delay"]
+    up = ColumnLineage(flow).up(ColumnOf("m.total", "n"))
+    assert {str(branch.column): branch.is_seen for branch in up.beyond} == {
+        "m.total.n": True,
+        "raw.flights.dep_delay": False,
+    }
+
+
+def test_columns_go_down_to_what_is_published(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "TRANSFORM m.d PARTITIONED AS SELECT carrier, avg(dep_delay) AS mean FROM raw.flights GROUP BY carrier;"
+        "TRANSFORM m.e PARTITIONED AS SELECT max(mean) AS worst FROM m.d;"
+        "PUBLISH m.d TO out.d OPTIONS (format 'csv');",
+    )
+    down = ColumnLineage(flow).down(ColumnOf("raw.flights", "dep_delay"))
+    assert tree(down) == {"raw.flights.dep_delay": {"m.d.mean": {"m.e.worst": {}, "out.d.mean": {}}}}
+    assert tree(ColumnLineage(flow).down(ColumnOf("raw.flights", "dep_delay"), depth=1)) == {
+        "raw.flights.dep_delay": {"m.d.mean": {}}
+    }
+
+
+def test_a_collected_column_says_where_it_comes_from(tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, "")
+    assert ColumnLineage(flow).made(ColumnOf("raw.flights", "carrier")).note == "collected from landing.faa.flights"
+
+
+def test_an_unknown_column_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, "TRANSFORM m.d PARTITIONED AS SELECT carrier, dep_delay AS delay FROM raw.flights;")
+    with pytest.raises(WaterclockError) as found:
+        ColumnLineage(flow).made(ColumnOf("m.d", "dealy"))
+    assert found.value.code == "E517"
+    assert found.value.fix == "did you mean delay?"
+
+
+def tree(branch: Branch) -> dict[str, object]:
+    return {str(branch.column): {name: under for each in branch.beyond for name, under in tree(each).items()}}
