@@ -13,7 +13,7 @@ from rich.text import Text
 
 from waterclock.cli.labels import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.cli.look import LOOKS, State, sign, state_of
-from waterclock.flow import Flow
+from waterclock.flow import Flow, Kind
 from waterclock.planner import Batch, Plan, Status
 from waterclock.planner.states import Quiet
 
@@ -102,7 +102,7 @@ def print_plan(to: Console, plan: Plan, flow: Flow, zone: str, quiet: Mapping[st
             to.print(
                 Text(f"  and {count_words(plan.left_out[name], 'label')} more, left for later runs", style="quiet")
             )
-    _print_quiet(to, plan, quiet)
+    _print_quiet(to, plan, flow, quiet)
 
 
 def plan_json(plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet]) -> dict[str, Any]:
@@ -170,9 +170,14 @@ def _indented(to: Console, text: str) -> Text:
     return Text("\n".join(lines))
 
 
-def _print_quiet(to: Console, plan: Plan, quiet: Mapping[str, Quiet]) -> None:
+def _why_not_needed(flow: Flow, name: str) -> str:
+    is_publish = flow.tables[name].kind is Kind.PUBLISH
+    return "of which only the newest is delivered" if is_publish else "which nobody reads"
+
+
+def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, Quiet]) -> None:
     lines = [
-        f"not needed: {count_words(it.not_needed, 'label')} of {name}, which nobody reads"
+        f"not needed: {count_words(it.not_needed, 'label')} of {name}, {_why_not_needed(flow, name)}"
         for name, it in quiet.items()
         if it.not_needed
     ]

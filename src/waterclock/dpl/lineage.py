@@ -85,6 +85,8 @@ class ColumnLineage:
             return Made(inputs=tuple(ColumnOf(read.table, "*") for read in table.reads))
         if of.column.lower() in found:
             return found[of.column.lower()]
+        if "*" in found and not self._knows(of.table):
+            return found["*"]
         if stars := self._stars.get(of.table, ()):
             return Made(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
         known = self.columns(of.table)
@@ -131,6 +133,10 @@ class ColumnLineage:
                     yield ColumnOf(name, column)
             if of.table in self._stars.get(name, ()) and of.column not in self._traced(name):
                 yield ColumnOf(name, of.column)
+
+    def _knows(self, table: str) -> bool:
+        """Whether all columns of a table are known."""
+        return table in self.schemas or not self.flow.tables[table].columns.is_open
 
     def _made_or_unknown(self, of: ColumnOf) -> Made:
         try:
@@ -203,7 +209,7 @@ class ColumnLineage:
             if name.lower() == TIMELABEL:  # the engine drops it, and sets its own
                 continue
             node = sqlglot_lineage.lineage(name, query, schema=schema, dialect=_DIALECT, trim_selects=False)
-            inputs = tuple(dict.fromkeys(self._leaves(node, tables)))
+            inputs = tuple(sorted(set(self._leaves(node, tables))))
             if len(inputs) == 1 and inputs[0].column.lower() == name:  # sqlglot writes the names of a `*` in lower case
                 name = inputs[0].column
             found[said.get(name.lower(), name)] = Made(_expression(select), inputs)
@@ -241,7 +247,9 @@ class ColumnLineage:
 
 
 def _is(one: ColumnOf, other: ColumnOf) -> bool:
-    return one.table == other.table and (one.column.lower() == other.column.lower() or one.column == "*")
+    if one.table != other.table:
+        return False
+    return "*" in {one.column, other.column} or one.column.lower() == other.column.lower()
 
 
 def _selects(query: Any) -> Sequence[Any]:
