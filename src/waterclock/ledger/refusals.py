@@ -110,8 +110,7 @@ def already_done(table: str, label: datetime, claim: int) -> ClaimRefused:
         "E408",
         f"{table}@{label_of(label)} is done already",
         where=f"{table}@{label_of(label)}",
-        why=f"claim {claim} committed it, and nothing it read has changed since",
-        fix=f"`waterclock backfill {table} --labels {label_of(label)}` restates it",
+        why=f"claim {claim} committed it, nothing it read has changed since, and nobody asked to restate it",
     )
 
 

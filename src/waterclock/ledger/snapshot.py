@@ -60,7 +60,6 @@ _CLAIMS = (
         sa.and_(batches.c.table_name == claim_labels.c.table_name, batches.c.label == claim_labels.c.label),
     )
     .where(IS_OPEN)
-    .order_by(claims.c.number, claim_labels.c.label)
 )  # fmt: skip
 _REQUESTED = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_REQUESTED)
 _SUSPECT = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_SUSPECT)
@@ -147,11 +146,13 @@ def _trouble(row: AnyRow) -> Trouble:
 
 
 def _open_claims(rows: Collection[AnyRow]) -> tuple[OpenClaim, ...]:
-    labels: defaultdict[int, list[datetime]] = defaultdict(list)
+    of_claim: defaultdict[int, list[AnyRow]] = defaultdict(list)
     for row in rows:
-        labels[row.number].append(row.label)
-    first = {row.number: row for row in reversed(list(rows))}
-    return tuple(OpenClaim(n, tuple(labels[n]), first[n].runner, first[n].lease_until) for n in sorted(first))
+        of_claim[row.number].append(row)
+    return tuple(
+        OpenClaim(number, tuple(sorted(row.label for row in held)), held[0].runner, held[0].lease_until)
+        for number, held in sorted(of_claim.items())
+    )
 
 
 def _stands(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:

@@ -1,0 +1,53 @@
+"""How SQLite looks things up: what grows with history is never read from end to end."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from tests.ledgers import Desk
+from waterclock.ledger import (
+    applying,
+    claims,
+    closing,
+    content,
+    coverage,
+    decisions,
+    provenance,
+    reading,
+    record,
+    ripple,
+    snapshot,
+    status,
+    suspects,
+)
+
+MODULES = (
+    applying, claims, closing, content, coverage, decisions, provenance, reading, record, ripple, snapshot, status,
+    suspects,
+)  # fmt: skip
+GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
+STATEMENTS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": statement
+    for module in MODULES
+    for name, statement in vars(module).items()
+    if isinstance(statement, (sa.Select, sa.Update, sa.Delete))
+}
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS))
+def test_no_statement_reads_history_from_end_to_end(at_desk: Desk, name: str) -> None:
+    compiled = str(STATEMENTS[name].compile(dialect=sqlite.dialect()))
+    text = re.sub(r"\(__\[POSTCOMPILE_\w+\]\)", "(?, ?)", compiled)
+    with at_desk.ledger._database.read() as connection:
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", (1,) * text.count("?"))
+        plan = [row[3] for row in rows]
+    assert [line for line in plan if line.startswith("SCAN") and line.split()[1] in GROWING and _is_whole(line)] == []
+
+
+def _is_whole(line: str) -> bool:
+    """Whether a plan's line reads all of a table: an index of what is in trouble, suspect or open is small."""
+    return not any(small in line for small in ("claims_open", "batches_suspect", "batches_requested", "batches_in_"))
