@@ -268,4 +268,74 @@ LEDGER: Mapping[str, Code] = {
         "The database refused a statement: a full disk, missing rights, a damaged file.",
     ),
 }
-CODES: Mapping[str, Code] = {**TIME, **LANGUAGE, **LEDGER}
+STORAGE: Mapping[str, Code] = {
+    "E601": Code(
+        "another project's table",
+        "A table has one writer, the project its properties name. Read it through a connection of type waterclock, or "
+        "store this project elsewhere.",
+    ),
+    "E602": Code(
+        "a storage without a latch",
+        "Two runners must never both commit one claim, so the storage must create a file only where there is none. "
+        "This one, when tried, did not.",
+    ),
+    "E603": Code("a storage that cannot be written", "The place where the tables are to lie is read-only or full."),
+    "E604": Code("a slice that is sealed already", "A claim writes each of its slices once; nothing rewrites one."),
+    "E605": Code(
+        "a slice that is not sealed",
+        "A slice without a readable manifest is read by nobody: its batch is made again.",
+    ),
+    "E606": Code("rows of another label", "A group's rows bear only the labels that are being made."),
+    "E610": Code(
+        "a column that is lost",
+        "A column of the table is no longer in the rows. Bring it back, or rebuild the table without it.",
+    ),
+    "E611": Code(
+        "a column that changed its type",
+        "What lies in the table would no longer be read. Declare the old type, or rebuild the table.",
+    ),
+    "E612": Code(
+        "a value that does not have the declared type",
+        "A declared type is cast to; a value that cannot be cast stops its batch, naming the column.",
+    ),
+    "E613": Code("two columns of one name", "Names that differ in case alone are one name to Spark."),
+    "E614": Code(
+        "a column name that cannot be stored",
+        "Parquet and Delta take no space, tab, line end, comma, semicolon, equals sign or bracket in a name.",
+    ),
+    "E615": Code("a type that cannot be stored", "Intervals, VARIANT and TIME have no place in a table; cast them."),
+    "E616": Code("nulls in a NOT NULL column", "The table forbids nulls in a column, and the slice holds some."),
+    "E617": Code(
+        "a slice that does not fit its table",
+        "The files' own columns or types differ from the table's. Committed all the same, they would break reading it.",
+    ),
+    "E618": Code(
+        "a declared column that the rows lack", "The column list names a column that the query does not give."
+    ),
+    "E620": Code(
+        "two different rows of one key",
+        "A batch of a MERGE holds two different rows of one key with one ORDER BY, so that neither is the last.",
+    ),
+    "E621": Code(
+        "commits that were cleaned away",
+        "What became of a claim stood in commits that the Delta log no longer has. The ledger is rebuilt from its "
+        "last export.",
+    ),
+    "E622": Code("a table that is too busy", "Others committed so often that no look at the table was still true."),
+    "E623": Code("no table there", "The folder holds no Delta table."),
+    "E624": Code(
+        "a table that lies otherwise on disk",
+        "PARTITIONED and regular tables lie differently. `rebuild` makes the table anew from its stage.",
+    ),
+    "E630": Code(
+        "a claim that was killed",
+        "Another runner took the claim over before its data came. Data or kill, the first commit wins.",
+    ),
+    "E631": Code(
+        "a commit that needs Spark",
+        "Files that OPTIMIZE joined, deletion vectors, clustering or constraints: Spark commits such a slice, under "
+        "the same claim.",
+    ),
+    "E632": Code("a write that left no commit", "Spark said that it wrote, and the table's log shows no commit of it."),
+}
+CODES: Mapping[str, Code] = {**TIME, **LANGUAGE, **LEDGER, **STORAGE}

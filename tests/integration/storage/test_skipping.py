@@ -38,10 +38,14 @@ def test_every_predicate_finds_through_delta_what_it_finds_in_the_bare_files(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     bare, through = _both(spark, tmp_path)
+    # Parquet's own dictionaries do tell the two zeros apart: here the question is what Delta skips
+    spark.conf.set("spark.sql.parquet.filterPushdown", "false")
     conditions = [*map(F.expr, FIXED), *_compared(bare)]
     counts = [F.count_if(condition).alias(f"c{index}") for index, condition in enumerate(conditions)]
     expected = tuple(bare.agg(*counts).first() or ())
-    assert tuple(through.where(condition).count() for condition in conditions) == expected
+    found = tuple(through.where(condition).count() for condition in conditions)
+    spark.conf.unset("spark.sql.parquet.filterPushdown")
+    assert found == expected
     assert sum(expected) > 100
 
 
