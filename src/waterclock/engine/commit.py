@@ -21,6 +21,7 @@ from waterclock.storage import (
     commit_slices,
     foreign_commits,
     outcome,
+    require_owner,
 )
 from waterclock.timelabel import label_of
 
@@ -64,11 +65,12 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
     """Refuse a table whose data somebody else has changed since our newest commit (DESIGN-NOTES F28).
 
     Raises:
-        WaterclockError: E751 naming the commit; OPTIMIZE, VACUUM and changes of metadata alone are fine.
+        WaterclockError: E601 where the table is another project's, E751 naming the commit; OPTIMIZE, VACUUM and changes of metadata alone are fine.
     """
     known = work.ledger.table(table.name).head_version
     strangers = foreign_commits(work.folder(table), after_version=known, project=work.flow.project)
     if strangers:
+        require_owner(work.folder(table), work.flow.project)
         first = strangers[0]
         raise WaterclockError(
             "E751",

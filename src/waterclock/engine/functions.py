@@ -61,7 +61,7 @@ def _send_by_value(root: Path, path: Path) -> None:
     if folder.isidentifier() and (root / folder).is_dir():
         tops.add(folder)  # a function may import from beside itself when it is called
     for name in tops:
-        cloudpickle.register_pickle_by_value(importlib.import_module(name))  # type: ignore[no-untyped-call]  vendored
+        cloudpickle.register_pickle_by_value(importlib.import_module(name))  # type: ignore[no-untyped-call]  # vendored
 
 
 def register_functions(spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str]) -> None:

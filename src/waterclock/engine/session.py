@@ -29,7 +29,16 @@ class Sessions:
         self._work = work_folder
         self._confs = dict(confs or {})
         self._root: SparkSession | None = None
+        self._is_borrowed = False
         self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, session: SparkSession) -> Sessions:
+        """Give batches sessions beside one that is there already; closing leaves it running."""
+        borrowed = cls(work_folder=Path())
+        borrowed._root = session
+        borrowed._is_borrowed = True
+        return borrowed
 
     @property
     def is_open(self) -> bool:
@@ -50,7 +59,7 @@ class Sessions:
     def close(self) -> None:
         """Stop Spark, if it was started."""
         with self._lock:
-            if self._root is not None:
+            if self._root is not None and not self._is_borrowed:
                 self._root.stop()
                 self._root = None
 

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from waterclock.storage.commit import NeedsSpark, commit_nothing, commit_slices, create_table, kill
+    from waterclock.storage.commit import NeedsSpark, commit_nothing, commit_slices, create_table, kill, require_owner
     from waterclock.storage.confs import SESSION_CONFS
     from waterclock.storage.digest import digest_columns, digest_of_row, digests
     from waterclock.storage.identity import Identity, Killed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from waterclock.storage.types import check_files, spark_columns
 
 _MODULES = {
-    "commit": ("NeedsSpark", "commit_nothing", "commit_slices", "create_table", "kill"),
+    "commit": ("NeedsSpark", "commit_nothing", "commit_slices", "create_table", "kill", "require_owner"),
     "confs": ("SESSION_CONFS",),
     "digest": ("digest_columns", "digest_of_row", "digests"),
     "identity": ("Identity", "Killed"),
@@ -79,6 +79,7 @@ __all__ = [
     "outcome",
     "read_manifest",
     "require_latch",
+    "require_owner",
     "row_error",
     "spark_columns",
     "table_exists",

@@ -165,6 +165,15 @@ def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeL
     raise _too_busy(folder)
 
 
+def require_owner(folder: str, project: str) -> None:
+    """Refuse a table that another project has created.
+
+    Raises  E601 naming the owner
+    """
+    with opened(folder) as table:
+        _require_owner(table, folder, project)
+
+
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:
     """Commit nothing under the claim's id, so that its data can never come; too late, it changes nothing.
 

@@ -1,0 +1,310 @@
+"""What peers get wrong, on real Spark and Delta (field notes, part 1): Waterclock is right in every one."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described, labels
+from waterclock.errors import ProjectErrors, WaterclockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ORDERS = "id INTEGER, amount INTEGER, at TEXT"
+COLLECT = """
+COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders
+  EVERY DAY BY DATA TIME at;
+"""
+REVENUE = "TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM shop.orders;"
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
+    return Tiny(tmp_path, spark)
+
+
+def ten_days(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(n, n, f"2020-01-{n:02d} 12:00:00") for n in range(1, 11)])
+
+
+def test_scenario_a_child_of_a_later_parent_waits_for_the_same_window(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(n, 1, f"2020-01-01 {n:02d}:30:00") for n in range(10)])
+    tiny.declare(
+        COLLECT.replace("EVERY DAY", "EVERY DAY DELAY 8 HOURS")
+        + REVENUE.replace("AS SELECT", "DELAY 0 HOURS AS SELECT")
+    )
+    early = tiny.run(day(2, 1))
+    assert early.done == 0
+    assert tiny.done("sales.revenue") == []
+    late = tiny.run(day(2, 9))
+    assert not late.failed, described(late)
+    assert tiny.rows("SELECT revenue FROM sales.revenue") == [(10,)]
+
+
+def test_scenario_b_one_failing_day_of_ten_blocks_only_its_own_child(tiny: Tiny) -> None:
+    ten_days(tiny)
+    tiny.declare(
+        COLLECT
+        + "TRANSFORM clean.orders PARTITIONED AS SELECT id, amount, 10 / (amount - 4) AS share FROM shop.orders;"
+        + "TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM clean.orders;"
+    )
+    outcome = tiny.run(day(11))
+    assert [report.group.batches[0].window.label for report in outcome.failed] == labels(4)
+    assert tiny.done("sales.revenue") == labels(1, 2, 3, 5, 6, 7, 8, 9, 10)
+    assert outcome.plan is not None
+    blocked = [batch for batch in outcome.plan.batches if batch.table == "sales.revenue"]
+    assert [batch.window.label for batch in blocked] == labels(4)
+    assert f"clean.orders@{labels(4)[0]}, failed" in blocked[0].reason
+
+    tiny.shop("UPDATE orders SET amount = 40 WHERE id = 4")
+    tiny.declare(
+        COLLECT
+        + "TRANSFORM clean.orders PARTITIONED AS SELECT id, amount, try_divide(10, amount - 4) AS share FROM shop.orders;"
+        + "TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM clean.orders;"
+    )
+    before = tiny.runs_of("clean.orders"), tiny.runs_of("sales.revenue")
+    with tiny.ledger() as ledger:
+        ledger.retry("clean.orders", [day(4)], who="a test")
+    again = tiny.run(day(11))
+    assert not again.failed, described(again)
+    assert (tiny.runs_of("clean.orders"), tiny.runs_of("sales.revenue")) == (before[0] + 1, before[1] + 1)
+    assert tiny.done("sales.revenue") == labels(*range(1, 11))
+
+
+def test_scenario_e_four_days_down_are_caught_up_oldest_first_with_a_cap(tiny: Tiny) -> None:
+    ten_days(tiny)
+    tiny.declare(COLLECT + REVENUE)
+    tiny.run(day(3))
+    assert tiny.done("sales.revenue") == labels(1, 2)
+    tiny.settings = type(tiny.settings)(threads=1, group_cap=1, catch_up=2, who="a test")
+    tiny.heard.finished_.clear()
+    outcome = tiny.run(day(7))
+    assert not outcome.failed, described(outcome)
+    assert tiny.done("sales.revenue") == labels(*range(1, 7))
+    order = [r.group.batches[0].window.label for r in tiny.heard.finished_ if r.group.table == "shop.orders"]
+    assert order == labels(3, 4, 5, 6)
+
+
+def test_scenario_f_a_child_run_alone_before_its_parent_waits_and_says_for_what(tiny: Tiny) -> None:
+    ten_days(tiny)
+    tiny.declare(COLLECT + REVENUE)
+    outcome = tiny.run(day(2), only=["sales.revenue"])
+    assert outcome.done == 0
+    assert tiny.done("sales.revenue") == []
+    assert outcome.plan is not None
+    (waiting,) = outcome.plan.batches
+    assert waiting.causes[0].table == "shop.orders"
+    tiny.run(day(2))
+    assert tiny.rows("SELECT revenue FROM sales.revenue") == [(1,)]
+
+
+def test_scenario_g_a_window_whose_source_is_empty_is_done_with_no_rows(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(1, 10, "2020-01-02 12:00:00")])
+    tiny.declare(COLLECT + REVENUE)
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert tiny.done("shop.orders") == labels(1, 2)
+    assert tiny.rows("SELECT timelabel, count(*) FROM shop.orders GROUP BY 1") == [(labels(2)[0], 1)]
+    assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY 1") == [
+        (labels(1)[0], None),
+        (labels(2)[0], 10),
+    ]
+
+
+def test_scenario_h_a_batch_never_touches_rows_of_other_windows(tiny: Tiny) -> None:
+    tiny.source(
+        "orders", f"{ORDERS}, land TEXT", [(n, 1, f"2020-01-{1 + n // 10:02d} 12:00:00", "de") for n in range(40)]
+    )
+    tiny.declare(
+        """
+        COLLECT shop.orders (id BIGINT KEY, at TIMESTAMP, land STRING) FROM shop.orders
+          EVERY DAY BY DATA TIME at APPEND;
+        """
+    )
+    for now in (2, 3, 4, 5):
+        outcome = tiny.run(day(now))
+        assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT count(*), count(DISTINCT timelabel) FROM shop.orders") == [(40, 4)]
+
+
+def test_scenario_i_a_keyed_update_that_its_destination_cannot_do_is_refused(tiny: Tiny) -> None:
+    tiny.declare(
+        COLLECT + "TRANSFORM sales.r (id KEY, *) AS SELECT * FROM shop.orders; PUBLISH sales.r TO files.r MERGE;"
+    )
+    with pytest.raises(ProjectErrors) as refused:
+        tiny.load()
+    assert "MERGE" in refused.value.render()
+
+
+def test_scenario_j_all_errors_of_two_files_are_shown_with_their_places(tiny: Tiny) -> None:
+    tiny.declare(COLLECT)
+    (tiny.root / "flows" / "a.dpl").write_text(
+        "TRANSFORM a.b AS SELECT * FROM shop.order;\nTRANSFORM a.c EVRY DAY AS SELECT 1 AS x;"
+    )
+    (tiny.root / "flows" / "b.dpl").write_text("PUBLISH a.z TO out.z;")
+    with pytest.raises(ProjectErrors) as refused:
+        tiny.load()
+    places = [error.where for error in refused.value.errors]
+    assert "flows/a.dpl:1:32" in places
+    assert "flows/a.dpl:2:15" in places
+    assert any(str(place).startswith("flows/b.dpl:1:") for place in places)
+
+
+def test_scenario_k_unknown_tables_and_columns_are_refused_with_the_nearest_name(tiny: Tiny) -> None:
+    tiny.declare(
+        COLLECT + "TRANSFORM a.b AS SELECT amuont FROM shop.orders; TRANSFORM a.c AS SELECT 1 AS x FROM shop.ordes;"
+    )
+    with pytest.raises(ProjectErrors) as refused:
+        tiny.load()
+    text = refused.value.render()
+    assert "amount" in text
+    assert "did you mean shop.orders" in text
+
+
+def test_scenario_l_a_failed_run_leaves_readers_the_last_good_version(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(1, 5, "2020-01-01 12:00:00"), (2, 0, "2020-01-02 12:00:00")])
+    tiny.declare(
+        COLLECT + "TRANSFORM marts.m AS SELECT sum(10 / amount) AS x FROM HISTORY(shop.orders);"
+        "TRANSFORM marts.n AS SELECT x FROM marts.m;"
+    )
+    assert not tiny.run(day(2)).failed
+    outcome = tiny.run(day(3))
+    assert [report.group.table for report in outcome.failed] == ["marts.m"]
+    assert tiny.rows("SELECT x FROM marts.m") == [(2.0,)]
+    assert tiny.rows("SELECT x FROM marts.n") == [(2.0,)]
+
+
+def test_scenario_m_a_reader_during_refreshes_always_sees_a_whole_version(tiny: Tiny, spark: SparkSession) -> None:
+    tiny.source("orders", ORDERS, [(n, n, "2020-01-01 12:00:00") for n in range(100)])
+    tiny.declare("COLLECT shop.orders (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY;")
+    assert not tiny.run(day(2)).failed
+    folder = str(tiny.root / ".waterclock" / "tables" / "shop" / "orders")
+    seen: set[int] = set()
+    errors: list[BaseException] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        reader = spark.newSession()
+        while not stop.is_set():
+            try:
+                seen.add(reader.read.format("delta").load(folder).count())
+            except Exception as error:  # noqa: BLE001 - any error of the reader is the finding
+                errors.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for now in range(3, 9):
+            tiny.shop(f"INSERT INTO orders SELECT id + 100 * {now}, amount, at FROM orders WHERE id < 100")
+            assert not tiny.run(day(now)).failed
+    finally:
+        stop.set()
+        thread.join()
+    assert not errors
+    assert seen <= {100 * count for count in range(1, 8)}
+    assert len(seen) > 1
+
+
+def test_scenario_n_two_runs_at_once_do_each_batch_once(tiny: Tiny, spark: SparkSession) -> None:
+    ten_days(tiny)
+    tiny.declare(COLLECT + REVENUE + "PUBLISH sales.revenue TO out.revenue;")
+    with tiny.opened() as work:
+        from waterclock.engine.opening import apply_flow
+
+        apply_flow(work, day(11))
+    other = Tiny(tiny.root, spark)
+    outcomes: list[Any] = []
+    threads = [threading.Thread(target=lambda one=one: outcomes.append(one.run(day(11)))) for one in (tiny, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [described(outcome) for outcome in outcomes] == ["[]", "[]"]
+    tiny.run(day(11))
+    assert tiny.done("sales.revenue") == labels(*range(1, 11))
+    assert tiny.runs_of("shop.orders") == 10
+    assert tiny.runs_of("sales.revenue") == 10
+    assert tiny.rows("SELECT count(*), sum(amount) FROM shop.orders") == [(10, 55)]
+    assert tiny.delivered("SELECT count(*), sum(revenue) FROM revenue") == [(10, 55)]
+
+
+def test_scenario_o_a_table_of_another_project_is_refused_naming_its_owner(tmp_path: Path, spark: SparkSession) -> None:
+    storage = str(tmp_path / "lake")
+    first = Tiny(tmp_path / "one", spark, name="first", storage=storage)
+    first.source("orders", ORDERS, [(1, 1, "2020-01-01 12:00:00")])
+    first.declare(COLLECT)
+    assert not first.run(day(2)).failed
+    second = Tiny(tmp_path / "two", spark, name="second", storage=storage)
+    (second.root / "waterclock.toml").write_text(
+        (second.root / "waterclock.toml").read_text() + f'ledger = "sqlite:///{tmp_path}/second.db"\n'
+    )
+    second.source("orders", ORDERS, [(7, 7, "2020-01-01 12:00:00")])
+    second.declare(COLLECT)
+    outcome = second.run(day(2))
+    assert len(outcome.failed) == 1
+    error = outcome.failed[0].error
+    assert isinstance(error, WaterclockError)
+    assert "first" in error.render()
+    assert first.rows("SELECT id FROM shop.orders") == [(1,)]
+
+
+def test_scenario_r_an_error_in_a_query_has_four_parts_and_no_trace(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(1, 1, "2020-01-01 12:00:00")])
+    tiny.declare(COLLECT + "TRANSFORM a.b AS\nSELECT id,\n  date_add(amount, 'x') AS d FROM shop.orders;")
+    outcome = tiny.run(day(2))
+    (failed,) = outcome.failed
+    assert failed.error is not None
+    text = failed.error.render()
+    assert "flows/flow.dpl:" in text
+    assert "at org.apache" not in text
+    assert "Traceback" not in text
+    assert len(text.splitlines()) < 12
+
+
+def test_scenario_r_an_error_in_a_python_transform_shows_the_users_line(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(1, 1, "2020-01-01 12:00:00")])
+    tiny.declare(COLLECT)
+    (tiny.root / "flows" / "bad.py").write_text(
+        "from __future__ import annotations\nimport waterclock as wc\n\n\n"
+        "@wc.transform('a.b')\n"
+        "def b(orders=wc.table('shop.orders')):\n"
+        "    return orders.select(orders.amuont)\n"
+    )
+    outcome = tiny.run(day(2))
+    (failed,) = outcome.failed
+    assert failed.error is not None
+    text = failed.error.render()
+    assert "bad.py:7" in text
+    assert "amuont" in text
+    assert "site-packages" not in text
+
+
+def test_scenario_s_permanent_errors_are_tried_once_and_passing_ones_again(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(1, 0, "2020-01-01 12:00:00")])
+    tiny.declare(COLLECT + "TRANSFORM a.b AS SELECT 1 / amount AS x FROM shop.orders;")
+    outcome = tiny.run(day(2))
+    (failed,) = outcome.failed
+    assert failed.group.table == "a.b"
+    with tiny.ledger() as ledger:
+        assert ledger.audit("a.b", day(1)).attempts and len(ledger.audit("a.b", day(1)).attempts) == 1
+
+    from waterclock.faults import striking
+
+    strikes = iter([True])
+
+    def once(point: str) -> None:
+        if point == "sealed" and next(strikes, False):
+            raise ConnectionError("connection reset by the test")
+
+    tiny.source("orders", ORDERS, [(1, 1, "2020-01-02 12:00:00")])
+    with striking(once):
+        again = tiny.run(day(3), only=["shop.orders"])
+    assert not again.failed, described(again)
+    with tiny.ledger() as ledger:
+        assert len(ledger.audit("shop.orders", day(2)).attempts) == 2

@@ -1,0 +1,182 @@
+"""A tiny project in a folder: its sources, its flow, and runs of it in this process with a session that is there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors import capabilities
+from waterclock.dpl import Project, load_project
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.query import query
+from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.session import Sessions
+from waterclock.engine.settings import RunSettings
+from waterclock.engine.workplace import Workplace
+from waterclock.ledger import Ledger
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TOML = """
+[project]
+name = "{name}"
+[defaults]
+start = "2020-01-01"
+[env.dev]
+storage = "{storage}"
+publish = true
+connections.shop = {{ path = "shop.sqlite" }}
+connections.out = {{ path = "out.sqlite", create = true }}
+connections.land = {{ path = "landing" }}
+connections.files = {{ path = "files" }}
+"""
+CONNECTIONS = """
+CREATE CONNECTION shop TYPE sqlite; CREATE CONNECTION out TYPE sqlite;
+CREATE CONNECTION land TYPE files; CREATE CONNECTION files TYPE files;
+"""
+
+
+def day(number: int, hour: int = 0) -> datetime:
+    """Give an instant of January 2020: `day(2)` is the end of the first day."""
+    return datetime(2020, 1, number, hour, tzinfo=UTC)
+
+
+@dataclass
+class Heard:
+    """A listener that keeps what it hears."""
+
+    said_: list[str] = field(default_factory=list)
+    finished_: list[Any] = field(default_factory=list)
+
+    def tick(self, now: datetime) -> None: ...
+    def planned(self, plan: Any) -> None: ...
+    def started(self, group: Any) -> None: ...
+    def step(self, group: Any, name: str) -> None: ...
+    def finished(self, report: Any) -> None:
+        self.finished_.append(report)
+
+    def said(self, message: str) -> None:
+        self.said_.append(message)
+
+
+@dataclass
+class Tiny:
+    """A project of a test. `flow` is its DPL, beside the connections that every tiny project has."""
+
+    root: Path
+    spark: SparkSession
+    name: str = "tiny"
+    storage: str = ".waterclock"
+    heard: Heard = field(default_factory=Heard)
+    settings: RunSettings = field(
+        default_factory=lambda: RunSettings(threads=2, attempts=2, retry_wait=0.01, who="a test")
+    )
+
+    def __post_init__(self) -> None:
+        (self.root / "flows").mkdir(parents=True, exist_ok=True)
+        (self.root / "waterclock.toml").write_text(TOML.format(name=self.name, storage=self.storage))
+
+    def declare(self, dpl: str) -> None:
+        """Make `dpl` the project's flow."""
+        (self.root / "flows" / "flow.dpl").write_text(CONNECTIONS + dpl)
+
+    def source(self, table: str, columns: str, rows: Iterable[tuple[Any, ...]] = ()) -> None:
+        """Create a table of the shop's database, or fill it anew."""
+        with closing(sqlite3.connect(self.root / "shop.sqlite")) as database, database:
+            database.execute(f"DROP TABLE IF EXISTS {table}")
+            database.execute(f"CREATE TABLE {table} ({columns})")
+            for row in rows:
+                database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+
+    def shop(self, sql: str) -> None:
+        """Change the shop's database."""
+        with closing(sqlite3.connect(self.root / "shop.sqlite")) as database, database:
+            database.execute(sql)
+
+    def delivered(self, sql: str) -> list[tuple[Any, ...]]:
+        """Ask the database that is published to."""
+        with closing(sqlite3.connect(self.root / "out.sqlite")) as database:
+            return list(database.execute(sql))
+
+    def land(self, source: str, at: datetime, text: str) -> Path:
+        """Put a file of `new/acme/<source>` as if it had arrived at `at`."""
+        folder = self.root / "landing" / "new" / "acme" / source
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"acme_{source}_{at:%Y_%m_%d_%H_%M_%S}.csv.gz"
+        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+        return path
+
+    def load(self) -> Project:
+        """Check the project."""
+        return load_project(self.root, capabilities=capabilities())
+
+    @contextmanager
+    def opened(self) -> Iterator[Workplace]:
+        """Open it for work, with the session that is there."""
+        sessions = Sessions.of(self.spark)
+        with open_workplace(self.load(), settings=self.settings, listener=self.heard, sessions=sessions) as work:
+            yield work
+
+    def run(self, now: datetime, until: datetime | None = None, **bounds: Any) -> RunOutcome:
+        """Run what is due."""
+        with self.opened() as work:
+            apply_flow(work, now)
+            runner = Runner(work, **bounds)
+            return runner.run_once(now) if until is None else runner.run_until(now, until)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Ask the lake."""
+        with self.opened() as work:
+            return list(query(work, sql, limit=10_000).rows)
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        """Look at the ledger."""
+        ledger = Ledger.open(self.load().ledger)
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+
+    def batches(self) -> dict[tuple[str, str], str]:
+        """Give the stored state of every batch by table and label."""
+        with self.ledger() as ledger:
+            return {(row["table"], row["timelabel"]): row["status"] for row in ledger.batches_rows() if row["status"]}
+
+    def done(self, table: str) -> list[str]:
+        """Give the labels of a table that are done, oldest first."""
+        return sorted(label for (name, label), status in self.batches().items() if name == table and status == "done")
+
+    def runs_of(self, table: str) -> int:
+        """Count the claims of a table that committed."""
+        with self.ledger() as ledger:
+            return sum(row["kind"] == "done" and row["table"] == table for row in ledger.events_rows())
+
+    def digests(self) -> Mapping[tuple[str, str], str]:
+        """Give the digest of every done batch."""
+        with self.ledger() as ledger:
+            return {(r["table"], r["timelabel"]): r["digest"] for r in ledger.batches_rows() if r["status"] == "done"}
+
+    def open_claims(self) -> int:
+        """Count the claims that nobody closed."""
+        with self.ledger() as ledger:
+            return len(ledger.open_claims())
+
+
+def labels(*days: int) -> list[str]:
+    """Give the labels of days of January 2020."""
+    return [label_of(day(number)) for number in days]
+
+
+def described(outcome: RunOutcome) -> str:
+    """Say what went wrong in a run, for a failing test."""
+    return json.dumps([report.error.to_dict() for report in outcome.failed if report.error], indent=1)
