@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from waterclock.dpl.trust import take_rules
 from waterclock.errors import WaterclockError
 from waterclock.flow import Batching, Mode, Secret, Value
 from waterclock.timelabel import Duration, Period, nominal_zone, parse_period
+
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
 
 
 def read_clause(word: str, cursor: Cursor) -> Any:
@@ -36,7 +39,7 @@ def parse_clause(word: str, text: str, source: Source, *, variables: Mapping[str
     `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...); `source` places the text.
     Texts of one string (ZONE, START, SCHEDULE, OWNER, COMMENT) need no quotes of their own.
     """
-    if word in TEXT_CLAUSES and not text.lstrip().startswith(("'", '"', ":")):
+    if word in TEXT_CLAUSES and not _QUOTED.fullmatch(text.strip()):
         return _checked_text(word, text, source.span(0, max(len(text), 1)))
     statements, errors = statements_of(source)
     if errors:

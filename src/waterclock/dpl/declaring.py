@@ -7,6 +7,7 @@ value is the clause's own text, read by DPL's parser (LANGUAGE 4). What is wrong
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -291,9 +292,11 @@ def _frames() -> Iterator[FrameType]:
 def _site() -> Site:
     """Give the call in the project's own files that led here, or the nearest one where there is none."""
     recorder = _recorder.get()
+    root = f"{recorder.root}{os.sep}" if recorder else ""
     frames = list(_frames())
-    own = [one for one in frames if recorder and Path(one.f_code.co_filename).is_relative_to(recorder.root)]
-    return site_of((own or frames)[0])
+    names = [(one, one.f_code.co_filename) for one in frames]
+    own = (one for one, name in names if name.startswith(root) and "site-packages" not in name)
+    return site_of(next(own, frames[0]))
 
 
 def _is_own(recorder: _Recorder) -> bool:

@@ -171,6 +171,7 @@ def _statements(
     for path in files:
         name = path.relative_to(root).as_posix()
         if path.suffix == ".py":
+            sources[name] = path.read_text(encoding="utf-8", errors="replace")
             found, wrong = _python(path, root, config)
         else:
             try:

@@ -1,0 +1,92 @@
+"""Statements of DPL written as calls in Python, clause by clause, for the proof that both forms say the same."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Mapping, Sequence
+
+from waterclock.dpl.statements import Clause, FunctionSaid, OptionsSaid, Statement, StatementKind
+from waterclock.flow import Secret
+
+FUNCTIONS = {
+    StatementKind.CONNECTION: "connection",
+    StatementKind.FUNCTION: "function",
+    StatementKind.VIEW: "view",
+    StatementKind.COLLECT: "collect",
+    StatementKind.TRANSFORM: "transform",
+    StatementKind.PUBLISH: "publish",
+}
+HEAD = "from __future__ import annotations\n\nimport waterclock as wc\n\n"
+Spell = Callable[[str], str]
+
+
+def python_of(
+    statements: Sequence[Statement],
+    *,
+    spell: Spell = repr,
+    order: Callable[[list[str]], list[str]] = lambda names: names,
+) -> str:
+    """Write a whole file. `spell` writes a text as Python, `order` orders a call's arguments."""
+    return HEAD + "".join(call_of(statement, spell, order) for statement in statements)
+
+
+def call_of(statement: Statement, spell: Spell, order: Callable[[list[str]], list[str]]) -> str:
+    arguments = {name: written(value, spell) for name, value in arguments_of(statement).items()}
+    lines = "".join(f"    {name}={arguments[name]},\n" for name in order([*arguments]))
+    return f"wc.{FUNCTIONS[statement.kind]}(\n    {spell(statement.span.text)},\n{lines})\n"
+
+
+def arguments_of(statement: Statement) -> dict[str, object]:
+    """Give the arguments of a statement's call: each clause's own words, and its own text."""
+    arguments: dict[str, object] = {}
+    for clause in statement.clauses:
+        name, value = argument_of(clause)
+        if name == "expect":
+            value = [*arguments.get("expect", []), value]  # type: ignore[misc]  # a list, made here
+        if isinstance(value, dict) and name == "return_":
+            arguments |= value
+        else:
+            arguments[name] = value
+    return arguments
+
+
+def argument_of(clause: Clause) -> tuple[str, object]:
+    if clause.word == "TYPE OF TABLE":
+        return clause.value.value, True
+    if clause.word == "SEQUENTIAL":
+        return "sequential", True
+    if isinstance(clause.value, FunctionSaid):
+        return "return_", function_arguments(clause.value)
+    if isinstance(clause.value, OptionsSaid):
+        return "options", dict(clause.value.values)
+    name = clause.word.lower().replace(" ", "_")
+    return (f"{name}_" if keyword.iskeyword(name) else name), own_text(clause)
+
+
+def own_text(clause: Clause) -> str:
+    """Give what stands behind a clause's word; a mode is its own word, columns lose their brackets."""
+    text = clause.span.text
+    if clause.word in {"MODE", "AS"}:
+        return text
+    if clause.word == "COLUMNS":
+        return text[1:-1]
+    assert text.upper().startswith(clause.word)
+    return text[len(clause.word) :].strip()
+
+
+def function_arguments(said: FunctionSaid) -> dict[str, object]:
+    assert said.body is not None
+    parameters = ", ".join(f"{name} {kind}" for name, kind in said.parameters)
+    return {"parameters": parameters, "returns": said.returns, "return_": said.body.span.text}
+
+
+def written(value: object, spell: Spell) -> str:
+    if isinstance(value, str):
+        return spell(value)
+    if isinstance(value, Secret):
+        return f"wc.secret({spell(value.name)})"
+    if isinstance(value, list):
+        return f"[{', '.join(written(one, spell) for one in value)}]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{spell(name)}: {written(one, spell)}" for name, one in value.items()) + "}"
+    return repr(value)

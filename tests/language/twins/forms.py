@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import waterclock as wc
+
+wc.connection("landing", type="files", comment="what arrives")
+wc.connection(
+    "ops", type="sqlite", options={"path": "data/ops.sqlite", "timeout": 5}, owner="ops@example.com", tags="(source)"
+)
+wc.connection("out", type="files")
+wc.function("dollars", parameters="cents INT", returns="DECIMAL(16,2)", return_="cents / 100")
+wc.function("pi", parameters="", returns="DOUBLE", return_="3.14159")
+wc.collect(
+    "raw.a",
+    partitioned=True,
+    from_="landing.`web/click/*.json.gz`",
+    options="(format 'json')",
+    every="5 minutes",
+    by="arrival time",
+    retain="90 days",
+    pool="heavy",
+    tags=["web", "raw"],
+    owner="web@example.com",
+    comment="it's raw",
+)
+wc.collect(
+    "raw.b",
+    columns="""
+id BIGINT KEY, amount DECIMAL(12,2) NOT NULL ELSE FAIL, m MAP<STRING, ARRAY<STRUCT<x: INT, y: STRING>>>,
+               at TIMESTAMP_NTZ COMMENT 'when' TAGS (pii), kind STRING EXPECT (kind IN ('a', 'b')) AS known ELSE WARN
+""",
+    from_="ops.public.orders",
+    start="2018-01-01",
+    schedule="10 * * * *",
+    by="data time at lookback 1 hour",
+    mode="merge order by at, id delete when amount < 0",
+    sequential=True,
+)
+wc.collect(
+    "raw.c",
+    regular=True,
+    columns="*",
+    from_="ops QUERY \"SELECT * FROM c WHERE kind = 'x'\"",
+    options={"partitions": 4},
+    every="day",
+    delay="2 hours",
+    zone="Europe/Berlin",
+    mode="replace",
+)
+wc.collect(
+    "raw.d",
+    columns="`order` STRING, *",
+    from_="landing.d",
+    mode="append",
+    by="data time at",
+    every="1 hour",
+    start="2018-01-01 06:00",
+    comment=":land",
+)
+wc.collect("raw.e", columns="code KEY, *", from_="project.seeds.countries", every="month")
+wc.view("stg.big", columns="id, amount", comment="big ones", as_="SELECT * FROM raw.b WHERE amount > :late_minutes")
+wc.view("stg.bigger", as_="(SELECT b.*, WINDOW_END() AS seen FROM stg.big b)")
+wc.transform("marts.plain", every="hour", as_="SELECT * FROM raw.b")
+wc.transform(
+    "marts.slices",
+    partitioned=True,
+    columns="id KEY, *",
+    every="day",
+    retain=":keep",
+    as_="SELECT raw_a.*, dollars(raw_a.cents) AS usd, TIMELABEL() AS label FROM raw.a AS raw_a",
+)
+wc.transform(
+    "marts.reads",
+    partitioned=True,
+    every="day",
+    start="2018-01-02",
+    zone="UTC",
+    as_="""
+WITH h AS (SELECT * FROM HISTORY(raw.a)), stg AS (SELECT 1 AS one)
+SELECT h.*, p.id AS p, q.id AS q, l.id AS l
+FROM h, stg, PAST(raw.a, '7 days') AS p JOIN PAST(raw.a, INTERVAL 7 DAYS) q JOIN PREVIOUS(raw.a) LEFT JOIN LATEST(raw.b) l USING (id)
+WHERE h.at >= WINDOW_START() AND EXISTS (SELECT 1 FROM stg.bigger)
+""",  # noqa: E501  as the DPL has it
+)
+wc.transform("marts.wrapped", every="day", as_="SELECT seen FROM PREVIOUS(stg.bigger) TABLESAMPLE (5 ROWS)")
+wc.transform(
+    "marts.merged",
+    columns="id BIGINT KEY, n BIGINT, *",
+    mode="merge on (id) order by n delete when n < :late_minutes",
+    expect=[
+        "n > 0, n < 100 AS small ELSE WARN, count(*) > 0 AS some, my_agg(n) > 1 OVER BATCH ELSE FAIL",
+        "CASE WHEN n > 1 THEN TRUE ELSE FALSE END AS by_case",
+    ],
+    every="day",
+    as_="SELECT id, count(*) AS n FROM raw.d GROUP BY id",
+)
+wc.transform(
+    "marts.running",
+    columns="id BIGINT KEY, n BIGINT",
+    every="hour",
+    mode="append",
+    as_="SELECT id, n FROM PREVIOUS(marts.running) UNION ALL SELECT id, 1 FROM raw.d",
+)
+wc.transform(
+    "marts.refers",
+    columns="code STRING REFERENCES raw.e, b BIGINT REFERENCES raw.b (id) ROLE billing AT at, *",
+    every="day",
+    as_="SELECT * FROM raw.c",
+)
+wc.publish("marts.merged", columns="id, n", to="ops.public.merged", every="day", mode="merge on (id)")
+wc.publish(
+    "marts.slices",
+    to="out.`slices/of-days`",
+    options={"format": "csv", "compression": "gzip"},
+    mode="append",
+    pool="heavy",
+)
+wc.publish("marts.slices", to="ops.slices", mode="merge on (timelabel, id)", expect="id > 0")
+wc.publish("marts.plain", to="ops.plain")
