@@ -58,6 +58,8 @@ _EVENTS = (
 )
 
 # The public columns of the status tables and their Spark types; the views in the database have the same, as text.
+# A batch's rows to version and timings to source are those of its current revision, the latter three as JSON; its
+# status, claim, error and who are those of its newest claim.
 STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
     "batches": {
         "table": "STRING", "timelabel": "STRING", "window_end": "TIMESTAMP", "status": "STRING", "claim": "BIGINT",
@@ -65,6 +67,7 @@ STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
         "version": "BIGINT", "code": "STRING", "stands_from": "TIMESTAMP", "is_suspect": "BOOLEAN",
         "requested": "STRING", "error": "STRING", "due_again": "TIMESTAMP", "claimed_at": "TIMESTAMP",
         "recorded_at": "TIMESTAMP", "who": "STRING", "runner": "STRING", "run": "STRING",
+        "timings": "STRING", "measures": "STRING", "source": "STRING",
     },
     "inputs": {
         "table": "STRING", "timelabel": "STRING", "claim": "BIGINT", "position": "BIGINT", "input": "STRING",

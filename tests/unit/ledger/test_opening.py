@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from tests.ledgers import desk, result, table
 from waterclock.errors import WaterclockError
 from waterclock.ledger import Ledger, schema
 from waterclock.ledger.database import NEWEST_SCHEMA, open_database
@@ -181,3 +183,43 @@ def test_every_write_raises_the_sequence_and_a_failed_one_does_not(tmp_path: Pat
         with pytest.raises(WaterclockError):
             ledger.set_start("no.such", ledger.now())
         assert ledger.sequence() == before + 1
+
+
+def test_a_full_disk_loses_nothing_and_the_same_succeeds_later(tmp_path: Path) -> None:
+    opened = desk(tmp_path)
+    opened.apply(table("raw.a", partitioned=True))
+    with opened.ledger:
+        held = opened.claim("raw.a", 0)
+        big = result(0, source={"log": "x" * 200_000})
+        with opened.ledger._database.read() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(WaterclockError, match="cannot be used") as refused:
+            opened.ledger.record_done(held, [big])
+        assert (refused.value.code, refused.value.why) == ("E416", "database or disk is full")
+        assert opened.ledger.grid(["raw.a"])[0].status == "running"
+        with opened.ledger._database.read() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+        opened.ledger.record_done(held, [big])
+        assert opened.ledger.grid(["raw.a"])[0].status == "done"
+
+
+def _die_while_recording(url: str) -> None:
+    with Ledger.open(url) as ledger, ledger._database.write() as write:
+        write.execute(sa.delete(schema.batches))
+        os._exit(9)
+
+
+def test_a_killed_writer_leaves_nothing_half_written(tmp_path: Path) -> None:
+    opened = desk(tmp_path)
+    opened.apply(table("raw.a", partitioned=True))
+    with opened.ledger:
+        opened.done("raw.a", 0)
+        before = opened.ledger.sequence()
+        killed = get_context("spawn").Process(target=_die_while_recording, args=(url_of(tmp_path / "ledger.db"),))
+        killed.start()
+        killed.join()
+        assert killed.exitcode == 9
+        assert opened.ledger.sequence() == before
+        assert [cell.status for cell in opened.ledger.grid(["raw.a"])] == ["done"]
+        opened.done("raw.a", 1)

@@ -260,8 +260,12 @@ def _batches() -> str:
                b.status, b.claim, b.current_claim, b.attempts, b.rows, b.bytes, b.digest, b.version, b.code,
                {time_text("b.stands_from")} AS stands_from, b.is_suspect, b.requested, b.error,
                {moment_text("b.due_again")} AS due_again, {moment_text("c.claimed_at")} AS claimed_at,
-               {moment_text("b.recorded_at")} AS recorded_at, c.who, c.runner, c.run
-        FROM batches b LEFT JOIN claims c ON c.number = b.claim
+               {moment_text("b.recorded_at")} AS recorded_at, c.who, c.runner, c.run,
+               CAST(r.timings AS TEXT) AS timings, CAST(r.measures AS TEXT) AS measures,
+               CAST(r.source AS TEXT) AS source
+        FROM batches b
+        LEFT JOIN claims c ON c.number = b.claim
+        LEFT JOIN revisions r ON r.table_name = b.table_name AND r.label = b.label AND r.claim = b.current_claim
     """
 
 
@@ -278,6 +282,6 @@ def _inputs() -> str:
 def _events() -> str:
     return f"""
         SELECT id, {moment_text("at")} AS at, kind, who, table_name AS "table", {label_text("label")} AS timelabel,
-               claim, run, data
+               claim, run, CAST(data AS TEXT) AS data
         FROM events
     """
