@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import io
+import threading
+from datetime import timedelta
+
+import pytest
+from rich.console import Console
+
+from tests.model.flows import at, collect, transform
+from waterclock.cli.look import make_console, theme
+from waterclock.cli.progress import Progress
+from waterclock.cli.run_view import place_of, print_outcome, run_json
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.runner import RunOutcome
+from waterclock.errors import WaterclockError
+from waterclock.flow import Flow
+from waterclock.planner import Batch, Cause, Group, Plan, Status
+from waterclock.timelabel import Window
+
+FLOW = Flow(
+    project="x",
+    tables={each.name: each for each in (collect("raw.a"), transform("marts.delays", ["raw.a"]))},
+    order=("raw.a", "marts.delays"),
+)
+BROKEN = WaterclockError("E731", "amount is no number", where="flows/a.dpl:3:7", fix="cast it")
+
+
+def window(label: str) -> Window:
+    return Window(at(label), at(label) + timedelta(days=1))
+
+
+def batch(table: str, label: str, status: Status = Status.READY, **more: object) -> Batch:
+    return Batch(table, window(label), status, "due", **more)  # type: ignore[arg-type]
+
+
+def group(table: str, *labels: str) -> Group:
+    return Group(table, tuple(batch(table, label) for label in labels))
+
+
+@pytest.fixture
+def out() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def progress(out: io.StringIO) -> Progress:
+    return Progress(FLOW, "UTC", make_console(out))
+
+
+def test_a_finished_group_is_one_line_with_rows_and_time(progress: Progress, out: io.StringIO) -> None:
+    one, some = group("marts.delays", "2013-01-01"), group("raw.a", "2013-01-01", "2013-01-02", "2013-01-03")
+    for each, rows in ((one, 16), (some, 2526)):
+        progress.started(each)
+        progress.finished(GroupReport(each, 1, rows=rows, seconds=0.82))
+    first, second = out.getvalue().splitlines()
+    assert first.split() == ["✓", "marts.delays", "2013-01-01", "16", "rows", "0.8", "s"]
+    assert "2013-01-01 .. 2013-01-03 (3)" in second
+    assert "2\u2009526 rows" in second
+
+
+def test_a_failed_group_says_what_failed_and_a_warned_one_what_was_warned(progress: Progress, out: io.StringIO) -> None:
+    progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=BROKEN))
+    progress.finished(GroupReport(group("raw.a", "2013-01-02"), 2, warnings=("few_rows: 3 of 10",)))
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith("✕ raw.a ")
+    assert lines[0].endswith("E731 amount is no number")
+    assert lines[2] == "  ▲ few_rows: 3 of 10"
+
+
+def test_an_instant_is_said_once_and_only_where_something_runs(progress: Progress, out: io.StringIO) -> None:
+    progress.tick(at("2013-01-02"))
+    progress.tick(at("2013-01-03"))
+    progress.started(group("raw.a", "2013-01-02"))
+    progress.started(group("marts.delays", "2013-01-02"))
+    assert out.getvalue() == "at 2013-01-03 00:00Z\n"
+
+
+def test_on_a_terminal_what_runs_is_drawn_with_its_step_and_goes_when_it_is_done() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100, height=20, theme=theme("both"), legacy_windows=False)
+    progress = Progress(FLOW, "UTC", console)
+    progress.started(group("raw.a", "2013-01-01"))
+    progress.step(group("raw.a", "2013-01-01"), "seal")
+    with console.capture() as drawn:
+        console.print(progress)
+    assert "raw.a" in drawn.get()
+    assert "seal" in drawn.get()
+    progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1))
+    with console.capture() as drawn:
+        console.print(progress)
+    assert drawn.get() == ""
+
+
+def test_what_runs_never_takes_more_than_the_screen() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=60, height=10, theme=theme("both"))
+    progress = Progress(FLOW, "UTC", console)
+    for day in range(1, 29):
+        progress.started(group("raw.a", f"2013-01-{day:02d}"))
+    with console.capture() as drawn:
+        console.print(progress)
+    lines = drawn.get().splitlines()
+    assert len(lines) <= 9
+
+
+def test_threads_may_tell_at_once(progress: Progress, out: io.StringIO) -> None:
+    def tell(day: int) -> None:
+        each = group("raw.a", f"2013-01-{day:02d}")
+        for call in (
+            progress.started,
+            lambda g: progress.step(g, "make"),
+            lambda g: progress.finished(GroupReport(g, 1)),
+        ):
+            call(each)
+
+    threads = [threading.Thread(target=tell, args=(day,)) for day in range(1, 25)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(out.getvalue().splitlines()) == 24
+
+
+def outcome(**more: object) -> RunOutcome:
+    values: dict[str, object] = {"done": 0, "plan": Plan(now=at("2013-01-04"), next_due=at("2013-01-05"))}
+    return RunOutcome(**(values | more))  # type: ignore[arg-type]
+
+
+def told(of: RunOutcome) -> str:
+    out = io.StringIO()
+    print_outcome(make_console(out), of, "UTC", 12.3)
+    return out.getvalue()
+
+
+def test_nothing_due_is_said_with_what_comes_next() -> None:
+    assert told(outcome()) == "nothing is due; next due 2013-01-05 00:00Z\n"
+
+
+def test_the_end_says_what_is_done_and_what_is_left() -> None:
+    plan = Plan(
+        now=at("2013-01-04"), batches=(batch("marts.delays", "2013-01-03", Status.WAITING),), left_out={"raw.a": 9}
+    )
+    line = told(outcome(done=3, rows=1200, plan=plan)).strip()
+    assert line == (
+        "3 batches done (1\u2009200 rows, 12 s); left: 10 due: 1 waiting, 9 left for later runs; nothing becomes due"
+    )
+
+
+def blocked(label: str) -> Batch:
+    cause = Cause("raw.a", window("2013-01-01"), Status.FAILED, "E731 amount is no number")
+    return batch("marts.delays", label, Status.BLOCKED, causes=(cause,))
+
+
+def test_errors_are_cards_and_what_they_block_is_counted_by_root() -> None:
+    failed = [GroupReport(group("raw.a", "2013-01-01"), 7, error=BROKEN)]
+    plan = Plan(now=at("2013-01-04"), batches=tuple(blocked(f"2013-01-0{day}") for day in (1, 2, 3)))
+    text = told(outcome(done=1, failed=failed, plan=plan))
+    assert BROKEN.render() in text
+    assert "┃ 3 batches blocked by raw.a@20130101000000: E731 amount is no number" in text
+    assert "1 failed" in text
+
+
+def test_an_error_without_a_place_gets_that_of_its_batch() -> None:
+    report = GroupReport(group("raw.a", "2013-01-01", "2013-01-02"), 7, error=WaterclockError("E700", "it broke"))
+    assert place_of(report) == "raw.a@20130101000000..20130102000000"
+    assert "raw.a@20130101000000..20130102000000" in told(outcome(failed=[report]))
+
+
+def test_a_run_is_json() -> None:
+    failed = [GroupReport(group("raw.a", "2013-01-01"), 7, error=BROKEN)]
+    found = run_json(outcome(done=2, rows=5, failed=failed), FLOW, at("2013-01-04"), None, 1.23456)
+    assert found["failed"][0] == {
+        "table": "raw.a",
+        "kind": "collect",
+        "labels": ["20130101000000"],
+        "claim": 7,
+        "error": BROKEN.to_dict(),
+    }
+    assert (found["done"], found["rows"], found["seconds"], found["next_due"]) == (2, 5, 1.235, "2013-01-05T00:00:00Z")

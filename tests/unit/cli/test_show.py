@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from tests.unit.cli.conftest import Shop
+
+
+def test_a_table_is_shown_as_declared_and_as_it_stands(busy_shop: Shop) -> None:
+    found = busy_shop.ask("show", "shop.orders", "--rows", "0").stdout
+    assert found.startswith("shop.orders  partitioned collect, append, EVERY DAY\nOne row per order\n")
+    assert "declared  flows/1_collect.dpl:6:9" in found
+    assert "from      shop.orders, by data time" in found
+    assert "holds     2 labels of 20 rows made in all" in found
+    assert "newest    2026-11-18 (20261118000000), fresh to 2026-11-19 00:00Z" in found
+    assert "✕ 1 label failed" in found
+
+
+def test_columns_are_those_declared_until_there_is_a_table(busy_shop: Shop) -> None:
+    told = busy_shop.json("show", "shop.orders", "--rows", "0")
+    assert [column["name"] for column in told["columns"]] == ["order_id", "customer_id", "amount", "ordered_at"]
+    assert told["columns"][0]["says"] == "KEY"
+    assert told["columns"][2] == {"name": "amount", "type": "DOUBLE", "says": "EXPECT amount > 0", "comment": ""}
+    assert told["is_open"] is False
+    assert told["sample"] is None
+
+
+def test_a_table_that_never_ran_shows_no_rows_and_starts_nothing(busy_shop: Shop) -> None:
+    found = busy_shop.ask("show", "web.per_order")
+    assert found.exit_code == 0
+    assert "holds     nothing yet" in found.stdout
+    assert "reads     web.visits, shop.orders" in found.stdout
+
+
+def test_an_unknown_table_is_refused_with_the_nearest(busy_shop: Shop) -> None:
+    found = busy_shop.ask("show", "shop.order")
+    assert found.exit_code == 1
+    assert "did you mean shop.orders" in found.stderr

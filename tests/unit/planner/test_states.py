@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.model.flows import at, collect, snapshot, transform
+from waterclock.flow import Flow, Mode, Table
+from waterclock.ledger.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
+from waterclock.ledger.trail import Cell
+from waterclock.planner import Planner, Status
+from waterclock.planner.states import LabelState, label_states, quiet
+from waterclock.timelabel import IntervalSet
+
+NOW = at("2013-01-05 12:00")
+SPAN = (at("2013-01-01"), at("2013-01-06"))
+
+
+def flow_of(*tables: Table) -> Flow:
+    return Flow(project="x", tables={each.name: each for each in tables}, order=tuple(each.name for each in tables))
+
+
+def cell(table: str, label: str, status: str = "done") -> Cell:
+    start = at(label)
+    return Cell(table, start, start + timedelta(days=1), status, 1, 1, 1, 1, None, None, None, False, None)
+
+
+def facts(covered: Iterable[tuple[str, str]] = (), **more: object) -> TableFacts:
+    spans = IntervalSet.from_intervals((at(low), at(high)) for low, high in covered)
+    return TableFacts(covered=spans, **more)  # type: ignore[arg-type]
+
+
+def states(flow: Flow, past: dict[str, TableFacts], stored: Iterable[Cell], name: str) -> list[Status]:
+    found = label_states(Planner(flow), LedgerSnapshot(past), NOW, stored, SPAN, only=[name])[name]
+    assert [one.label for one in found] == sorted(one.label for one in found)
+    return [one.status for one in found]
+
+
+def test_every_due_label_has_a_state_from_start_to_the_newest() -> None:
+    flow = flow_of(collect("a.a", start=at("2013-01-02")))
+    past = {"a.a": facts([("2013-01-02", "2013-01-03")])}
+    found = states(flow, past, [cell("a.a", "2013-01-02")], "a.a")
+    assert found == [Status.DONE, Status.READY, Status.READY]
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [("done", Status.DONE), ("skipped", Status.SKIPPED), ("running", Status.RUNNING), ("held", Status.HELD)],
+)
+def test_what_the_ledger_holds_is_shown_as_it_is(stored: str, expected: Status) -> None:
+    flow = flow_of(collect("a.a"))
+    past = {"a.a": facts([("2013-01-01", "2013-01-05")])}
+    assert states(flow, past, [cell("a.a", "2013-01-01", stored)], "a.a")[0] is expected
+
+
+def test_a_failed_batch_and_what_it_blocks_say_why() -> None:
+    flow = flow_of(collect("a.a"), transform("b.b", ["a.a"]))
+    trouble = Trouble(BatchStatus.FAILED, 1, 3, "E7 it broke", is_transient=False)
+    past = {"a.a": facts([("2013-01-01", "2013-01-04")], troubles={at("2013-01-04"): trouble})}
+    found = label_states(Planner(flow), LedgerSnapshot(past), NOW, [], SPAN)
+    assert found["a.a"][-1].status is Status.FAILED
+    assert found["b.b"][-1] == LabelState(
+        at("2013-01-04"), Status.BLOCKED, "blocked by a.a@20130104000000, failed: E7 it broke"
+    )
+
+
+def test_a_done_batch_that_must_run_again_is_stale() -> None:
+    flow = flow_of(collect("a.a"))
+    asked = facts([("2013-01-01", "2013-01-05")], requested=frozenset({at("2013-01-02")}))
+    stored = [cell("a.a", f"2013-01-0{day}") for day in range(1, 5)]
+    assert states(flow, {"a.a": asked}, stored, "a.a") == [Status.DONE, Status.STALE, Status.DONE, Status.DONE]
+
+
+def test_days_before_a_snapshot_are_stood_for() -> None:
+    flow = flow_of(snapshot("a.a"))
+    past = {"a.a": facts([("2012-12-01", "2013-01-05")])}
+    expected = [Status.STOOD_FOR] * 3 + [Status.DONE]
+    assert states(flow, past, [cell("a.a", "2013-01-04")], "a.a") == expected
+    assert states(flow, {}, [], "a.a") == [Status.STOOD_FOR] * 3 + [Status.READY]
+
+
+def test_labels_that_nobody_reads_are_not_needed() -> None:
+    flow = flow_of(collect("a.a"), transform("b.b", ["a.a"], mode=Mode.REPLACE, is_partitioned=False))
+    past = {"a.a": facts([("2013-01-01", "2013-01-05")])}
+    assert states(flow, past, [], "b.b") == [Status.NOT_NEEDED] * 3 + [Status.READY]
+
+
+def test_history_before_a_later_start_stays_in_sight() -> None:
+    flow = flow_of(collect("a.a", start=at("2013-01-03")))
+    past = {"a.a": facts([("2013-01-01", "2013-01-05")])}
+    stored = [cell("a.a", f"2013-01-0{day}") for day in range(1, 5)]
+    assert states(flow, past, stored, "a.a") == [Status.DONE] * 4
+
+
+def test_an_empty_span_has_no_states() -> None:
+    flow = flow_of(collect("a.a"))
+    assert label_states(Planner(flow), LedgerSnapshot(), NOW, [], (NOW, NOW)) == {"a.a": ()}
+
+
+def quiet_of(flow: Flow, past: dict[str, TableFacts], now: datetime = NOW) -> dict[str, tuple[int, int]]:
+    planner = Planner(flow)
+    planned: dict[str, int] = {}
+    for batch in planner.plan(LedgerSnapshot(past), now).batches:
+        planned[batch.table] = planned.get(batch.table, 0) + 1
+    found = quiet(planner, LedgerSnapshot(past), now, planned)
+    return {name: (it.not_needed, it.stood_for) for name, it in found.items()}
+
+
+def test_quiet_labels_are_counted_by_what_makes_them_quiet() -> None:
+    flow = flow_of(collect("a.a"), snapshot("a.s"), transform("b.b", ["a.a"], mode=Mode.REPLACE, is_partitioned=False))
+    assert quiet_of(flow, {}) == {"a.s": (0, 3), "b.b": (3, 0)}
+    done = {
+        "a.a": facts([("2013-01-01", "2013-01-05")], codes={"a.a": 4}),
+        "a.s": facts([("2012-01-01", "2013-01-05")], codes={"a.s": 2}),
+        "b.b": facts([("2013-01-04", "2013-01-05")], codes={"b.b": 1}),
+    }
+    assert quiet_of(flow, done) == {"a.s": (0, 2), "b.b": (3, 0)}
