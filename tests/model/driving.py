@@ -88,7 +88,7 @@ class Driver:
         if self.random.random() < 0.9:
             groups = self.planner.ready(snapshot, self.now, cap=self.random.choice((2, 50)), group_cap=group_cap)
         else:
-            groups = self.planner.ready(snapshot, self.now, group_cap=group_cap)
+            groups = self.planner.ready(snapshot, self.now, cap=10_000, group_cap=group_cap)
             assert groups == self.planner.plan(snapshot, self.now, cap=10_000, group_cap=group_cap).groups
         return list(groups)
 

@@ -19,6 +19,7 @@ from waterclock.flow import Flow, Kind, Mode, Read, ReadKind, Table
 from waterclock.timelabel import Cadence, Duration, Period, Unit, Window
 
 ERA = (datetime(2013, 3, 22, tzinfo=UTC), datetime(2013, 4, 10, tzinfo=UTC))
+_NEVER_BEFORE = ERA[0] + timedelta(days=2)
 Key = tuple[str, datetime]
 
 
@@ -210,7 +211,9 @@ class Oracle:
         due = self.due(table)
         is_delivered_whole = table.kind is Kind.PUBLISH and not self.flow.tables[table.reads[0].table].is_partitioned
         is_stateless = table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE and not self._in_circle(table)
-        return [(table.name, w.start) for w in (due[-1:] if is_delivered_whole or is_stateless else due)]
+        if is_delivered_whole or is_stateless:
+            due = [window for window in due if self.can_be_made(table.name, window.start)][-1:]
+        return [(table.name, window.start) for window in due]
 
     def _upstream(self, table: Table, window: Window) -> Iterator[Key]:
         for read in table.reads:
@@ -246,7 +249,7 @@ class Oracle:
         return next(
             window.start
             for window in windows_of(table.cadence)
-            if window.start >= ERA[0] + timedelta(days=2)
+            if window.start >= floor(table, table.start or _NEVER_BEFORE)
             and all(self._exists(table, read, window) for read in bounding or reads)
         )
 

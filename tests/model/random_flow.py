@@ -99,6 +99,8 @@ def _transform(random: Random, name: str, tables: dict[str, Table], palette: tup
         name, [], period, mode=mode, is_partitioned=is_partitioned, zone=zone, delay=random.choice((0, 0, 0, 10))
     )
     bare = replace(bare, is_sequential=random.random() < 0.1)
+    if bare.cadence.period.minutes <= 30 or random.random() < 0.1:
+        bare = replace(bare, start=_start(random, bare.cadence))  # else it may have a thousand windows
     reads: list[Read] = []
     for _ in range(random.choice((1, 1, 2, 3))):
         u = random.choice([table for table in tables.values() if table.kind is not Kind.PUBLISH])

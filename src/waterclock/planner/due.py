@@ -57,18 +57,12 @@ class Work:
         return replace(self, missing=IntervalSet.from_intervals([(oldest[0], cadence.next(oldest[0]))]))
 
     def first(self) -> datetime | None:
-        """Give the oldest label to do."""
-        spans = iter(self.missing)
-        oldest = [span[0] for span in [next(spans, None)] if span is not None]
+        """Give the oldest label that is to be made or waits to be settled."""
+        oldest = [next(iter(spans))[0] for spans in (self.missing, self.awaited) if spans]
         return min([*oldest, *self.revisions[:1]], default=None)
 
 
 _IDLE = Work(_NOTHING, ())
-
-
-def due_end(node: Node, now: datetime) -> datetime:
-    """Give the end of the newest window that is due."""
-    return node.table.cadence.last_due(now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +76,7 @@ class _Question:
     starts: Mapping[str, datetime]
     settlement: Settlement
     forced: Mapping[str, frozenset[datetime]]
+    ripe: dict[str, datetime] = field(default_factory=dict)
 
 
 def work(
@@ -114,13 +109,44 @@ def _work_of(question: _Question, node: Node, found: Mapping[str, Work]) -> Work
     asked = _asked(question, name, facts)
     revisions = asked | question.settlement.stale.get(name, frozenset())
     if node.is_newest_only or node.is_optional:
-        needed = IntervalSet.from_intervals([(cadence.previous(end), end)] if begin < end else [])
+        newest = _ripe_end(question, name)
+        needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if begin < newest else [])
         needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked)
         if node.is_optional and (missing | unsettled) - needed:
             needed |= _needed_by_readers(question, node, found)
         missing, unsettled = missing & needed, unsettled & needed
         revisions = frozenset(label for label in revisions if needed.covers_instant(label))
     return Work(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled)
+
+
+def _ripe_end(question: _Question, name: str) -> datetime:
+    """Give the end of the newest window that is due, as all is that it reads, directly or through others.
+
+    The newest due window alone will not do: where an input has the longer delay it never comes in time, and the
+    window would be given up for the next one, for ever.
+    """
+    nodes, ripe = question.graph.nodes, question.ripe
+    if not ripe:
+        ripe |= {other: node.table.cadence.last_due(question.now) for other, node in nodes.items()}
+        for node in nodes.values():
+            members = [nodes[other] for other in node.cycle or (node.table.name,)]
+            while any(_lower(question, member) for member in members):
+                pass
+    return ripe[name]
+
+
+def _lower(question: _Question, node: Node) -> bool:
+    """Bound the newest window of a table by what it reads; whether that changed anything."""
+    name, cadence = node.table.name, node.table.cadence
+    end = question.ripe[name]
+    for read in node.table.reads:
+        if read.kind is not ReadKind.LATEST and read.table != name:
+            above = question.graph.nodes[read.table].table.cadence
+            newest = cadence.previous(above.next(question.ripe[read.table]))  # the last e of which ⌊e⌋ is ripe there
+            end = min(end, cadence.next(newest) if read.kind is ReadKind.PREVIOUS else newest)
+    is_lower = end < question.ripe[name]
+    question.ripe[name] = end
+    return is_lower
 
 
 def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:

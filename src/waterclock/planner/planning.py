@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, islice
 
@@ -93,7 +94,7 @@ class Planner:
 
         `cap` bounds the ready batches of each table: what stands before them, blocked, does not count.
         """
-        judge = self._judge(snapshot, now, clock, only, force)
+        judge = replace(self._judge(snapshot, now, clock, only, force), is_brief=True)
         groups: list[Group] = []
         for node, backlog in self._selected(judge, labels):
             to_do = backlog

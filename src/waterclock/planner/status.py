@@ -15,6 +15,8 @@ from waterclock.planner.reads import bind
 from waterclock.planner.settling import Settlement, is_dropped
 from waterclock.timelabel import Window, local_text
 
+# How many batches a chain of causes is followed; upstream is judged first, so that most chains are short.
+_FAR = 50
 _NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
 
 
@@ -35,10 +37,15 @@ class Facts:
 
 @dataclass(slots=True)
 class Judge:
-    """Judges batches one by one, and remembers what it found: causes lead from batch to batch."""
+    """Judges batches one by one, and remembers what it found: causes lead from batch to batch.
+
+    `is_brief`: what is not ready is only said to wait, without looking for whom.
+    """
 
     facts: Facts
+    is_brief: bool = False
     _seen: dict[tuple[str, datetime], Batch] = field(default_factory=dict)
+    _depth: int = 0
 
     def batch(self, name: str, window: Window) -> Batch:
         """Give a due batch with its status, its reads and its causes."""
@@ -47,7 +54,9 @@ class Judge:
             node = self.facts.graph.nodes[name]
             # what a circle of causes meets half-way; a legal flow has none that stays
             self._seen[key] = Batch(name, window, Status.WAITING, "waits for itself")
+            self._depth += 1
             self._seen[key] = self._judged(node, window)
+            self._depth -= 1
         return self._seen[key]
 
     def _judged(self, node: Node, window: Window) -> Batch:
@@ -178,6 +187,8 @@ class Judge:
     def _cause_at(self, node: Node, window: Window, detail: str = "") -> Cause:
         """Say why a window of another table cannot be read yet."""
         name, due = node.table.name, node.table.cadence.due_at(window)
+        if self.is_brief or self._depth > _FAR:
+            return Cause(name, window, Status.WAITING, detail)
         if window.start < self.facts.starts[name] and not node.table.is_snapshot:
             begins = node.table.cadence.window_of(self.facts.starts[name])
             return Cause(name, window, Status.WAITING, f"{name} begins at {begins.label}")
