@@ -1,0 +1,116 @@
+"""What does each command print with --json? The keys of its one object, held by tests and shown in the docs.
+
+Instants are `2013-01-05T05:00:00Z`, labels `20130105050000`; `local` is the label's date or time in its table's zone.
+Keys may be added, and are never taken away or given another meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "init": {
+            "project": "the folder",
+            "files": "list of the files made, relative to it",
+            "next": "list of the two commands that lead on",
+        },
+        "check": {
+            "ok": "whether there are no errors",
+            "env": "the environment that was checked",
+            "errors": "list of {code, what, where, why, fix, excerpt, transient}, in the order of their places",
+            "tables": "counts of collect, transform, publish, view, function and connection",
+            "seconds": "how long it took",
+        },
+        "plan": {
+            "env": "the environment",
+            "now": "the instant planned for",
+            "next_due": "when something becomes due next, or null",
+            "summary": "counts: due in all, and by status",
+            "batches": "list of {table, label, local, end, status, reason, is_revision, stands_from, reads, causes}",
+            "groups": "list of {table, labels}: what may be claimed now, in order",
+            "left_out": "by table, how many due batches are left for later runs",
+            "older_code": "by table, how many done labels ran under older code",
+            "not_needed": "by table, how many due labels nobody reads",
+            "stood_for": "by table, how many labels a later snapshot stands for",
+        },
+        "run": {
+            "now": "the instant it began with",
+            "until": "the instant it went up to, or null",
+            "done": "how many batches were done",
+            "rows": "how many rows they hold",
+            "seconds": "how long it took",
+            "stopped": "whether it was asked to stop",
+            "failed": "list of {table, kind, labels, claim, error}; error as in check",
+            "left": "counts by status of what is due and not done",
+            "next_due": "when something becomes due next, or null",
+        },
+        "skip": {
+            "table": "the table",
+            "skipped": "list of labels",
+            "why": "the reason",
+        },
+        "status": {
+            "env": "the environment",
+            "now": "the instant seen at",
+            "next_due": "when something becomes due next, or null",
+            "due": "counts by status of what is due and not done",
+            "by": "the period of a column",
+            "zone": "the zone in which columns are cut",
+            "columns": "list of {start, label, local}, oldest first",
+            "rows": "list of {table, cells}; a cell is null or {state, count, of}: the loudest state, in count labels",
+        },
+        "show": {
+            "table": "the table",
+            "kind": "collect, transform or publish",
+            "type": "regular or partitioned",
+            "mode": "append, replace or merge",
+            "cadence": "in the language's words",
+            "place": "file:line:column of its statement",
+            "comment": "or null",
+            "owner": "or null",
+            "tags": "list",
+            "reads": "list of reads, in the language's words",
+            "columns": "list of {name, type, says, comment}",
+            "is_open": "whether columns that are not named are let in",
+            "newest_label": "or null",
+            "newest_end": "the end of its window, or null",
+            "labels": "how many labels are done",
+            "rows": "how many rows they made in all",
+            "due": "counts by status of what is due and not done",
+            "sample": "as query prints it, or null",
+        },
+        "query": {
+            "columns": "list of {name, type}; types are Spark's",
+            "rows": "list of lists in the columns' order",
+            "is_cut": "whether there were more rows than --limit",
+        },
+        "audit": {
+            "table": "the table",
+            "label": "the label",
+            "start": "of its window",
+            "end": "of its window",
+            "status": "how it stands now",
+            "reason": "why, where that is not plain",
+            "code_is_current": "whether its rows were made by today's code",
+            "claim": "the claim whose rows are read, or null",
+            "rows": "how many, or null",
+            "stands_from": "of a snapshot: the start of all it stands for, or null",
+            "error": "the newest, or null",
+            "attempts": "list of {claim, status, who, runner, run, code, flow, now, claimed_at, closed_at, error, "
+            "inputs, revision}, oldest first",
+            "events": "list of {at, kind, who, claim, data}, oldest first",
+            "made_from": "list of {depth, table, label, claim, rows, code}, nearest first",
+            "went_into": "the same, of what was made from it",
+        },
+        "lineage": {
+            "table": "the table (of TABLE.COLUMN: `column`, and both lists are trees of {table, column, expression, "
+            "note, is_seen, beyond})",
+            "made_from": "list of tables, nearest first",
+            "went_into": "list of tables, nearest first",
+            "arrows": "list of {from, to, read}",
+        },
+    }
+)
+ALIKE = MappingProxyType({"backfill": "run", "retry": "run"})
