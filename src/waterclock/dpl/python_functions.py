@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from pathlib import Path
-from types import FunctionType
-from typing import Any
+from types import FunctionType, NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from waterclock.dpl.cursor import timed
 from waterclock.dpl.declaring import Call, ReadSaid, VariableSaid
@@ -116,8 +116,11 @@ def declared(
 
 
 def sql_type(annotation: object, found: FoundFunction) -> str | None:
-    """Give the Spark SQL type of an annotation; None where Python's type leaves it open."""
+    """Give the Spark SQL type of an annotation, `| None` aside; None where Python's type leaves it open."""
     resolved = _resolved(annotation, found.function)
+    if get_origin(resolved) in {Union, UnionType}:
+        inner = [one for one in get_args(resolved) if one is not NoneType]
+        resolved = inner[0] if len(inner) == 1 else None
     return _SQL_TYPES.get(resolved) if isinstance(resolved, type) else None
 
 
@@ -159,17 +162,13 @@ def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
 
 
 def _resolved(annotation: object, function: Callable[..., Any]) -> object:
-    """Give what an annotation names; the text itself where that is more than a name, or unknown at run time."""
+    """Give what an annotation means; its text where a name of it is unknown at run time."""
     if not isinstance(annotation, str):
         return annotation
-    first, *rest = annotation.split(".")
-    scope = inspect.unwrap(function).__globals__
-    builtins = scope.get("__builtins__", {})
-    known = builtins if isinstance(builtins, dict) else vars(builtins)
-    value: Any = scope.get(first, known.get(first))
-    for part in rest:
-        value = getattr(value, part, None)
-    return annotation if value is None else value
+    try:
+        return eval(annotation, inspect.unwrap(function).__globals__)  # noqa: S307  Python would do the same
+    except Exception:  # noqa: BLE001  imported for type checkers alone
+        return annotation
 
 
 def _meaningless(parameter: inspect.Parameter, at: Span) -> WaterclockError:
