@@ -29,6 +29,7 @@ from waterclock.flow import (
     About,
     Argument,
     Capabilities,
+    Columns,
     Flow,
     Function,
     Kind,
@@ -55,8 +56,7 @@ def compile_flow(
     `errors` holds those of reading the statements; those of compiling are added to it.
     """
     compiler = _Compiler(list(statements), config, root, capabilities, known_schemas or {}, errors)
-    flow = compiler.compile()
-    return None if compiler.errors else flow
+    return compiler.compile()
 
 
 @dataclass(slots=True)
@@ -69,8 +69,9 @@ class _Compiler:
     errors: list[WaterclockError]
     drafts: dict[str, Draft] = field(default_factory=dict)
     spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
+    view_columns: dict[str, Columns] = field(default_factory=dict)
 
-    def compile(self) -> Flow:
+    def compile(self) -> Flow | None:
         by_kind = names_of(self.statements, self.errors)
         systems = settle_connections(
             by_kind[StatementKind.CONNECTION].values(), self.config, self.root, self.capabilities, self.errors
@@ -81,8 +82,10 @@ class _Compiler:
             self.drafts[statement.name] = draft_of(statement, self.config, systems, self.errors)
         publishes = self._publishes(systems)
         queries = Queries(made, frozenset(publishes), by_kind[StatementKind.VIEW], self.errors)
-        for name in by_kind[StatementKind.VIEW]:
+        for name, view in by_kind[StatementKind.VIEW].items():
             queries.of_view(name)
+            self._has_query(view)
+            self.view_columns[name] = columns_of(view, self.errors)
         for draft in list(self.drafts.values()):
             if draft.kind is Kind.TRANSFORM:
                 self._reads(draft, queries)
@@ -95,7 +98,7 @@ class _Compiler:
         Cadences(self.drafts, self.config, self.errors).settle()
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(Schemas(queries, self.known_schemas).check(self._upstream_first()))
-        return self._flow(systems, functions, queries)
+        return None if self.errors else self._flow(systems, functions, queries)
 
     def _function(self, statement: Statement) -> Function:
         said = statement.value("RETURN", FunctionSaid)
@@ -142,14 +145,17 @@ class _Compiler:
         draft.query = queries.of_statement(statement)
         draft.is_incomplete = statement.name in queries.incomplete
         if draft.query is None:
-            if statement.clause("AS") is None and not statement.failed:
-                self.errors.append(
-                    draft.span.refuse("E233", f"{draft.name} has no query", fix="end it with AS SELECT ...")
-                )
+            self._has_query(statement)
             return
         draft.reads = reads_of(draft.query)
         draft.query_variables = variables_of(draft.query)
         self._note_spans(draft, draft.query, queries, None)
+
+    def _has_query(self, statement: Statement) -> None:
+        if statement.clause("AS") is None and not statement.failed:
+            self.errors.append(
+                statement.span.refuse("E233", f"{statement.name} has no query", fix="end it with AS SELECT ...")
+            )
 
     def _note_spans(self, draft: Draft, query: Query, queries: Queries, outer: Span | None) -> None:
         """Remember where each read is written; one inside of a view is shown at the view's name in the table."""
@@ -282,10 +288,7 @@ class _Compiler:
         for name, draft in self.drafts.items():
             if draft.cadence is not None:
                 tables[name] = self._table(draft, texts, functions, queries)
-        try:
-            order = order_of(tables)
-        except ValueError:  # a circle, which is reported
-            order = tuple(tables)
+        order = order_of(tables)
         return Flow(
             project=self.config.name,
             tables=tables,
@@ -358,7 +361,7 @@ class _Compiler:
         about = About(
             statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str)
         )
-        return View(name, columns_of(statement, self.errors), query, about, statement.span.place)
+        return View(name, self.view_columns[name], query, about, statement.span.place)
 
 
 def _arguments(statement: Statement) -> tuple[Argument, ...]:
