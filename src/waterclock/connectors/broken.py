@@ -15,7 +15,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from waterclock.connectors.columns import match
-from waterclock.connectors.formats import MISFIT, Reading, shapes_of, text_of, unreadable
+from waterclock.connectors.scanning import MISFIT
+from waterclock.connectors.shapes import Reading, shapes_of, text_of, unreadable
 from waterclock.errors import WaterclockError
 from waterclock.flow import Columns
 
@@ -64,7 +65,7 @@ def _what_spark_says(text: str) -> str:
 
 
 def _first_broken(path: str, reading: Reading, columns: Columns) -> tuple[int, str] | None:
-    (shape,) = shapes_of(None, [path], reading, columns)
+    (shape,) = shapes_of([path], reading, columns)
     types = {taken.source: taken.type for taken in match(columns, shape.found, where=path).taken if taken.is_typed}
     if shape.format == "csv":
         return _first_broken_csv(path, reading, [found.name for found in shape.found], types)

@@ -36,7 +36,7 @@ from waterclock.timelabel import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.connectors.formats import Reading
+    from waterclock.connectors.shapes import Reading
 
 _SECOND = timedelta(seconds=1)
 _FEW = 64
@@ -107,12 +107,12 @@ class FilesCollector:
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of the newest complete file; None where there is none, or where it is no CSV."""
-        from waterclock.connectors.formats import shapes_of
+        from waterclock.connectors.shapes import shapes_of
 
         items = [item for item in self.arrivals(unit).items if self._format(item) == "csv"]
         if not items:
             return None
-        shapes = shapes_of(None, [items[-1].path], _reading(unit), Columns())
+        shapes = shapes_of([items[-1].path], _reading(unit), Columns())
         return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
@@ -129,7 +129,7 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files into one frame, each row with the label its file was taken by."""
-        from waterclock.connectors.formats import scan
+        from waterclock.connectors.scanning import scan
 
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
         if not labels:
@@ -147,7 +147,7 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
         """Read the files that may hold rows of the windows, and sort the rows into them."""
-        from waterclock.connectors.formats import scan
+        from waterclock.connectors.scanning import scan
         from waterclock.connectors.windowing import sorted_into_windows
 
         items = self.arrivals(unit).items
@@ -163,7 +163,7 @@ class FilesCollector:
 
     def read_snapshot(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
         """Read the files of the newest stamp, or all where the names of a glob hold none."""
-        from waterclock.connectors.formats import FILE_KEY, scan
+        from waterclock.connectors.scanning import FILE_KEY, scan
 
         items = self.arrivals(unit).items
         if not items:
@@ -181,7 +181,7 @@ class FilesCollector:
         """Give a frame without rows, with the columns of the newest file, or those declared where there is none."""
         from pyspark.sql import functions as sf
 
-        from waterclock.connectors.formats import FILE_KEY, scan
+        from waterclock.connectors.scanning import FILE_KEY, scan
 
         items = self.arrivals(unit).items
         label = sf.lit("").alias(TIMELABEL)
@@ -224,7 +224,7 @@ def folder_of(setting: Setting) -> Path:
 
 
 def _reading(unit: Unit) -> Reading:
-    from waterclock.connectors.formats import Reading
+    from waterclock.connectors.shapes import Reading
 
     options = unit.options
     known = Reading()
@@ -258,24 +258,21 @@ def _position(item: Item) -> dict[str, object]:
 
 
 def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str, str]) -> DataFrame:
-    from pyspark.sql import functions as sf
+    from waterclock.connectors.scanning import FILE_KEY, file_key_of, quoted, text
 
-    from waterclock.connectors.formats import FILE_KEY, file_key_of
-
-    different = set(labels.values())
-    if len(different) == 1:
-        return frame.drop(FILE_KEY).withColumn(TIMELABEL, sf.lit(different.pop()))
+    names = [quoted(name) for name in frame.columns if name != FILE_KEY]
     by_key = {file_key_of(path): label for path, label in labels.items()}
+    if len(set(labels.values())) == 1:
+        return frame.selectExpr(*names, f"{text(next(iter(by_key.values())))} AS {TIMELABEL}")
     if len(by_key) <= _FEW:
-        found = sf.element_at(
-            sf.create_map(*(sf.lit(text) for pair in by_key.items() for text in pair)), sf.col(FILE_KEY)
-        )
+        pairs = ", ".join(text(part) for pair in by_key.items() for part in pair)
+        found = f"element_at(map({pairs}), {FILE_KEY})"
     else:
         known = spark.createDataFrame(list(by_key.items()), f"{FILE_KEY} STRING, {TIMELABEL} STRING")
-        frame = frame.join(sf.broadcast(known), FILE_KEY, "left")
-        found = sf.col(TIMELABEL)
-    unknown = sf.raise_error(sf.concat(sf.lit("a file that nobody asked for was read: "), sf.col(FILE_KEY)))
-    return frame.withColumn(TIMELABEL, sf.coalesce(found, unknown)).drop(FILE_KEY)
+        frame = frame.join(known.hint("broadcast"), FILE_KEY, "left")
+        found = TIMELABEL
+    unknown = f"raise_error(concat('a file that nobody asked for was read: ', {FILE_KEY}))"
+    return frame.selectExpr(*names, f"coalesce({found}, {unknown}) AS {TIMELABEL}")
 
 
 def _nothing_to_read(unit: Unit) -> WaterclockError:

@@ -7,12 +7,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.formats import FILE_KEY, TIME, file_key_of
 from waterclock.connectors.interface import TIMELABEL
+from waterclock.connectors.scanning import FILE_KEY, TIME, file_key_of, quoted, text
 from waterclock.timelabel import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 NO_TIME = "rows without a data time"
 UNREADABLE_TIME = "rows whose data time cannot be read"
@@ -29,15 +29,16 @@ def sorted_into_windows(
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
-    time = sf.col(TIME)
     observation = Observation()
-    is_abroad = sf.col(FILE_KEY).isin([file_key_of(path) for path in abroad])
-    observed = frame.observe(observation, sf.count_if(time.isNull() & ~is_abroad).alias("rows"))
-    kept = observed.where((time >= _literal(windows[0].start)) & (time < _literal(windows[-1].end)))
+    is_home = f"{FILE_KEY} NOT IN ({', '.join(text(file_key_of(path)) for path in abroad)})" if abroad else "TRUE"
+    counted = sf.expr(f"count_if({TIME} IS NULL AND {is_home})").alias("rows")
+    start, end = literal(windows[0].start), literal(windows[-1].end)
+    kept = frame.observe(observation, counted).where(f"{TIME} >= {start} AND {TIME} < {end}")
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
-    labelled = kept.withColumn(TIMELABEL, _label(time, windows, has_gaps=has_gaps)).drop(TIME, FILE_KEY)
+    names = [quoted(name) for name in frame.columns if name not in (TIME, FILE_KEY)]
+    labelled = kept.selectExpr(*names, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS {TIMELABEL}")
     if has_gaps:
-        labelled = labelled.where(sf.col(TIMELABEL).isNotNull())
+        labelled = labelled.where(f"{TIMELABEL} IS NOT NULL")
 
     def set_aside() -> Mapping[str, int]:
         rows = int(observation.get["rows"])
@@ -46,20 +47,20 @@ def sorted_into_windows(
     return labelled, set_aside
 
 
-def _label(time: Column, windows: Sequence[Window], *, has_gaps: bool) -> Column:
-    """Choose by halves: as many comparisons a row as the number of windows has binary digits."""
-    from pyspark.sql import functions as sf
+def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
+    """Give the label of a time as SQL, by halves: as many comparisons a row as the number of windows has binary digits.
 
+    The time is not before the first window; where there are `has_gaps`, a time in none of them has the label NULL.
+    """
     if len(windows) == 1:
-        label = sf.lit(windows[0].label)
-        return sf.when(time < _literal(windows[0].end), label) if has_gaps else label
+        label = text(windows[0].label)
+        return f"CASE WHEN {time} < {literal(windows[0].end)} THEN {label} END" if has_gaps else label
     middle = len(windows) // 2
-    earlier = _label(time, windows[:middle], has_gaps=has_gaps)
-    later = _label(time, windows[middle:], has_gaps=has_gaps)
-    return sf.when(time < _literal(windows[middle].start), earlier).otherwise(later)
+    earlier = label_by(time, windows[:middle], has_gaps=has_gaps)
+    later = label_by(time, windows[middle:], has_gaps=has_gaps)
+    return f"CASE WHEN {time} < {literal(windows[middle].start)} THEN {earlier} ELSE {later} END"
 
 
-def _literal(instant: datetime) -> Column:
-    from pyspark.sql import functions as sf
-
-    return sf.lit(f"{instant:%Y-%m-%d %H:%M:%S}Z").cast("timestamp")
+def literal(instant: datetime) -> str:
+    """Give an instant as Spark SQL takes it."""
+    return f"TIMESTAMP'{instant:%Y-%m-%d %H:%M:%S}Z'"

@@ -1,0 +1,203 @@
+"""How do many files become one frame, by one scan, with the columns that were declared?
+
+A column is text unless it is typed. Malformed rows are refused: Spark reads FAILFAST and without pruning, or a row of
+the wrong width would pass unseen when its columns are not asked for. Expressions are SQL text, one call to the JVM
+for all: on small files the calls would cost more than the reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.columns import Matched, Taken, match
+from waterclock.connectors.shapes import Reading, Shape, shapes_of
+from waterclock.errors import WaterclockError
+from waterclock.flow import Columns, Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+FILE_KEY = "_waterclock_file"
+TIME = "_waterclock_time"
+MISFIT = "waterclock-misfit"
+
+_NUMBERS = frozenset(
+    "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
+)
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()/:@&=+$,;")
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """The frame of all files, with `FILE_KEY`, which `file_key_of` gives for a path, and `TIME` where it was asked for.
+
+    What is not used of both costs nothing.
+    """
+
+    frame: DataFrame
+    left_out: tuple[str, ...]
+
+
+def scan(
+    spark: SparkSession, paths: Sequence[str], reading: Reading, columns: Columns, zone: str, *, time: str | None = None
+) -> Scanned:
+    """Read files into one frame: the columns taken, `FILE_KEY` and, where `time` names a column, the instant `TIME`.
+
+    Raises  E805 and E808 as `columns.match`, naming the file; E807 and E809 as `shapes.shapes_of`
+    Cost    one look at each file's head; Spark is asked for a schema for Parquet, and for the keys of much JSON
+    """
+    shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred_keys, spark, reading))
+    frames: list[DataFrame] = []
+    left_out: dict[str, None] = {}
+    order: dict[str, None] = {}
+    for shape, members in shapes.items():
+        matched = match(columns, shape.found, where=members[0])
+        left_out.update(dict.fromkeys(matched.left_out))
+        order.update(dict.fromkeys(taken.name for taken in matched.taken))
+        frames.append(_scan_shape(spark, shape, members, reading, matched, zone, time))
+    frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    if len(frames) > 1:
+        frame = frame.select(*(quoted(name) for name in (*order, FILE_KEY, *([TIME] if time else []))))
+    return Scanned(frame, tuple(name for name in left_out if name not in order))
+
+
+def file_key_of(path: str) -> str:
+    """Give the value of `FILE_KEY` for the rows of a file."""
+    encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
+    return f"file:{encoded}".lstrip("file:/")
+
+
+def quoted(name: str) -> str:
+    """Give a column's name as Spark SQL takes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text(value: str) -> str:
+    """Give a text as Spark SQL takes it."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _inferred_keys(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> list[str]:
+    reader = _reader(spark, "json", reading, "", "UTC").options(primitivesAsString=True)
+    return reader.json(_literal(paths)).columns
+
+
+def _literal(paths: Sequence[str]) -> list[str]:
+    """Escape what Spark, which takes a path for a glob, would not take for itself."""
+    return [re.sub(r"([\\{}\[\]*?])", r"\\\1", path) for path in paths]
+
+
+def _reader(spark: SparkSession, format_name: str, reading: Reading, delimiter: str, zone: str) -> DataFrameReader:
+    options: dict[str, Value] = {
+        "mode": "FAILFAST",
+        "columnPruning": False,
+        "encoding": reading.encoding,
+        "timeZone": zone,
+        "multiLine": reading.is_multiline,
+        "timestampFormat": reading.timestamp_format,
+        "dateFormat": reading.date_format,
+    }
+    if format_name == "csv":
+        options |= {
+            "header": reading.has_header,
+            "sep": delimiter,
+            "quote": reading.quote,
+            "escape": reading.escape,
+            "nullValue": reading.null,
+        }
+    return spark.read.options(**{name: value for name, value in options.items() if value is not None})
+
+
+def _scan_shape(
+    spark: SparkSession,
+    shape: Shape,
+    paths: Sequence[str],
+    reading: Reading,
+    matched: Matched,
+    zone: str,
+    time: str | None,
+) -> DataFrame:
+    by_source = {taken.source: taken for taken in matched.taken}
+    if shape.format == "parquet":
+        frame = spark.read.parquet(*_literal(paths))
+        names = {found.name: found.name for found in shape.found}
+        types = {field.name: field.dataType.simpleString() for field in frame.schema}
+    else:
+        names = {found.name: f"c{at}" if shape.format == "csv" else found.name for at, found in enumerate(shape.found)}
+        types = {name: _type_to_read(by_source.get(name), shape.format) for name in names}
+        ddl = ", ".join(f"{quoted(names[name])} {types[name]}" for name in names)
+        reader = _reader(spark, shape.format, reading, shape.delimiter, zone).schema(ddl)
+        frame = reader.csv(_literal(paths)) if shape.format == "csv" else reader.json(_literal(paths))
+    values = [
+        f"{_as_type(quoted(names[taken.source]), types[taken.source], taken, zone)} AS {quoted(taken.name)}"
+        for taken in matched.taken
+    ]
+    values.append(f"trim(LEADING 'file:/' FROM _metadata.file_path) AS {FILE_KEY}")
+    if time:
+        source = _time_source(time, matched.taken, names, paths[0])
+        values.append(f"{instant(quoted(names[source]), types[source], zone)} AS {TIME}")
+    return frame.selectExpr(*values)
+
+
+def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where: str) -> str:
+    for one in taken:
+        if one.name.lower() == time.lower():
+            return one.source
+    for name in names:
+        if name.lower() == time.lower():
+            return name
+    raise WaterclockError(
+        "E805",
+        f"{where} has no column {time}",
+        where=where,
+        why=f"BY DATA TIME {time} decides the window of each row; it has {', '.join(names)}",
+        fix="name the column that holds the rows' own time",
+    )
+
+
+def _type_to_read(taken: Taken | None, format_name: str) -> str:
+    """Give the type that Spark's reader is asked for. In JSON a number may be written in quotes: it is read as text."""
+    if taken is None or (format_name == "json" and taken.type.lower().partition("(")[0] in _NUMBERS):
+        return "STRING"
+    return taken.type
+
+
+def _as_type(value: str, found: str, taken: Taken, zone: str) -> str:
+    if not taken.is_typed or found.lower() == taken.type.lower():
+        return value
+    if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
+        return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {text(zone)})"
+    if found.lower() != "string":
+        return f"CAST({value} AS {taken.type})"
+    told = f"concat_ws('|', '{MISFIT}', _metadata.file_path, {text(taken.source)}, {value})"
+    refused = f"CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END"
+    return f"coalesce(try_cast({value} AS {taken.type}), {refused})"
+
+
+def instant(value: str, type_name: str, zone: str) -> str:
+    """Give a value as an instant: zone-less ones in `zone`, text by its own offset where it has one; NULL if neither.
+
+    Raises  E815 for a type that is no time
+    """
+    kind = type_name.lower()
+    if kind == "timestamp":
+        return value
+    if kind in ("timestamp_ntz", "date"):
+        return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {text(zone)})"
+    if kind == "string":
+        parsed = f"try_cast({value} AS TIMESTAMP)"
+        has_offset = f"{value} RLIKE {text(_OFFSET)}"
+        return f"CASE WHEN {has_offset} THEN {parsed} ELSE to_utc_timestamp({parsed}, {text(zone)}) END"
+    raise WaterclockError(
+        "E815",
+        f"a data time of type {type_name} is not understood",
+        why="a data time is a TIMESTAMP, TIMESTAMP_NTZ, DATE or text",
+        fix="type the column in the column list, or bring it as text",
+    )
+
+
+_OFFSET = r":.*(?:[Zz]|[+-]\d{2}:?\d{2})\s*$"

@@ -1,0 +1,188 @@
+"""Which columns do files hold, and which files can share a scan? Told from their heads, without Spark.
+
+CSV is read by position in Spark, so the header of each file is looked at here first: files whose headers agree share a
+scan, and columns are put together by name.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from bz2 import BZ2File
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, cast
+
+from waterclock.connectors.columns import Found
+from waterclock.connectors.landing import FORMATS, format_of
+from waterclock.errors import WaterclockError
+from waterclock.flow import Columns
+
+_LOOKED_THROUGH = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the files of a unit are to be understood."""
+
+    has_header: bool = True
+    delimiter: str | None = None
+    quote: str = '"'
+    escape: str = "\\"
+    encoding: str = "UTF-8"
+    null: str = ""
+    timestamp_format: str | None = None
+    date_format: str | None = None
+    is_multiline: bool = False
+
+    def delimiter_of(self, path: str) -> str:
+        """The declared delimiter, else a tab in .tsv files and a comma in others."""
+        kind = format_of(path)
+        return self.delimiter or ("\t" if kind and kind[0] == "tsv" else ",")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Files that one scan reads: all of one format, with the same columns at the same places."""
+
+    format: str
+    delimiter: str
+    found: tuple[Found, ...]
+
+
+def shapes_of(
+    paths: Sequence[str],
+    reading: Reading,
+    columns: Columns,
+    *,
+    keys_of_many: Callable[[Sequence[str]], Iterable[str]] | None = None,
+) -> Mapping[Shape, list[str]]:
+    """Put files together that one scan can read, in the order given.
+
+    JSON has no head: up to 8 MB of files are read through for their keys; beyond, `keys_of_many` is asked if the list
+    is open, and if it is closed, what it leaves out is not known.
+    Raises  E807 for a file whose head cannot be read, E809 for formats that do not go together
+    """
+    formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
+    if len(formats) != 1:
+        raise WaterclockError(
+            "E809",
+            f"files of several formats: {', '.join(sorted(formats))}",
+            where=paths[0] if paths else None,
+            why="the files of a unit are read as one",
+            fix="give each format a COLLECT with a glob of its own",
+        )
+    if formats == {"json"}:
+        return {_json_shape(paths, reading, columns, keys_of_many): list(paths)}
+    shapes: dict[Shape, list[str]] = {}
+    for path in paths:
+        shape = _csv_shape(path, reading, columns) if formats == {"csv"} else _parquet_shape(path)
+        shapes.setdefault(shape, []).append(path)
+    return shapes
+
+
+def text_of(path: str, encoding: str) -> IO[str]:
+    """Open a file as text, whatever its compression."""
+    kind = format_of(Path(path).name)
+    compression = kind[1] if kind else ""
+    if compression == "gz":
+        return cast("IO[str]", gzip.open(path, "rt", encoding=_python_encoding(encoding), newline=""))
+    if compression == "bz2":
+        return TextIOWrapper(BZ2File(path), encoding=_python_encoding(encoding), newline="")
+    if compression == "zst":
+        import pyarrow as pa
+
+        stream = pa.input_stream(path, compression="zstd")
+        return TextIOWrapper(cast("IO[bytes]", stream), encoding=_python_encoding(encoding), newline="")
+    return Path(path).open(encoding=_python_encoding(encoding), newline="")
+
+
+def unreadable(path: str, error: BaseException) -> WaterclockError:
+    """Make the error for a file that turned out not to be whole."""
+    return WaterclockError(
+        "E807",
+        f"cannot read {Path(path).name}",
+        where=path,
+        why=str(error) or type(error).__name__,
+        fix="deliver the file again under the same name, or take it out of the landing folder; nothing was taken of it",
+    )
+
+
+def _python_encoding(encoding: str) -> str:
+    return "utf-8-sig" if encoding.upper() in ("UTF-8", "UTF8") else encoding
+
+
+def _csv_shape(path: str, reading: Reading, columns: Columns) -> Shape:
+    delimiter = reading.delimiter_of(path)
+    try:
+        with text_of(path, reading.encoding) as file:
+            first = next(csv.reader(_lines(file), delimiter=delimiter, quotechar=reading.quote or None), None)
+    except (OSError, EOFError, UnicodeError, csv.Error) as error:
+        raise unreadable(path, error) from error
+    if not first:
+        raise unreadable(path, EOFError("it has no header" if reading.has_header else "it is empty"))
+    if not reading.has_header:
+        names = [column.name for column in columns.named][: len(first)]
+        first = names + [f"column_{place}" for place in range(len(names) + 1, len(first) + 1)]
+    return Shape("csv", delimiter, tuple(Found(name) for name in first))
+
+
+def _lines(file: IO[str]) -> Iterator[str]:
+    """Yield the lines that Spark sees: it skips empty ones."""
+    return (line for line in file if line.strip())
+
+
+def _parquet_shape(path: str) -> Shape:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise unreadable(path, error) from error
+    return Shape("parquet", "", tuple(Found(field.name, str(field.type)) for field in schema))
+
+
+def _json_shape(
+    paths: Sequence[str],
+    reading: Reading,
+    columns: Columns,
+    keys_of_many: Callable[[Sequence[str]], Iterable[str]] | None,
+) -> Shape:
+    declared = [column.name for column in columns.named]
+    keys: Iterable[str] = ()
+    if keys_of_many is None or sum(Path(path).stat().st_size for path in paths) <= _LOOKED_THROUGH:
+        keys = _json_keys(paths, reading)
+    elif columns.is_open:
+        keys = keys_of_many(paths)
+    known = dict.fromkeys(sorted(keys))
+    lower = {key.lower() for key in known}
+    return Shape("json", "", tuple(Found(name) for name in [*known, *(d for d in declared if d.lower() not in lower)]))
+
+
+def _json_keys(paths: Sequence[str], reading: Reading) -> set[str]:
+    keys: set[str] = set()
+    for path in paths:
+        for document in json_documents(path, reading):
+            keys.update(document)
+    return keys
+
+
+def json_documents(path: str, reading: Reading) -> Iterator[dict[str, object]]:
+    """Yield the objects of a JSON file, in order; what is no object is left out, for Spark to refuse."""
+    try:
+        with text_of(path, reading.encoding) as file:
+            texts: Iterable[str] = [file.read()] if reading.is_multiline else file
+            for text in texts:
+                try:
+                    parsed = json.loads(text) if text.strip() else None
+                except ValueError:
+                    continue
+                for document in parsed if isinstance(parsed, list) else [parsed]:
+                    if isinstance(document, dict):
+                        yield document
+    except (OSError, EOFError, UnicodeError) as error:
+        raise unreadable(path, error) from error
