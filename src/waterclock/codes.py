@@ -338,4 +338,79 @@ STORAGE: Mapping[str, Code] = {
     ),
     "E632": Code("a write that left no commit", "Spark said that it wrote, and the table's log shows no commit of it."),
 }
-CODES: Mapping[str, Code] = {**TIME, **LANGUAGE, **LEDGER, **STORAGE}
+CONNECTORS: Mapping[str, Code] = {
+    "E801": Code(
+        "an unknown connection type",
+        "A connection's TYPE names a connector: one of Waterclock's, or one that an installed package brings by the "
+        "entry point waterclock.connectors.",
+    ),
+    "E802": Code(
+        "a connector that does not load",
+        "The package of a connector lacks something that it imports, or two packages bring connectors of one name.",
+    ),
+    "E803": Code(
+        "no path",
+        "A connection of files or of SQLite needs the path of a local folder or file; a unit of files is "
+        "supplier.source or a glob below it.",
+    ),
+    "E804": Code(
+        "a source that is not there",
+        "The landing folder, its files or the table do not exist. Tables with like names are named.",
+    ),
+    "E805": Code(
+        "a column that the source does not have",
+        "The column list, or BY DATA TIME, names a column that the source lost or never had. All such columns are "
+        "named at once, with what is there.",
+    ),
+    "E806": Code(
+        "a broken row in a file",
+        "A row has too few or too many fields, is no JSON, or holds a value that is not of its declared type. The file "
+        "and the line are named. The whole batch is refused and nothing of it is visible; it is made when the file is "
+        "mended.",
+    ),
+    "E807": Code(
+        "a file that cannot be read",
+        "The file is damaged, was cut off while it was sent, or vanished. Nothing was taken of it.",
+    ),
+    "E808": Code(
+        "two columns of one name at the source",
+        "Two columns of a file or table have the same name, or names that a table cannot tell apart.",
+    ),
+    "E809": Code(
+        "formats that do not go together",
+        "The files of a unit are of several formats, or a format is not written with that compression.",
+    ),
+    "E810": Code("a database that cannot be opened", "The file is gone, or is no database, or is damaged."),
+    "E811": Code(
+        "a locked database",
+        "Another process held the database for longer than the connection's timeout. Nothing was changed; it is tried "
+        "again.",
+    ),
+    "E812": Code(
+        "a value of a database that does not have its type",
+        "SQLite keeps any value in any column. One that cannot become the column's type stops the batch.",
+    ),
+    "E813": Code("a database that refuses", "The database says why: a wrong query, a key that is there twice."),
+    "E814": Code(
+        "a database that changed while it was read in parts",
+        "Parts that are read side by side must see one moment. It is tried again; without the option partitions the "
+        "rows are read in one transaction.",
+    ),
+    "E815": Code(
+        "a type that a source does not give",
+        "A value of a database becomes a plain type; a data time is a timestamp, a date or text.",
+    ),
+    "E820": Code(
+        "a destination of somebody else",
+        "The table holds rows that this project did not publish, or another project publishes there. Publishing would "
+        "change or remove them.",
+    ),
+    "E821": Code(
+        "a destination that cannot be written",
+        "The disk is full, or the file or folder is read-only. The delivery was undone as a whole.",
+    ),
+    "E822": Code(
+        "a sealed slice that cannot be delivered", "A file of the slice is gone or damaged. `retry` makes it anew."
+    ),
+}
+CODES: Mapping[str, Code] = {**TIME, **LANGUAGE, **LEDGER, **STORAGE, **CONNECTORS}
