@@ -1,0 +1,147 @@
+"""The project that `init` makes, from its first run to its history, as somebody new to it would go through it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from waterclock.cli import app
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """Somebody in the folder of their first project."""
+
+    folder: Path
+    first_run: Result
+
+    def types(self, *arguments: str) -> Result:
+        found = CliRunner().invoke(app, [*arguments, "--project", str(self.folder)], env={"COLUMNS": "100"})
+        assert found.exception is None or isinstance(found.exception, SystemExit)
+        return found
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.types(*arguments, "--json").stdout)
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
+    folder = tmp_path_factory.mktemp("first") / "shop"
+    assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
+    first = CliRunner().invoke(app, ["run", "--project", str(folder)], env={"COLUMNS": "100"})
+    return Newcomer(folder, first)
+
+
+def test_scenario_q_the_second_run_works_says_that_nothing_is_due_and_starts_no_spark(newcomer: Newcomer) -> None:
+    assert newcomer.first_run.exit_code == 0, newcomer.first_run.output
+    assert "17 batches done" in newcomer.first_run.stdout
+    code = (
+        "import sys; from waterclock.cli import main; "
+        f"code = main(['run', '--project', {str(newcomer.folder)!r}]); print('pyspark' in sys.modules); sys.exit(code)"
+    )
+    again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said, has_spark = again.stdout.splitlines()
+    assert again.returncode == 0
+    assert said.startswith("nothing is due; next due ")
+    assert has_spark == "False"
+
+
+def test_every_batch_of_the_first_run_was_told(newcomer: Newcomer) -> None:
+    lines = [line for line in newcomer.first_run.stdout.splitlines() if line.startswith("✓")]
+    tables = {line.split()[1] for line in lines}
+    assert {"shop.orders", "shop.customers", "sales.by_country", "out.by_country"} <= tables
+
+
+def test_the_tables_answer_in_sql(newcomer: Newcomer) -> None:
+    told = newcomer.json(
+        "query", "SELECT sum(orders) AS orders, count(DISTINCT timelabel) AS days FROM sales.by_country"
+    )
+    assert told["rows"] == [[27, 3]]
+    assert [column["name"] for column in told["columns"]] == ["orders", "days"]
+
+
+def test_the_status_tables_answer_in_sql(newcomer: Newcomer) -> None:
+    told = newcomer.json(
+        "query", "SELECT status, count(*) AS n FROM waterclock.batches WHERE `table` LIKE 'shop.%' GROUP BY status"
+    )
+    assert told["rows"] == [["done", 4]]
+
+
+def test_rows_beyond_the_limit_are_cut_and_said(newcomer: Newcomer) -> None:
+    found = newcomer.types("query", "SELECT order_id FROM shop.orders ORDER BY order_id", "--limit", "2")
+    assert found.stdout.splitlines()[-1] == "the first 2 rows; --limit shows more"
+
+
+def test_an_unknown_table_of_a_query_is_refused_with_the_nearest(newcomer: Newcomer) -> None:
+    found = newcomer.types("query", "SELECT * FROM sales.by_county")
+    assert found.exit_code == 1
+    assert "unknown table sales.by_county" in found.stderr
+    assert "sales.by_country" in found.stderr
+    assert "Traceback" not in found.output
+
+
+def test_what_was_published_is_what_the_table_holds(newcomer: Newcomer) -> None:
+    files = sorted((newcomer.folder / "data" / "out" / "by_country").glob("*.csv"))
+    assert len(files) == 3
+    delivered = 0
+    for file in files:
+        with file.open(encoding="utf-8") as lines:
+            delivered += sum(int(row["orders"]) for row in csv.DictReader(lines))
+    assert delivered == 27
+
+
+def test_a_table_is_shown_with_its_columns_and_some_rows(newcomer: Newcomer) -> None:
+    told = newcomer.json("show", "sales.by_country", "--rows", "2")
+    names = [column["name"] for column in told["columns"]]
+    assert names == ["timelabel", "country", "orders", "revenue", "large"]
+    assert len(told["sample"]["rows"]) == 2
+    assert {row[0] for row in told["sample"]["rows"]} == {told["newest_label"]}
+
+
+def test_a_batch_tells_what_it_was_made_from_down_to_the_source(newcomer: Newcomer) -> None:
+    [newest] = newcomer.json("audit", "out.by_country", "--last", "1")["batches"]
+    told = newcomer.json("audit", f"out.by_country@{newest['label']}")
+    assert {link["table"] for link in told["made_from"]} == {"sales.by_country", "shop.orders", "shop.customers"}
+    assert told["attempts"][0]["revision"]["rows"] > 0
+
+
+def test_the_grid_is_quiet_where_all_is_well(newcomer: Newcomer) -> None:
+    told = newcomer.json("status")
+    states = {cell["state"] for row in told["rows"] for cell in row["cells"] if cell}
+    assert states <= {"ok", "stood for", "not needed"}
+    assert told["due"] == {}
+
+
+def test_a_broken_query_is_a_card_blocks_its_readers_and_retry_mends_just_that(newcomer: Newcomer) -> None:
+    flow = newcomer.folder / "flows" / "4_more.dpl"
+    flow.write_text(
+        "TRANSFORM more.ratio PARTITIONED AS SELECT order_id, 1 / (order_id - order_id) AS r FROM shop.orders;\n"
+        "TRANSFORM more.mean PARTITIONED AS SELECT avg(r) AS r FROM more.ratio;\n"
+    )
+    broken = newcomer.types("run")
+    assert broken.exit_code == 1
+    assert "more.ratio" in broken.stdout
+    assert "blocked by more.ratio@" in broken.stdout
+    assert "Traceback" not in broken.output
+    assert newcomer.types("plan", "--detailed-exitcode").exit_code == 11
+    flow.write_text(flow.read_text().replace("(order_id - order_id)", "order_id"))
+    mended = newcomer.json("retry", "more.ratio")
+    assert (mended["done"], mended["failed"]) == (6, [])
+    assert newcomer.types("plan", "--detailed-exitcode").exit_code == 0
+
+
+def test_backfill_makes_the_days_that_nobody_needed(newcomer: Newcomer) -> None:
+    start = newcomer.json("audit", "shop.orders")["batches"][0]["label"]
+    told = newcomer.json("backfill", "sales.best_customers", f"{start}..", "--yes")
+    assert (told["done"], told["failed"]) == (2, [])
+    assert len(newcomer.json("audit", "sales.best_customers")["batches"]) == 3
