@@ -22,7 +22,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import Argument, PythonFunction, Read, ReadKind
 from waterclock.timelabel import Duration, Window, parse_duration
 
-_SQL_TYPES = {
+SQL_TYPES = {
     bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "STRING", bytes: "BINARY", date: "DATE",
     datetime: "TIMESTAMP",
 }  # fmt: skip
@@ -121,7 +121,7 @@ def sql_type(annotation: object, found: FoundFunction) -> str | None:
     if get_origin(resolved) in {Union, UnionType}:
         inner = [one for one in get_args(resolved) if one is not NoneType]
         resolved = inner[0] if len(inner) == 1 else None
-    return _SQL_TYPES.get(resolved) if isinstance(resolved, type) else None
+    return SQL_TYPES.get(resolved) if isinstance(resolved, type) else None
 
 
 def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, texts: Texts) -> tuple[Argument, Span]:

@@ -24,7 +24,6 @@ from waterclock.flow import PythonFunction, Secret, TableType, Value
 
 _FLAGS = {"partitioned": TableType.PARTITIONED, "regular": TableType.REGULAR}
 _LISTS = frozenset({"expect", "measure", "tags"})
-_LATER = {"shared": "SHARED", "when": "WHEN ... AS", "for_each": "FOR EACH"}
 _HABITS = {
     "merge": 'say mode="merge ..."', "append": 'say mode="append"', "replace": 'say mode="replace"',
     "temporal": 'say mode="temporal ..."', "data_time": 'say by="data time column"',
@@ -74,8 +73,22 @@ class _Reader:
         except WaterclockError as error:
             self.errors.append(error)
             return
-        clauses: list[Clause] = []
         failed: set[str] = set()
+        clauses = self._clauses(call, failed)
+        function = None
+        try:
+            function, found = self._function(call, name, span, failed)
+            clauses.extend(found)
+        except WaterclockError as error:
+            self.errors.append(error)
+            failed.add("AS")
+        if all(call.arguments.get(flag) is True for flag in _FLAGS):
+            self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say one of the two"))
+        yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
+
+    def _clauses(self, call: Call, failed: set[str]) -> list[Clause]:
+        """Read the arguments; None and False are as good as not said."""
+        clauses: list[Clause] = []
         for argument, value in call.arguments.items():
             if value is None or value is False:
                 continue
@@ -84,16 +97,7 @@ class _Reader:
             except WaterclockError as error:
                 self.errors.append(error)
                 failed.add(UNREAD if error.code == "E205" else _word(argument))
-        function = None
-        try:
-            function, found = self._function(call, name, span, failed)
-            clauses.extend(found)
-        except WaterclockError as error:
-            self.errors.append(error)
-            failed.add("AS")
-        if len([clause for clause in clauses if clause.word == "TYPE OF TABLE"]) > 1:
-            self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say one of the two"))
-        yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
+        return clauses
 
     def _argument(self, call: Call, argument: str, value: object) -> Iterator[Clause]:
         at = self.texts.argument_span(call.site, argument)
@@ -133,8 +137,8 @@ class _Reader:
             return
         word = _word(argument)
         clause = BY_WORD.get(word)
-        if argument in _LATER or (clause is not None and clause.is_later):
-            raise not_yet(_LATER.get(argument, word), at)
+        if clause is not None and clause.is_later:
+            raise not_yet(word, at)
         name = at.text.partition("=")[0].strip() or argument
         if any(argument in others for others in ARGUMENTS.values()):
             raise at.source.span(at.start, at.start + len(name)).refuse(
@@ -206,10 +210,11 @@ class _Reader:
             return function_said(call, self.texts, span, self.sites)
         if call.function is not None:
             return transform_function(call, self.texts, span, self.sites, self.errors)
-        if call.kind is StatementKind.TRANSFORM and not has_text and self.is_whole and "AS" not in failed:
-            raise span.refuse(
-                "E233", f"{name} has no query", fix='say as_="SELECT ...", or write @wc.transform above a function'
-            )
+        if call.kind in {StatementKind.TRANSFORM, StatementKind.VIEW} and not has_text and "AS" not in failed:
+            failed.add("AS")
+            above = ", or write @wc.transform above a function" if call.kind is StatementKind.TRANSFORM else ""
+            if self.is_whole:
+                raise span.refuse("E233", f"{name} has no query", fix=f'say as_="SELECT ..."{above}')
         return None, []
 
 

@@ -173,19 +173,22 @@ def test_all_that_is_wrong_in_a_file_is_said_and_what_is_right_stays(tmp_path: P
     statements, errors = load(
         tmp_path,
         "wc.collect('raw.a', from_='ops.a', every='dya', by='data tim at')\nwc.collect('b', from_='ops.a')\n"
-        "wc.publish('raw.a', to='out.a', evry='day')\nwc.view('v.v', as_='SELECT 1 AS a')\n1 / 0\n",
+        "wc.publish('raw.a', to='out.a', evry='day')\nwc.view('v.v', as_='SELECT 1 AS a')\nwc.view('v.w')\n"
+        "@wc.transform('m.a')\n@(1 / 0)\ndef a(): ...\n",
     )
     assert sorted(f"{error.code} {error.where}" for error in errors) == [
         "E102 flows/a.py:4:43",
         "E204 flows/a.py:4:58",
         "E205 flows/a.py:6:33",
         "E211 flows/a.py:5:13",
-        "E250 flows/a.py:8:1",
+        "E250 flows/a.py:10:3",
     ]
     assert [(said.name, sorted(said.failed)) for said in statements] == [
         ("raw.a", ["BY", "EVERY"]),
         ("raw.a", ["?"]),
         ("v.v", []),
+        ("v.w", ["AS"]),
+        ("m.a", ["AS"]),
     ]
 
 
