@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.faults import fault
 from waterclock.storage.commit import commit_nothing, commit_slices, prepare_merge
-from waterclock.storage.digest import quoted
 from waterclock.storage.identity import Identity, app_id
 from waterclock.storage.keys import duplicate_keys, require_one_row_per_order
 from waterclock.storage.log import find_claim, head
@@ -21,6 +20,7 @@ from waterclock.storage.manifest import Manifest, read_manifest
 from waterclock.storage.order import may_beat, order_struct
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.rewrite import version_of
+from waterclock.storage.sql import quoted
 from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:

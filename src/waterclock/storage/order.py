@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.storage.digest import JSON_OPTIONS, quoted
+from waterclock.storage.digest import JSON_OPTIONS
+from waterclock.storage.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

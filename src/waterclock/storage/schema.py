@@ -21,11 +21,11 @@ from pyspark.sql.types import (
 )
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.storage.digest import quoted
-from waterclock.storage.types import TIMELABEL, clashes, illegal_characters, readable_as, schema_text
+from waterclock.storage.sql import quoted, sql_text
+from waterclock.storage.types import TIMELABEL, clashes, illegal_characters, readable_as, schema_text, sql_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from waterclock.flow import Columns
 
@@ -85,10 +85,11 @@ def conform(
     plan = _Plan.of(frame.schema, declared, known, table)
     if not may_lack:
         plan.refuse_lost()
-    columns = [plan.column(name) for name in plan.names]
-    label = [F.col(TIMELABEL).cast("string").alias(TIMELABEL)] if TIMELABEL in frame.columns else []
+    label = [TIMELABEL] if TIMELABEL in frame.columns else []
+    wanted = [*label, *(plan.column(name) for name in plan.names)]
     try:
-        shaped = frame.select(*label, *columns)
+        as_it_is = wanted == [*label, *map(quoted, frame.columns[len(label) :])]
+        shaped = frame if as_it_is else frame.select(*map(F.expr, wanted))
         schema = shaped.schema
     except AnalysisException as error:
         raise plan.explain(frame, error) from error
@@ -148,17 +149,19 @@ class _Plan:
             left_out=tuple(field.name for lower, field in there.items() if lower not in taken),
         )
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> str:
+        """Write the table's column as SQL over the frame's."""
         field = self.from_frame[name]
-        column = F.col(quoted(field.name))
+        source, type_ = quoted(field.name), field.dataType
         wanted = self.declared_types.get(name)
+        text = source
         if wanted is not None:
-            column = _cast(column, field.dataType, wanted, name)
-        elif name in self.known and _fits(field.dataType, self.known[name].dataType):
-            column = column.cast(self.known[name].dataType)
-        elif _has_void(field.dataType):
-            column = column.cast(_without_void(field.dataType))
-        return column.alias(name, metadata={}) if field.metadata else column.alias(name)
+            text = _cast(source, type_, wanted, name)
+        elif name in self.known and _fits(type_, self.known[name].dataType):
+            text = f"CAST({source} AS {sql_type(self.known[name].dataType.jsonValue())})"
+        elif _has_void(type_):
+            text = f"CAST({source} AS {sql_type(_without_void(type_).jsonValue())})"
+        return source if text == source and field.name == name else f"{text} AS {quoted(name)}"
 
     def refuse_lost(self) -> None:
         lost = [field for name, field in self.known.items() if name not in self.names]
@@ -188,7 +191,7 @@ class _Plan:
         """Find the column whose cast Spark refuses as such."""
         for name in self.names:
             try:
-                frame.select(self.column(name)).schema  # noqa: B018 - the look is what may raise
+                frame.select(F.expr(self.column(name))).schema  # noqa: B018 - the look is what may raise
             except AnalysisException:
                 wanted = self.declared_types.get(name, "")
                 have = _said(self.from_frame[name].dataType)
@@ -247,16 +250,16 @@ def _missing(table: str, name: str, there: Sequence[str]) -> WaterclockError:
     )
 
 
-def _cast(column: Column, have: DataType, wanted: str, name: str) -> Column:
+def _cast(source: str, have: DataType, wanted: str, name: str) -> str:
     simple = _simple(wanted)
     if simple is not None and simple == have.jsonValue():
-        return column
+        return source
     if simple is not None and (simple == "string" or readable_as(have.jsonValue(), simple)):
-        return column.cast(wanted)
-    place = json.dumps({"column": name, "type": wanted}, ensure_ascii=True)
-    value = F.substring(column.cast("string"), 1, _MOST_OF_A_VALUE)
-    refusal = F.raise_error(F.concat(F.lit(f"{_BAD_CAST}{place} "), value)).cast(wanted)
-    return F.coalesce(column.try_cast(wanted), F.when(column.isNotNull(), refusal))
+        return f"CAST({source} AS {wanted})"
+    place = sql_text(_BAD_CAST + json.dumps({"column": name, "type": wanted}) + " ")
+    said = f"raise_error(concat({place}, substring(CAST({source} AS STRING), 1, {_MOST_OF_A_VALUE})))"
+    refusal = f"if({source} IS NULL, NULL, CAST({said} AS {wanted}))"
+    return f"coalesce(try_cast({source} AS {wanted}), {refusal})"
 
 
 def _simple(text: str) -> str | None:

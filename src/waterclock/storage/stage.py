@@ -23,8 +23,8 @@ from waterclock.storage.digest import (
     ROWS,
     digest_columns,
     digest_of_row,
+    digest_texts,
     digests,
-    quoted,
     row_hash,
     rows_of,
 )
@@ -33,6 +33,7 @@ from waterclock.storage.manifest import DataFile, Manifest, already_sealed, is_s
 from waterclock.storage.order import order_measures
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.schema import row_error
+from waterclock.storage.sql import quoted
 from waterclock.storage.statistics import read_file
 from waterclock.storage.types import TIMELABEL, schema_text
 from waterclock.timelabel import label_of
@@ -148,9 +149,11 @@ class _Draft:
 
 
 def _with_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
-    label = F.lit(label_of(labels[0])) if len(labels) == 1 else F.col(TIMELABEL).cast("string")
-    others = [F.col(quoted(name)) for name in frame.columns if name.lower() != TIMELABEL]
-    return frame.select(label.alias(TIMELABEL), *others)
+    if len(labels) > 1:
+        others = [F.col(quoted(name)) for name in frame.columns if name.lower() != TIMELABEL]
+        return frame.select(F.col(TIMELABEL).cast("string").alias(TIMELABEL), *others)
+    bare = frame.drop(TIMELABEL) if TIMELABEL in map(str.lower, frame.columns) else frame
+    return bare.select(F.lit(label_of(labels[0])).alias(TIMELABEL), "*")
 
 
 def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> Mapping[str, Any]:
@@ -200,16 +203,11 @@ def _told(table: str) -> Iterator[None]:
 
 def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
     hashed = frame.withColumn(_HASH_COLUMN, row_hash(frame.schema))
-    columns = []
+    texts: list[str] = []
     for index, label in enumerate(labels):
-        is_own = F.col(TIMELABEL) == F.lit(label_of(label))
-        value = F.when(is_own, F.col(_HASH_COLUMN))
-        columns += [
-            F.count(value).alias(f"{ROWS}{index}"),
-            F.sum(F.shiftright(value, 32)).alias(f"{HIGH}{index}"),
-            F.sum(value.bitwiseAND(F.lit(0xFFFFFFFF))).alias(f"{LOW}{index}"),
-        ]
-    return hashed.observe(seen, *columns).drop(_HASH_COLUMN)
+        own = f"if({TIMELABEL} = '{label_of(label)}', {_HASH_COLUMN}, NULL)"
+        texts += digest_texts(own, suffix=str(index))
+    return hashed.observe(seen, *map(F.expr, texts)).drop(_HASH_COLUMN)
 
 
 def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
 from waterclock.storage.manifest import DataFile, Manifest
+from waterclock.storage.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -97,6 +98,17 @@ def type_text(type_: Any) -> str:
     if type_["type"] == "array":
         return f"array<{type_text(type_['elementType'])}>"
     return f"map<{type_text(type_['keyType'])},{type_text(type_['valueType'])}>"
+
+
+def sql_type(type_: Any) -> str:
+    """Write a type of a schema's JSON so that Spark SQL reads it back, whatever its fields are called."""
+    if isinstance(type_, str):
+        return type_text(type_)
+    if type_["type"] == "struct":
+        return "struct<" + ",".join(f"{quoted(f['name'])}:{sql_type(f['type'])}" for f in type_["fields"]) + ">"
+    if type_["type"] == "array":
+        return f"array<{sql_type(type_['elementType'])}>"
+    return f"map<{sql_type(type_['keyType'])},{sql_type(type_['valueType'])}>"
 
 
 def illegal_characters(name: str) -> str:
