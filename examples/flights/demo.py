@@ -102,7 +102,7 @@ def run_flow(project: Path, start: datetime, until: datetime) -> None:
 
 def show(project: Path, last: date) -> None:
     """Print the grid, the answers, and what to try next."""
-    say("Tables and their timelabels", "each cell is one batch")
+    say("Tables and their timelabels", "a cell is what a table did in a day")
     end = make_data.day_start(last + timedelta(days=1))
     waterclock("status", "--now", f"{end:%Y-%m-%dT%H:%MZ}", project=project)
     for question, query in QUESTIONS:
