@@ -115,7 +115,10 @@ LANGUAGE: Mapping[str, Code] = {
         "an unknown variable",
         ":name is a value of [vars] in waterclock.toml, and of the type that is wanted at this place.",
     ),
-    "E218": Code("two strings touch", r"Spark joins 'it''s' to its. A quote inside of a string is written \'."),
+    "E218": Code(
+        "two strings touch",
+        r"In 'it''s' some readers of SQL see one text, others two. A quote inside of a string is written \'.",
+    ),
     "E219": Code("an unknown type", "Types are Spark SQL's, as far as a Delta table can hold them."),
     "E220": Code(
         "an expression that cannot be read",
@@ -340,7 +343,7 @@ STORAGE: Mapping[str, Code] = {
 }
 CONNECTORS: Mapping[str, Code] = {
     "E801": Code(
-        "an unknown connection type",
+        "a connection type that nobody provides",
         "A connection's TYPE names a connector: one of Waterclock's, or one that an installed package brings by the "
         "entry point waterclock.connectors.",
     ),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DELIVERIES = "waterclock_deliveries"
+_KEPT = "waterclock_kept"
 
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {DELIVERIES} ("
@@ -214,19 +215,40 @@ def _index(connection: sqlite3.Connection, prefix: str, table: str, columns: Seq
 def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
     table = table_of(unit)
     rows = deleted = 0
+    is_whole_merge = delivery.is_whole and delivery.mode is Mode.MERGE and not delivery.is_by_label
     if delivery.is_by_label:
         sql = f"DELETE FROM {table} WHERE {quoted(TIMELABEL)} = ?"
         deleted = connection.execute(sql, (delivery.label_text,)).rowcount
-    elif delivery.mode is Mode.REPLACE or delivery.is_whole:
+    elif delivery.mode is Mode.REPLACE:
         deleted = connection.execute(f"DELETE FROM {table}").rowcount
     put = _insert_sql(table, delivery)
+    kept = _remember_keys(connection, delivery) if is_whole_merge else ""
     condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)
-    for upserts, gone in _changes(delivery):
-        if gone:
-            deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", gone).rowcount
-        connection.executemany(put, upserts)
-        rows += len(upserts)
+    for change in _changes(delivery):
+        if change.gone:
+            deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", change.gone).rowcount
+        connection.executemany(put, change.rows)
+        if kept:
+            connection.executemany(kept, change.keys)
+        rows += len(change.rows)
+    if kept:
+        deleted += _delete_all_but(connection, table, delivery)
     return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+
+
+def _remember_keys(connection: sqlite3.Connection, delivery: Delivery) -> str:
+    listed = ", ".join(quoted(key) for key in delivery.keys)
+    connection.execute(f"CREATE TEMP TABLE {_KEPT} ({listed}, PRIMARY KEY ({listed}))")
+    return f"INSERT OR IGNORE INTO temp.{_KEPT} VALUES ({', '.join('?' * len(delivery.keys))})"
+
+
+def _delete_all_but(connection: sqlite3.Connection, table: str, delivery: Delivery) -> int:
+    same = " AND ".join(f"kept.{quoted(key)} = {table}.{quoted(key)}" for key in delivery.keys)
+    deleted = connection.execute(
+        f"DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM temp.{_KEPT} AS kept WHERE {same})"
+    ).rowcount
+    connection.execute(f"DROP TABLE temp.{_KEPT}")
+    return deleted
 
 
 def _insert_sql(table: str, delivery: Delivery) -> str:
@@ -249,18 +271,28 @@ def _insert_sql(table: str, delivery: Delivery) -> str:
     return f"{sql}{conflict}UPDATE SET {update}{guard}"
 
 
-def _changes(delivery: Delivery) -> Iterator[tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]]:
-    """Yield rows to put, and keys to delete, batch by batch. A key is in one of both."""
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A batch of a slice: rows to put with their keys, and keys that went. A key is in one of both."""
+
+    rows: list[tuple[Any, ...]]
+    keys: list[tuple[Any, ...]]
+    gone: list[tuple[Any, ...]]
+
+
+def _changes(delivery: Delivery) -> Iterator[_Change]:
     names = [name for name, _ in delivery.columns]
     kinds = [kind for _, kind in delivery.columns]
     tail = (delivery.label_text,) if delivery.is_by_label else ()
     flag = [delivery.deleted_column] if delivery.deleted_column else []
     places = [names.index(key) for key in delivery.keys if key in names]
     for batch in batches_of(delivery.files, names + flag):
-        rows = _values(batch, kinds)
-        went = batch.column(len(names)).to_pylist() if flag else [False] * len(rows)
-        upserts = [row + tail for row, is_gone in zip(rows, went, strict=True) if not is_gone]
-        yield upserts, [tuple(row[at] for at in places) for row, is_gone in zip(rows, went, strict=True) if is_gone]
+        values = _values(batch, kinds)
+        went = batch.column(len(names)).to_pylist() if flag else [False] * len(values)
+        rows = [row for row, is_gone in zip(values, went, strict=True) if not is_gone]
+        gone = [row for row, is_gone in zip(values, went, strict=True) if is_gone]
+        keys, gone_keys = ([tuple(row[at] for at in places) for row in some] for some in (rows, gone))
+        yield _Change([row + tail for row in rows] if tail else rows, keys, gone_keys)
 
 
 def _values(batch: pa.RecordBatch, kinds: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -117,6 +117,19 @@ def test_a_merge_keeps_columns_that_are_not_ours(database: SqliteDatabase) -> No
     assert [name for (name,) in indexes if name.startswith("waterclock")] == []
 
 
+def test_a_merge_of_a_whole_state_keeps_columns_that_are_not_ours(database: SqliteDatabase) -> None:
+    database.run("CREATE TABLE totals (id TEXT PRIMARY KEY, amount INTEGER, note TEXT)")
+    deliver(database, delivery(database, [("a", 1), ("b", 1)], mode=Mode.MERGE, keys=("id",)))
+    database.run("UPDATE totals SET note = 'seen by Ann'")
+    whole = delivery(database, [("a", 2), ("c", 2)], 2, mode=Mode.MERGE, keys=("id",), is_whole=True)
+    (stands,) = CONNECTOR.deliverer(database.setting).deliver(unit_of("ops", "totals"), [whole])
+    assert (stands.rows, stands.deleted) == (2, 1)
+    assert sorted(database.rows(), key=lambda row: str(row["id"])) == [
+        {"id": "a", "amount": 2, "note": "seen by Ann"},
+        {"id": "c", "amount": 2, "note": None},
+    ]
+
+
 def test_a_merge_by_keys_alone_has_nothing_to_change(database: SqliteDatabase) -> None:
     for claim in (1, 2):
         deliver(database, delivery(database, [("a", 1)], claim, mode=Mode.MERGE, keys=("id", "amount")))
