@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from waterclock.dpl.rules import rule_of
 from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
@@ -10,7 +11,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow import Column, Columns
 
 
-def columns_of(statement: Statement, errors: list[WaterclockError]) -> Columns:
+def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
     """Settle a column list; names twice, reserved or impossible are reported."""
     said = statement.value("COLUMNS", ColumnsSaid)
     if said is None:
@@ -24,12 +25,12 @@ def columns_of(statement: Statement, errors: list[WaterclockError]) -> Columns:
             errors.append(problem)
             continue
         seen[column.name.lower()] = column.name
-        columns.append(_column(column, errors))
+        columns.append(_column(column, variables, errors))
     return Columns(tuple(columns), said.is_open)
 
 
-def _column(said: ColumnSaid, errors: list[WaterclockError]) -> Column:
-    rules = tuple(rule for rule in (rule_of(rule, errors, in_column=True) for rule in said.rules) if rule)
+def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
+    rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in said.rules) if rule)
     return Column(
         said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
         said.tags,

@@ -16,6 +16,7 @@ from waterclock.dpl.cursor import unknown_variable
 from waterclock.dpl.drafts import Draft, draft_of
 from waterclock.dpl.fingerprints import canonical, fingerprint_of, flow_fingerprint
 from waterclock.dpl.legality import check_cycles, check_reads
+from waterclock.dpl.literals import with_literals
 from waterclock.dpl.names import names_of
 from waterclock.dpl.publishes import settle_publish
 from waterclock.dpl.rules import check_expression
@@ -85,7 +86,7 @@ class _Compiler:
         for name, view in by_kind[StatementKind.VIEW].items():
             queries.of_view(name)
             self._has_query(view)
-            self.view_columns[name] = columns_of(view, self.errors)
+            self.view_columns[name] = columns_of(view, self.config.variables, self.errors)
         for draft in list(self.drafts.values()):
             if draft.kind is Kind.TRANSFORM:
                 self._reads(draft, queries)
@@ -105,7 +106,7 @@ class _Compiler:
         body = None
         if said is not None and said.body is not None:
             self.errors.extend(check_expression(said.body))
-            body = said.body.text
+            body = with_literals(said.body, self.config.variables)
         return Function(
             statement.name,
             said.parameters if said else (),
@@ -231,7 +232,7 @@ class _Compiler:
             return
         draft.reads = (Read(name),)
         self.spans[draft.name, Read(name)] = draft.span
-        settle_publish(draft, table, systems, self.errors)
+        settle_publish(draft, table, systems, self.config.variables, self.errors)
 
     def _references(self, queries: Queries) -> None:
         """Check the tables that columns refer to; a REFERENCES states the model and reads nothing."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from waterclock.dpl.column_lists import columns_of
 from waterclock.dpl.config import Config
 from waterclock.dpl.connections import Systems
 from waterclock.dpl.cursor import timed
-from waterclock.dpl.rules import rule_of
+from waterclock.dpl.literals import with_literals
+from waterclock.dpl.rules import check_expression, has_aggregate, rule_of
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import (
     BatchedSaid,
@@ -93,8 +95,8 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     kind = KINDS[statement.kind]
     table_type = statement.value("TYPE OF TABLE", TableType) or TableType.REGULAR
     draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
-    draft.columns = columns_of(statement, errors)
-    draft.rules = _rules(statement, errors)
+    draft.columns = columns_of(statement, config.variables, errors)
+    draft.rules = _rules(statement, config.variables, errors)
     draft.about = _about(draft, config)
     draft.pool = _pool(draft, config, errors)
     if kind is Kind.COLLECT:
@@ -103,17 +105,17 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         draft.destination = _destination(draft, systems, errors)
         draft.name = str(draft.destination) if draft.destination else statement.name
     else:
-        _settle_mode(draft, errors)
+        _settle_mode(draft, config.variables, errors)
         draft.retain = _retain(draft, config, errors)
     return draft
 
 
-def _rules(statement: Statement, errors: list[WaterclockError]) -> tuple[Rule, ...]:
+def _rules(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     for clause in statement.clauses:
         if clause.word == "EXPECT":
             said: tuple[RuleSaid, ...] = clause.value
-            rules.extend(rule for rule in (rule_of(one, errors) for one in said) if rule)
+            rules.extend(rule for rule in (rule_of(one, variables, errors) for one in said) if rule)
     columns = statement.value("COLUMNS", ColumnsSaid)
     seen = {rule.name for column in (columns.columns if columns else ()) for rule in _named(column)}
     spans = [one.expression.span for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
@@ -127,7 +129,7 @@ def _rules(statement: Statement, errors: list[WaterclockError]) -> tuple[Rule, .
 
 
 def _named(column: ColumnSaid) -> Iterable[Rule]:
-    return [rule for rule in (rule_of(said, [], in_column=True) for said in column.rules) if rule]
+    return [rule for rule in (rule_of(said, {}, [], in_column=True) for said in column.rules) if rule]
 
 
 def _about(draft: Draft, config: Config) -> About:
@@ -233,7 +235,7 @@ def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) 
     return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
 
 
-def _settle_mode(draft: Draft, errors: list[WaterclockError]) -> None:
+def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
     statement = draft.statement
     said = statement.value("MODE", ModeSaid)
     is_partitioned = draft.type is TableType.PARTITIONED
@@ -266,7 +268,7 @@ def _settle_mode(draft: Draft, errors: list[WaterclockError]) -> None:
     elif batching is Batching.SNAPSHOT and said.mode is not Mode.REPLACE and not statement.has_failed("BY"):
         errors.append(_needs_by(draft, f"says {said.mode.name}"))
     if said.mode is Mode.MERGE:
-        settle_merge(draft, said, draft.columns.keys, errors)
+        settle_merge(draft, said, draft.columns.keys, variables, errors)
 
 
 def _needs_by(draft: Draft, what: str) -> WaterclockError:
@@ -278,8 +280,14 @@ def _needs_by(draft: Draft, what: str) -> WaterclockError:
     )
 
 
-def settle_merge(draft: Draft, said: ModeSaid | None, keys: tuple[str, ...], errors: list[WaterclockError]) -> None:
-    """Settle the keys of a MERGE: those of ON, else the KEY columns. A MERGE without any is reported."""
+def settle_merge(
+    draft: Draft,
+    said: ModeSaid | None,
+    keys: tuple[str, ...],
+    variables: Mapping[str, Any],
+    errors: list[WaterclockError],
+) -> None:
+    """Settle a MERGE: its keys are those of ON, else the KEY columns, and it must have some."""
     chosen = (said.keys if said else ()) or keys
     if not chosen and not draft.statement.has_failed("COLUMNS"):
         errors.append(
@@ -290,6 +298,17 @@ def settle_merge(draft: Draft, said: ModeSaid | None, keys: tuple[str, ...], err
                 fix="mark the key, as in (id KEY, *), or say MERGE ON (id)",
             )
         )
-    order = said.order_by if said else ()
-    delete_when = said.delete_when.text if said and said.delete_when else None
-    draft.merge = Merge(chosen, order, delete_when)
+    delete_when = None
+    if said is not None and said.delete_when is not None:
+        errors.extend(check_expression(said.delete_when))
+        if has_aggregate(said.delete_when.tree):
+            errors.append(
+                said.delete_when.span.refuse(
+                    "E220",
+                    "DELETE WHEN holds an aggregate",
+                    why="it is asked of each row",
+                    fix="name a column of the row",
+                )
+            )
+        delete_when = with_literals(said.delete_when, variables)
+    draft.merge = Merge(chosen, said.order_by if said else (), delete_when)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from waterclock.dpl.connections import Systems
 from waterclock.dpl.drafts import Draft, settle_merge
@@ -11,14 +12,16 @@ from waterclock.errors import WaterclockError
 from waterclock.flow import Mode, TableType
 
 
-def settle_publish(draft: Draft, table: Draft, systems: Systems, errors: list[WaterclockError]) -> None:
+def settle_publish(
+    draft: Draft, table: Draft, systems: Systems, variables: Mapping[str, Any], errors: list[WaterclockError]
+) -> None:
     """Give a publish what it takes from its table: type, and mode and keys where none are said."""
     draft.type = table.type
     said = draft.statement.value("MODE", ModeSaid)
     draft.mode = said.mode if said else table.mode
     keys = (table.merge.keys if table.merge else ()) or table.columns.keys
     if draft.mode is Mode.MERGE:
-        settle_merge(draft, said, keys, errors)
+        settle_merge(draft, said, keys, variables, errors)
     legal = {Mode.MERGE} | ({Mode.APPEND} if table.mode is Mode.APPEND else set())
     legal |= set() if table.type is TableType.PARTITIONED else {Mode.REPLACE}
     if draft.mode not in legal:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlglot import exp
 
 from waterclock.dpl.determinism import nondeterministic
+from waterclock.dpl.later import not_yet
+from waterclock.dpl.literals import with_literals
+from waterclock.dpl.references import LATER_VALUES, VALUES
 from waterclock.dpl.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow import Rule, Scope
 
+_BATCH_VALUES = VALUES | LATER_VALUES
 
-def rule_of(said: RuleSaid, errors: list[WaterclockError], *, in_column: bool = False) -> Rule | None:
+
+def rule_of(
+    said: RuleSaid, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
+) -> Rule | None:
     """Settle a rule; without a name it goes by its own text. None where its expression is refused, and reported."""
     problems = check_expression(said.expression)
     if problems:
         errors.extend(problems)
         return None
-    has_aggregate = _has_aggregate(said.expression.tree)
-    if has_aggregate and in_column:
+    is_of_batch = has_aggregate(said.expression.tree)
+    if is_of_batch and in_column:
         errors.append(
             said.expression.span.refuse(
                 "E220",
@@ -27,12 +37,10 @@ def rule_of(said: RuleSaid, errors: list[WaterclockError], *, in_column: bool = 
             )
         )
         return None
-    scope = Scope.BATCH if has_aggregate or said.is_over_batch else Scope.ROW
-    text = " ".join(said.expression.text.split())
-    return Rule(
-        said.expression.text, said.name or text, scope, said.action, said.expression.span.place,
-        said.expression.variables,
-    )  # fmt: skip
+    scope = Scope.BATCH if is_of_batch or said.is_over_batch else Scope.ROW
+    text = with_literals(said.expression, variables)
+    name = said.name or said.expression.text
+    return Rule(text, name, scope, said.action, said.expression.span.place, said.expression.variables)
 
 
 def check_expression(expression: Expression) -> list[WaterclockError]:
@@ -49,13 +57,22 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
         )
     tokens = expression.tokens
     for index, token in enumerate(tokens):
-        error = nondeterministic(expression.span.source, tokens, index, token.text.upper())
+        upper = token.text.upper()
+        error = nondeterministic(expression.span.source, tokens, index, upper)
         if error is not None:
             errors.append(error)
+        if upper in _BATCH_VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
+            errors.append(
+                not_yet(
+                    f"{upper}() in a header",
+                    expression.span.source.span(token.start, token.end + 1),
+                    fix=f"make it a column of the query: {upper}() AS name",
+                )
+            )
     return errors
 
 
-def _has_aggregate(tree: exp.Expression) -> bool:
+def has_aggregate(tree: exp.Expression) -> bool:
     """Tell whether an aggregate of sqlglot's knowledge stands outside of a window function."""
     return any(
         not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls)

@@ -37,7 +37,8 @@ class Spliced:
     def place_of(self, line: int, column: int) -> Place:
         """Give the user's place of a position in `text`, both counted from 1; Spark counts columns from 0: add 1.
 
-        A position in what was put in place gives the reference that it stands for.
+        Columns of `text` are counted as the JVM does, in UTF-16: a character beyond the basic plane takes two. A
+        position in what was put in place gives the reference that it stands for.
         """
         start = 0
         for _ in range(line - 1):
@@ -45,9 +46,22 @@ class Spliced:
             if newline < 0:
                 break
             start = newline + 1
-        offset = min(start + max(column - 1, 0), max(len(self.text) - 1, 0))
+        offset = min(start + self._characters(start, column - 1), max(len(self.text) - 1, 0))
         piece = self.pieces[max(bisect_right(self.pieces, offset, key=lambda one: one.at) - 1, 0)]
         return piece.source.place(piece.origin + (offset - piece.at if piece.is_copied else 0))
+
+    def _characters(self, start: int, units: int) -> int:
+        """Count the characters from `start` on that take up so many units of UTF-16."""
+        units = max(units, 0)
+        if self.text.isascii():
+            return units
+        count = 0
+        for sign in self.text[start : start + units]:
+            units -= 2 if sign > "\uffff" else 1
+            if units < 0:
+                break
+            count += 1
+        return count + max(units, 0)
 
 
 def splice(query: Query, name_of: Callable[[Read], str]) -> Spliced:

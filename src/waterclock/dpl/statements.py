@@ -80,8 +80,25 @@ class Expression:
 
     @property
     def text(self) -> str:
-        """The expression as written, on one line."""
-        return " ".join(self.span.text.split("\n"))
+        """The expression as written, on one line and without comments."""
+        return self.text_with({})
+
+    def text_with(self, literals: Mapping[str, str]) -> str:
+        """Give the expression with a literal in place of each `:name` that has one."""
+        source, end = self.span.source.text, self.span.start
+        parts: list[str] = []
+        for index, token in enumerate(self.tokens):
+            if token.start < end:  # a second token of one word, as in 7D, or the name of a variable
+                continue
+            parts.append(" " if parts and token.start > end else "")
+            following = self.tokens[index + 1] if index + 1 < len(self.tokens) else None
+            if token.text == ":" and following is not None and following.text in literals:
+                parts.append(literals[following.text])
+                end = following.end + 1
+            else:
+                end = token.end + 1
+                parts.append(source[token.start : end])
+        return "".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

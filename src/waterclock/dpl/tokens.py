@@ -128,7 +128,7 @@ def _touching(source: Source, start: int, end: int) -> WaterclockError:
     return source.span(start, end).refuse(
         "E218",
         "two strings touch each other",
-        why="Spark joins them; a doubled quote is not a quote",
+        why="a doubled quote is one quote to some readers of SQL, and the end of a text to others",
         fix=r"write a quote inside a string as \', as in 'it\'s'",
     )
 
