@@ -264,6 +264,10 @@ class _Reader:
 
     def _unknown(self, kind: StatementKind) -> WaterclockError:
         word = self.cursor.peek()
+        if word.kind == "symbol" and word.text in _SIGNS_OF_NAMES:
+            return self.cursor.here().refuse(
+                "E204", f"{word.text} is no sign of a name", fix="put the name between backticks: landing.`a-b/*.csv`"
+            )
         fix = _SUBCLAUSES.get(word.upper) or did_you_mean(word.upper, [*clause_words(kind), *_POSITIONAL[kind]])
         return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", fix=fix)
 
@@ -310,6 +314,7 @@ _ELSEWHERE = {
     ("BY", StatementKind.TRANSFORM): "only a COLLECT puts rows into windows; a TRANSFORM says EVERY",
     ("EVERY", StatementKind.VIEW): "a view has no batches: say TRANSFORM, or EVERY where it is read",
 }
+_SIGNS_OF_NAMES = frozenset("-/*+%")
 _SUBCLAUSES = {
     "LOOKBACK": "LOOKBACK stands behind BY DATA TIME: BY DATA TIME t LOOKBACK 1 HOUR",
     "ORDER": "ORDER BY stands behind MERGE: MERGE ORDER BY changed_at",

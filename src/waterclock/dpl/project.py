@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -106,7 +105,11 @@ def _check(
     capabilities: Mapping[str, Capabilities],
     known_schemas: Mapping[str, Mapping[str, str]] | None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
-    config, errors = read_config(file.read_text(encoding="utf-8"), env=env)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        return None, (_undecodable(FILE, error),)
+    config, errors = read_config(text, env=env)
     if config is None:
         return None, _sorted(errors)
     sources: dict[str, str] = {}
@@ -187,9 +190,9 @@ def _statements(
 
 def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
     """Read the statements of a Python file, through the twin; only a project that has one imports it."""
-    twin = importlib.import_module("waterclock.dpl.twin")
-    found: tuple[list[Statement], list[WaterclockError]] = twin.load_python(path, root=root, variables=config.variables)
-    return found
+    from waterclock.dpl.twin import load_python
+
+    return load_python(path, root=root, variables=config.variables)
 
 
 def _undecodable(name: str, error: UnicodeDecodeError) -> WaterclockError:

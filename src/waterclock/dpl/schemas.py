@@ -108,11 +108,26 @@ class Schemas:
         whole = {**columns, _LABEL: _LABEL}
         for expression in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, whole, draft.name))
+        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        for column in said.columns if said else ():
+            self.errors.extend(self._referred(column, columns, draft.name))
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))
             if mode.value.delete_when is not None and output is not None:
                 self.errors.extend(_in_expression(mode.value.delete_when, {**output, _LABEL: _LABEL}, "the query"))
+
+    def _referred(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
+        """Check the columns that a REFERENCES names: those of the other table, and the time in this one."""
+        target, span = column.references, column.references_span or column.span
+        if target is None:
+            return
+        known = self._tables.get(target.table)
+        for name in target.columns if known is not None else ():
+            if name.lower() not in (known or {}):
+                yield _unknown(_name_in(name, span), name, known or {}, target.table)
+        if target.at is not None and target.at.lower() not in own:
+            yield _unknown(_name_in(target.at, span), target.at, own, table)
 
     def _publish(self, draft: Draft) -> None:
         columns = self.columns_of(draft.statement.name)
@@ -152,7 +167,7 @@ def _closed(statement: Statement) -> Names | None:
 def _missing(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:
     for column in columns:
         if column.name.lower() not in known:
-            yield unknown_column(column.span, column.name, {name: name for name in known.values()}, [(where, known)])
+            yield _unknown(column.span, column.name, known, where)
 
 
 def _unnamed(found: Found, source: Source) -> Iterator[WaterclockError]:
@@ -182,12 +197,21 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
         if first.name.lower() in known or start is None or isinstance(first, exp.Star):
             continue
         span = expression.span.source.span(start, first.meta.get("end", start) + 1)
-        yield unknown_column(span, first.name, {name: name for name in known.values()}, [(table, known)])
+        yield _unknown(span, first.name, known, table)
 
 
 def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:
     for name in (*mode.keys, *mode.order_by):
         if name.lower() not in known and name.lower() != _LABEL:
-            at = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)").search(span.source.text, span.start, span.end)
-            place = span.source.span(at.start(), at.end()) if at else span
-            yield unknown_column(place, name, {column: column for column in known.values()}, [(table, known)])
+            yield _unknown(_name_in(name, span), name, known, table)
+
+
+def _name_in(name: str, span: Span) -> Span:
+    """Find a name within a clause, or to the right of where it begins on that line."""
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    at = word.search(span.source.text, span.start, span.end) or word.search(span.source.text, span.start)
+    return span.source.span(at.start(), at.end()) if at else span
+
+
+def _unknown(span: Span, name: str, known: Names, table: str) -> WaterclockError:
+    return unknown_column(span, name, {column: column for column in known.values()}, [(table, known)])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -172,3 +173,16 @@ def test_a_view_a_function_and_a_value_count_where_they_are_used(tmp_path: Path)
     view = "CREATE VIEW stg.x AS SELECT * FROM raw.orders WHERE amount > 1;\n"
     read = BASE.replace("stg.open", "stg.x")
     assert fingerprint(tmp_path, view + read) != fingerprint(tmp_path, view.replace("1", "2") + read)
+
+
+def test_a_project_file_that_is_not_utf8_is_placed_too(tmp_path: Path) -> None:
+    (tmp_path / "waterclock.toml").write_bytes(b'[project]\nname = "caf\xe9"\n')
+    _, (error,) = check_project(tmp_path, capabilities=CAPABILITIES)
+    assert (error.code, error.where) == ("E201", "waterclock.toml:2:12")
+
+
+def test_every_error_survives_a_process_boundary(tmp_path: Path) -> None:
+    with pytest.raises(ProjectErrors) as raised:
+        load(tmp_path, "COLLECT raw.x FROM ops.x;")
+    copied = pickle.loads(pickle.dumps(raised.value))
+    assert copied.render() == raised.value.render()
