@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.sealed import plain_text
+from waterclock.connectors.sealed import flat, plain_text
 from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
 
@@ -90,8 +90,8 @@ def _write_csv(
         if writing.has_header:
             sink.write((writing.delimiter.join(_csv_name(name, writing) for name in names) + "\n").encode())
         for batch in batches:
-            flat = [_flat(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
-            pc.write_csv(pa.RecordBatch.from_arrays(flat, names=names), sink, options)
+            texts = [_text(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
+            pc.write_csv(pa.RecordBatch.from_arrays(texts, names=names), sink, options)
             rows += batch.num_rows
     return rows
 
@@ -103,7 +103,10 @@ def _write_json(
     names = [name for name, _ in columns]
     with _opened(path, writing) as sink:
         for batch in batches:
-            lists = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
+            lists = [
+                (_text(column, kind) if is_plain(kind) else column).to_pylist(maps_as_pydicts="lossy")
+                for column, (_, kind) in zip(batch.columns, columns, strict=True)
+            ]
             for row in zip(*lists, strict=True):
                 sink.write((plain_text(dict(zip(names, row, strict=True))) + "\n").encode())
             rows += batch.num_rows
@@ -123,19 +126,12 @@ def _csv_name(name: str, writing: Writing) -> str:
     return '"' + name.replace('"', '""') + '"' if is_special else name
 
 
-def _flat(column: pa.Array, kind: str) -> pa.Array:
+def _text(column: pa.Array, kind: str) -> pa.Array:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if pa.types.is_timestamp(column.type):
-        text = pc.strftime(column, format="%Y-%m-%d %H:%M:%SZ" if column.type.tz else "%Y-%m-%d %H:%M:%S")
-        return pc.replace_substring_regex(text, pattern=r"\.0+(Z?)$", replacement=r"\1")
     if pa.types.is_binary(column.type):
         return pa.array([None if value is None else value.hex() for value in column.to_pylist()], pa.string())
-    if not is_plain(kind):
-        values = column.to_pylist(maps_as_pydicts="lossy")
-        return pa.array([None if value is None else plain_text(value) for value in values], pa.string())
-    return column
+    return flat(column, kind, mark="Z")
 
 
 def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:

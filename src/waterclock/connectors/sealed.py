@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -46,6 +47,26 @@ def _lost(path: Path, why: str) -> WaterclockError:
         why=why,
         fix="run the batch again: `waterclock retry` makes its slice anew",
     )
+
+
+def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
+    """Give times, dates, decimals and bytes as the text they are delivered as, nested values as JSON, others as is.
+
+    Instants are in UTC and end with `mark`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        text = pc.strftime(column, format=f"%Y-%m-%d %H:%M:%S{mark if kind.tz else ''}")
+        return pc.replace_substring_regex(text, pattern=r"\.0+(\D?)$", replacement=r"\1")
+    if pa.types.is_date(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.string())
+    if not is_plain(spark_type):
+        values = column.to_pylist(maps_as_pydicts="lossy")
+        return pa.array([None if value is None else plain_text(value) for value in values], pa.string())
+    return column
 
 
 def plain_text(value: Any) -> str:

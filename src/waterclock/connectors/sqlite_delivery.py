@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import TIMELABEL, Delivered, Delivery, Outcome
-from waterclock.connectors.sealed import batches_of, instant_text, plain_text
+from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite import Database, quoted, table_of
-from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow import Mode, Unit
@@ -296,25 +295,5 @@ def _changes(delivery: Delivery) -> Iterator[_Change]:
 
 
 def _values(batch: pa.RecordBatch, kinds: Sequence[str]) -> list[tuple[Any, ...]]:
-    columns = []
-    for at, kind in enumerate(kinds):
-        values = batch.column(at).to_pylist(maps_as_pydicts="lossy")
-        convert = _converter(kind)
-        columns.append([None if value is None else convert(value) for value in values] if convert else values)
+    columns = [flat(batch.column(at), kind).to_pylist() for at, kind in enumerate(kinds)]
     return list(zip(*columns, strict=True))
-
-
-def _converter(spark_type: str) -> Callable[[Any], Any] | None:
-    kind = spark_type.strip().lower()
-    if kind in _CONVERTERS:
-        return _CONVERTERS[kind]
-    if kind.startswith(("decimal", "dec", "numeric")):
-        return str
-    return None if is_plain(kind) else plain_text
-
-
-_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("timestamp", "timestamp_ltz", "timestamp_ntz"), instant_text),
-    "boolean": int,
-    "date": lambda value: value.isoformat(),
-}
