@@ -43,9 +43,9 @@ class RandomFlow:
 
 def random_flow(random: Random) -> RandomFlow:
     """Make one flow of three to nine tables."""
-    palette = random.sample(_PERIODS, random.choice((1, 2, 2, 3)))
+    palette = random.sample(_PERIODS, random.choice((1, 2, 3)))
     tables: dict[str, Table] = {}
-    for number in range(random.choice((1, 2, 2, 3))):
+    for number in range(random.choice((1, 2, 3))):
         table = _collect(random, f"c{number}", *random.choice(palette))
         tables[table.name] = table
     for number in range(random.choice((1, 2, 3, 4))):
@@ -105,7 +105,7 @@ def _transform(random: Random, name: str, tables: dict[str, Table], palette: tup
     for _ in range(random.choice((1, 1, 2, 3))):
         u = random.choice([table for table in tables.values() if table.kind is not Kind.PUBLISH])
         read = _read(random, bare, u)
-        if read is not None and read not in reads:
+        if read not in reads:
             reads.append(read)
     if random.random() < 0.25:
         reads.append(Read(name, ReadKind.PREVIOUS))
@@ -124,35 +124,32 @@ def _circle(random: Random, first: Table, tables: dict[str, Table]) -> list[Tabl
         reads = (Read(next(iter(tables)), ReadKind.HISTORY), *reads)
     name = f"{first.name}b"
     second = replace(first, name=name, fingerprint=name, reads=(), mode=random.choice((Mode.APPEND, first.mode)))
-    second = replace(
-        second, reads=(_read(random, second, first, (ReadKind.PLAIN, ReadKind.HISTORY)) or Read(first.name),)
-    )
+    second = replace(second, reads=(_read(random, second, first, (ReadKind.PLAIN, ReadKind.HISTORY)),))
     return [replace(first, reads=(*reads, Read(name, ReadKind.PREVIOUS))), second]
 
 
-def _read(random: Random, reader: Table, u: Table, kinds: tuple[ReadKind, ...] = tuple(ReadKind)) -> Read | None:
+def _read(random: Random, reader: Table, u: Table, kinds: tuple[ReadKind, ...] = tuple(ReadKind)) -> Read:
     """Pick a reference that `check` lets pass: what is read begins and ends at boundaries of u."""
-    kind = random.choice(kinds)
-    if kind is ReadKind.PAST:
-        if not u.is_partitioned:
-            return None
-        spans = [span for span in _SPANS if _is_whole(_bare(reader.cadence), _bare(u.cadence), span)]
-        spans = [span for span in spans if u.retain is None or _hours(span) <= _hours(u.retain)]
-        return Read(u.name, kind, random.choice(spans)) if spans else None
-    needs_fit = u.is_partitioned and kind in {ReadKind.PLAIN, ReadKind.PREVIOUS}
-    if needs_fit and not fits(reader.cadence, u.cadence):
-        return None
-    if needs_fit and u.retain is not None and _hours(u.retain) < 36:
-        return None  # its slices may be dropped before the window ends
-    return Read(u.name, kind)
+    kept = _hours(u.retain) if u.retain is not None else 1e9
+    spans = [
+        span for span in _SPANS if _is_whole(_bare(reader.cadence), _bare(u.cadence), span) and _hours(span) <= kept
+    ]
+    legal = [kind for kind in kinds if kind in {ReadKind.HISTORY, ReadKind.LATEST} or not u.is_partitioned]
+    if u.is_partitioned and fits(reader.cadence, u.cadence) and kept >= 36:  # else slices may go before the window ends
+        legal += [kind for kind in kinds if kind in {ReadKind.PLAIN, ReadKind.PREVIOUS}]
+    legal = [kind for kind in legal if kind is not ReadKind.PAST]
+    if u.is_partitioned and spans and ReadKind.PAST in kinds:
+        legal += [ReadKind.PAST, ReadKind.PAST]
+    kind = random.choice(legal)
+    return Read(u.name, kind, random.choice(spans) if kind is ReadKind.PAST else None)
 
 
 @cache
 def _is_whole(reader: Cadence, u: Cadence, span: Duration) -> bool:
     """Whether both ends of `[e - span, e)` are boundaries of u, for every window of the reader."""
     boundaries = {window.start for window in windows_of(u)}
-    ends = [window.end for window in windows_of(reader) if window.start >= ERA[0] + timedelta(days=4)]
-    return all(e in boundaries and span.before(e, reader.zone) in boundaries for e in ends)
+    middle = [w.end for w in windows_of(reader) if ERA[0] + timedelta(days=4) < w.end < ERA[1] - timedelta(days=2)]
+    return all(e in boundaries and span.before(e, reader.zone) in boundaries for e in middle)
 
 
 def _bare(cadence: Cadence) -> Cadence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from waterclock.planner.estimate import Estimate, TableCost, estimate
 from waterclock.planner.plan import Batch, BoundRead, Cause, Group, Plan, ReadScope, Status
 from waterclock.planner.planning import DEFAULT_CAP, DEFAULT_GROUP_CAP, Planner, plan
 from waterclock.planner.reads import bind
@@ -13,12 +14,15 @@ __all__ = [
     "Batch",
     "BoundRead",
     "Cause",
+    "Estimate",
     "Group",
     "Plan",
     "Planner",
     "ReadScope",
     "Status",
+    "TableCost",
     "bind",
+    "estimate",
     "plan",
     "starts",
 ]

@@ -1,0 +1,65 @@
+"""What planning costs does not grow with what is done, and what a plan costs is told from the past."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from time import process_time
+
+import pytest
+
+from tests.model.flows import at, collect, flow, history, replace_transform, transform
+from tests.unit.planner.pasts import done, past
+from waterclock.flow import Mode
+from waterclock.ledger.facts import LedgerSnapshot, TableFacts
+from waterclock.planner import Planner, TableCost, estimate, plan
+from waterclock.timelabel import IntervalSet
+
+NOW = at("2016-01-01 00:01")
+
+
+def test_a_thousand_tables_with_nothing_due_are_planned_at_once() -> None:
+    tables = [collect("t0", "HOUR")]
+    for number in range(1, 1000):
+        above = tables[number // 2].name
+        made = (
+            transform(f"t{number}", [above], "HOUR") if number % 3 else replace_transform(f"t{number}", [above], "HOUR")
+        )
+        tables.append(made)
+    planner = Planner(flow(*tables))
+    ledger = LedgerSnapshot({t.name: done(("2013-01-01", "2016-01-01")) for t in tables})
+    begin = process_time()
+    found = planner.plan(ledger, NOW)
+    assert found.batches == ()
+    assert process_time() - begin < 0.3
+
+
+@pytest.mark.parametrize("cap", [10, 1000])
+def test_three_years_of_five_minutes_with_a_thousand_gaps_cost_the_gaps_alone(cap: int) -> None:
+    start, step = at("2013-01-01"), timedelta(minutes=5)
+    gaps = IntervalSet.from_intervals((start + 300 * n * step, start + (300 * n + 1) * step) for n in range(1000))
+    covered = IntervalSet.from_intervals([(start, at("2016-01-01"))]) - gaps
+    ledger = past(a=TableFacts(covered=covered), b=TableFacts(covered=covered))
+    planner = Planner(flow(collect("a", "5 MINUTES"), transform("b", ["a"], "5 MINUTES")))
+    begin = process_time()
+    found = planner.plan(ledger, NOW, cap=cap)
+    assert process_time() - begin < 0.4
+    assert sum(found.left_out.values()) + len(found.batches) == 2000
+    assert len(found.batches) == 2 * cap
+
+
+def test_a_backlog_of_years_is_asked_for_what_is_ready_without_being_judged() -> None:
+    tables = [collect("a", "5 MINUTES", is_partitioned=False, mode=Mode.MERGE)]
+    tables += [transform("b", ["a"], "5 MINUTES"), transform("c", [history("b")], "5 MINUTES")]
+    begin = process_time()
+    groups = Planner(flow(*tables)).ready(LedgerSnapshot(), NOW)
+    assert [(group.table, len(group.batches)) for group in groups] == [("a", 1)]
+    assert process_time() - begin < 0.2
+
+
+def test_the_cost_of_a_plan_is_told_from_past_batches() -> None:
+    ledger = past(a=TableFacts(seconds_per_batch=2.0))
+    tables = flow(collect("a"), transform("b", ["a"]))
+    found = estimate(plan(tables, ledger, at("2013-01-08"), cap=3), ledger)
+    assert found.tables == {"a": TableCost(7, 14.0), "b": TableCost(7, None)}
+    assert (found.batches, found.seconds, found.unknown) == (14, 14.0, ("b",))
+    assert found.to_dict()["tables"]["b"] == {"batches": 7, "seconds": None}
