@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from waterclock.dpl.python_places import Site, site_of
+from waterclock.dpl.python_places import Positions, Site, site_of
 from waterclock.dpl.statements import StatementKind
 from waterclock.flow import Secret
 
@@ -152,6 +152,7 @@ class _Recorder:
     path: Path
     root: Path
     calls: list[Call] = field(default_factory=list)
+    codes: dict[int, Positions] = field(default_factory=dict)
 
 
 _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", default=None)
@@ -255,18 +256,18 @@ def flat(name: str, exact: object = None) -> Any:
 
 def var(name: str) -> Any:
     """Give the value of the project file's [vars] or the environment's: `:name`."""
-    return VariableSaid(name, _site() if _recorder.get() else None)
+    return VariableSaid(name, _site())
 
 
 def _read(word: str, name: object, span: object = None) -> ReadSaid:
-    return ReadSaid(word, name, span, _site() if _recorder.get() else None)
+    return ReadSaid(word, name, span, _site())
 
 
 def _note(kind: StatementKind, name: object, arguments: Mapping[str, Any]) -> Call | None:
     recorder = _recorder.get()
     if recorder is None or not _is_own(recorder):
         return None
-    call = Call(kind, name, dict(arguments), _site())
+    call = Call(kind, name, dict(arguments), _site_in(recorder))
     recorder.calls.append(call)
     return call
 
@@ -289,14 +290,19 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _site() -> Site:
-    """Give the call in the project's own files that led here, or the nearest one where there is none."""
+def _site() -> Site | None:
+    """Give the place of a call; None while no file is loaded."""
     recorder = _recorder.get()
-    root = f"{recorder.root}{os.sep}" if recorder else ""
+    return None if recorder is None else _site_in(recorder)
+
+
+def _site_in(recorder: _Recorder) -> Site:
+    """Give the call in the project's own files that led here, or the nearest one where there is none."""
+    root = f"{recorder.root}{os.sep}"
     frames = list(_frames())
     names = [(one, one.f_code.co_filename) for one in frames]
     own = (one for one, name in names if name.startswith(root) and "site-packages" not in name)
-    return site_of(next(own, frames[0]))
+    return site_of(next(own, frames[0]), recorder.codes)
 
 
 def _is_own(recorder: _Recorder) -> bool:

@@ -57,6 +57,13 @@ def isolated(root: Path) -> Iterator[None]:
             sys.modules.update(aside)
 
 
+def forget(root: Path) -> None:
+    """Let what is imported of the project at `root` be read anew, and nothing stand in its way."""
+    for name in _modules_of(root):
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
 def _spec(path: Path, root: Path) -> ModuleSpec:
     folders = path.relative_to(root).parts[:-1] if path.is_relative_to(root) else ()
     package = [*folders] if all(folder.isidentifier() for folder in folders) else []

@@ -7,82 +7,89 @@ imported by other means than import statements is not seen.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from waterclock.dpl.fingerprints import digest
-from waterclock.dpl.python_places import Site
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 _Imports = ast.Import | ast.ImportFrom
 _LEFT_OUT = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 
 
-def python_fingerprint(
-    function: ast.FunctionDef, tree: ast.Module, path: Path, root: Path, *, declared: Iterable[Site] = ()
-) -> str:
-    """Name the code of a function of the file at `path`; the calls at `declared` are left out of its decorators."""
-    ends = {(site.end_line, site.end_column) for site in declared}
-    decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in ends]
-    bare = ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators})
-    reach = _Reach(root)
-    bindings = _bindings(tree)
-    parts = [_shape(bare)]
-    seen: set[int] = {id(function)}
-    waiting: list[ast.AST] = [bare]
-    while waiting:
-        node = waiting.pop()
-        reach.follow(node, path)
-        for name in sorted(_names(node)):
-            for statement in bindings.get(name, ()):
-                if id(statement) not in seen:
-                    seen.add(id(statement))
-                    parts.append(_shape(statement))
-                    waiting.append(statement)
-    parts[1:] = sorted(parts[1:])
-    return digest([*parts, *(f"{name}={shape}" for name, shape in sorted(reach.modules.items()))])
+End = tuple[int | None, int | None]
 
 
-@dataclass(slots=True)
-class _Reach:
-    """The project's modules that code imports, and those that these import, by path with their shapes."""
+class PythonFingerprints:
+    """Names functions of the project at `root`; what it has read of a file it does not read again."""
 
-    root: Path
-    modules: dict[str, str] = field(default_factory=dict)
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._modules: dict[Path, _Module] = {}
+        self._bindings: dict[Path, dict[str, list[_Piece]]] = {}
 
-    def follow(self, node: ast.AST, path: Path) -> None:
-        """Add the modules that the import statements inside of `node` name."""
-        for found in ast.walk(node):
-            if isinstance(found, _Imports):
-                for file in self._files(found, path):
-                    self._add(file)
+    def of(self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()) -> str:
+        """Name the code of a function of the file at `path`.
 
-    def _add(self, file: Path) -> None:
-        name = file.relative_to(self.root).as_posix()
-        if name in self.modules:
-            return
-        try:
-            tree = ast.parse(file.read_bytes())
-        except SyntaxError:
-            return  # importing it fails, which is reported
-        self.modules[name] = _shape(tree)
-        self.follow(tree, file)
+        `declared` are the ends of the calls that declare something: as decorators they are left out.
+        """
+        if path not in self._bindings:
+            self._bindings[path] = _bindings(tree)
+        bindings = self._bindings[path]
+        decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in declared]
+        own = _Piece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
+        pieces: dict[int, _Piece] = {id(function): own}
+        waiting = [own]
+        while waiting:
+            for name in waiting.pop().names:
+                for piece in bindings.get(name, ()):
+                    if id(piece.node) not in pieces:
+                        pieces[id(piece.node)] = piece
+                        waiting.append(piece)
+        used = sorted(piece.shape for piece in pieces.values() if piece is not own)
+        modules = self._reached(path, pieces.values())
+        return digest([own.shape, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))])
+
+    def _reached(self, path: Path, pieces: Iterable[_Piece]) -> dict[str, str]:
+        """Give the project's modules that pieces of code import, and those that these import, with their shapes."""
+        found: dict[str, str] = {}
+        waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
+        while waiting:
+            file = waiting.pop()
+            name = file.relative_to(self.root).as_posix()
+            if name not in found:
+                module = self._module(file)
+                found[name] = module.shape
+                waiting.extend(module.files)
+        return found
+
+    def _module(self, file: Path) -> _Module:
+        if file not in self._modules:
+            try:
+                whole = _Piece(ast.parse(file.read_bytes()))
+            except SyntaxError:
+                self._modules[file] = _Module("", ())  # importing it fails, which is reported
+            else:
+                files = [found for node in whole.imports for found in self._files(node, file)]
+                self._modules[file] = _Module(whole.shape, tuple(files))
+        return self._modules[file]
 
     def _files(self, node: _Imports, path: Path) -> Iterator[Path]:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from self._module(alias.name.split("."))
+                yield from self._files_of(alias.name.split("."))
             return
         package: list[str] = []
         if node.level:
             package = [*path.relative_to(self.root).parts[: -node.level]]
         package += node.module.split(".") if node.module else []
-        yield from self._module(package)
+        yield from self._files_of(package)
         for alias in node.names:
-            yield from self._module([*package, alias.name])
+            yield from self._files_of([*package, alias.name])
 
-    def _module(self, names: list[str]) -> Iterator[Path]:
+    def _files_of(self, names: list[str]) -> Iterator[Path]:
         for count in range(1, len(names) + 1):
             stem = self.root.joinpath(*names[:count])
             for file in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
@@ -90,12 +97,41 @@ class _Reach:
                     yield file
 
 
-def _bindings(tree: ast.Module) -> dict[str, list[ast.stmt]]:
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A module of the project: its shape, and the project's modules that it imports."""
+
+    shape: str
+    files: tuple[Path, ...]
+
+
+class _Piece:
+    """A piece of code: its shape, the names that it uses, and its import statements."""
+
+    def __init__(self, node: ast.AST) -> None:
+        self.node = node
+
+    @cached_property
+    def shape(self) -> str:
+        return _shape(self.node)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        found = (node for node in ast.walk(self.node) if isinstance(node, ast.Name))
+        return frozenset(node.id for node in found if isinstance(node.ctx, ast.Load))
+
+    @cached_property
+    def imports(self) -> tuple[_Imports, ...]:
+        return tuple(node for node in ast.walk(self.node) if isinstance(node, _Imports))
+
+
+def _bindings(tree: ast.Module) -> dict[str, list[_Piece]]:
     """Give the statements at a module's top that bind each name."""
-    found: dict[str, list[ast.stmt]] = {}
+    found: dict[str, list[_Piece]] = {}
     for statement in tree.body:
+        piece = _Piece(statement)
         for name in _bound(statement):
-            found.setdefault(name, []).append(statement)
+            found.setdefault(name, []).append(piece)
     return found
 
 
@@ -110,10 +146,6 @@ def _bound(node: ast.AST) -> Iterator[str]:
     if not isinstance(node, _Scope):
         for child in ast.iter_child_nodes(node):
             yield from _bound(child)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {found.id for found in ast.walk(node) if isinstance(found, ast.Name) and isinstance(found.ctx, ast.Load)}
 
 
 def _shape(node: ast.AST) -> str:

@@ -13,8 +13,8 @@ from typing import Any, Union, get_args, get_origin
 from waterclock.dpl.cursor import timed
 from waterclock.dpl.declaring import Call, ReadSaid, VariableSaid
 from waterclock.dpl.later import not_yet
-from waterclock.dpl.python_fingerprints import python_fingerprint
-from waterclock.dpl.python_places import PythonText, Site
+from waterclock.dpl.python_fingerprints import End
+from waterclock.dpl.python_places import PythonText
 from waterclock.dpl.python_texts import Texts
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import Clause
@@ -37,7 +37,7 @@ class FoundFunction:
         self.inner = inspect.unwrap(function)
         self.path = Path(self.inner.__code__.co_filename)
         self.text: PythonText | None = texts.of(str(self.path))
-        self.node = _definition(self.text, self.inner) if self.text else None
+        self.node = self.text.definition(self.inner.__code__) if self.text else None
         self.span = self.text.span(self.node).source.span(0) if self.text and self.node else span
 
     def parameters(self) -> Iterator[tuple[inspect.Parameter, Span]]:
@@ -78,7 +78,7 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
 
 
 def transform_function(
-    call: Call, texts: Texts, span: Span, sites: tuple[Site, ...], errors: list[WaterclockError]
+    call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
     """Give a transform's function, with a clause `ARGUMENT name` for the place of each parameter's meaning."""
     found = find_function(call.function, texts, span)
@@ -92,13 +92,13 @@ def transform_function(
             continue
         arguments.append(argument)
         clauses.append(Clause(f"ARGUMENT {parameter.name}", argument, place))
-    return declared(found, texts.root, tuple(arguments), sites), clauses
+    return declared(found, texts, tuple(arguments), declarations), clauses
 
 
 def declared(
-    found: FoundFunction, root: Path, arguments: tuple[Argument, ...], sites: tuple[Site, ...]
+    found: FoundFunction, texts: Texts, arguments: tuple[Argument, ...], declarations: frozenset[End]
 ) -> PythonFunction:
-    """Describe a function so that the engine finds it; `sites` are the declarations among its decorators."""
+    """Describe a function so that the engine finds it; `declarations` are the ends of the file's calls of ours."""
     name = found.function.__name__
     if found.text is None or found.node is None:
         raise found.span.refuse(
@@ -111,7 +111,7 @@ def declared(
         arguments=arguments,
         source=_source(found.text, found.node),
         place=found.span.place,
-        fingerprint=python_fingerprint(found.node, found.text.tree, found.path, root, declared=sites),
+        fingerprint=texts.fingerprints.of(found.node, found.text.tree, found.path, declared=declarations),
     )
 
 
@@ -185,17 +185,6 @@ def _meaningless(parameter: inspect.Parameter, at: Span) -> WaterclockError:
         )
     why = "a parameter is what is read, a value of [vars], or the window"
     return at.refuse("E253", f"parameter {name} has no meaning", why=why, fix=fix)
-
-
-def _definition(text: PythonText, function: Callable[..., Any]) -> ast.FunctionDef | None:
-    """Find the definition of a function; its code's first line is the first decorator's."""
-    code = inspect.unwrap(function).__code__
-    for node in ast.walk(text.tree):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            if first == code.co_firstlineno:
-                return node
-    return None
 
 
 def _source(text: PythonText, node: ast.FunctionDef) -> str:

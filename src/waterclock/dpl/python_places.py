@@ -7,13 +7,15 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
-from types import FrameType
+from types import CodeType, FrameType
 
 from waterclock.dpl.source import Source, Span
 from waterclock.flow import Place
 
 _LITERAL = re.compile(r"""[rRuU]?(?P<quote>'''|\"""|'|")""")
+
+Position = tuple[int | None, int | None, int | None, int | None]
+Positions = tuple[CodeType, list[Position]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,12 @@ class Site:
     end_column: int
 
 
-def site_of(frame: FrameType) -> Site:
-    """Give the call that a frame is at."""
-    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
-    line, end_line, column, end_column = positions
+def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
+    """Give the call that a frame is at. `known` keeps what was looked up of code, by its id: comparing code is slow."""
+    code = frame.f_code
+    if id(code) not in known:
+        known[id(code)] = code, list(code.co_positions())
+    line, end_line, column, end_column = known[id(code)][1][frame.f_lasti // 2]
     first = line or frame.f_lineno
     return Site(frame.f_code.co_filename, first, column or 0, end_line or first, end_column or 0)
 
@@ -95,6 +99,15 @@ class PythonText:
     def _calls(self) -> dict[tuple[int | None, int | None], ast.Call]:
         found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         return {(node.end_lineno, node.end_col_offset): node for node in found}
+
+    @cached_property
+    def _definitions(self) -> dict[tuple[str, int], ast.FunctionDef]:
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
+        return {(node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])): node for node in found}
+
+    def definition(self, code: CodeType) -> ast.FunctionDef | None:
+        """Give the definition of a function; its code's first line is the first decorator's."""
+        return self._definitions.get((code.co_name, code.co_firstlineno))
 
     def call_at(self, site: Site) -> ast.Call | None:
         """Give the call at a site; calls that end at one place are one."""

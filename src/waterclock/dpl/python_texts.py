@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from waterclock.dpl.cursor import Cursor
+from waterclock.dpl.python_fingerprints import PythonFingerprints
 from waterclock.dpl.python_places import PythonText, Site
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.statements import StatementKind
@@ -26,6 +27,7 @@ class Texts:
     def __init__(self, root: Path, variables: Mapping[str, Value]) -> None:
         self.root = root
         self.variables = variables
+        self.fingerprints = PythonFingerprints(root)
         self._known: dict[str, PythonText | None] = {}
 
     def of(self, file: str) -> PythonText | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from waterclock.dpl.columns import take_type
 from waterclock.dpl.declaring import Call
 from waterclock.dpl.expressions import expression_of
+from waterclock.dpl.python_fingerprints import End
 from waterclock.dpl.python_functions import FoundFunction, declared, find_function, sql_type
-from waterclock.dpl.python_places import Site
 from waterclock.dpl.python_texts import Texts
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import Clause, Expression, FunctionSaid
@@ -16,14 +16,14 @@ _EXAMPLE = "DECIMAL(16,2)"
 
 
 def function_said(
-    call: Call, texts: Texts, span: Span, sites: tuple[Site, ...]
+    call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
     """Read what a `wc.function` says. Raises the first error."""
     found = None if call.function is None else find_function(call.function, texts, span)
     parameters = _parameters(call, texts, found)
     returns = _returns(call, texts, span, found)
     body = None if found else _body(call, texts, span)
-    python = declared(found, texts.root, (), sites) if found else None
+    python = declared(found, texts, (), declarations) if found else None
     return python, [Clause("RETURN", FunctionSaid(parameters, returns, body), body.span if body else span)]
 
 

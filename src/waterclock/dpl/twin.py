@@ -59,7 +59,7 @@ class _Reader:
 
     def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:
         self.texts = texts
-        self.sites = tuple(call.site for call in calls)
+        self.declarations = frozenset((call.site.end_line, call.site.end_column) for call in calls)
         self.errors = errors
         self.is_whole = is_whole
 
@@ -68,6 +68,8 @@ class _Reader:
         try:
             if call.kind is StatementKind.GRANT:
                 raise not_yet("GRANT", self.texts.site(call.site))
+            if callable(call.name):
+                raise self._nameless(call)
             source, _ = self.texts.positional(call.site, 0, call.name, self.texts.site(call.site))
             name, span = self.texts.name(call.kind, source)
         except WaterclockError as error:
@@ -85,6 +87,13 @@ class _Reader:
         if all(call.arguments.get(flag) is True for flag in _FLAGS):
             self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say one of the two"))
         yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
+
+    def _nameless(self, call: Call) -> WaterclockError:
+        name = getattr(call.name, "__name__", "name")
+        return self.texts.site(call.site).refuse(
+            "E251", f"{_named(call)} stands above {name} and names nothing",
+            fix=f'write @{_named(call)}("{"" if call.kind is StatementKind.FUNCTION else "schema."}{name}")',
+        )  # fmt: skip
 
     def _clauses(self, call: Call, failed: set[str]) -> list[Clause]:
         """Read the arguments; None and False are as good as not said."""
@@ -207,9 +216,9 @@ class _Reader:
                 "E252", f"{name} has a function and a text", why="either makes it", fix="leave one of them out"
             )
         if call.kind is StatementKind.FUNCTION:
-            return function_said(call, self.texts, span, self.sites)
+            return function_said(call, self.texts, span, self.declarations)
         if call.function is not None:
-            return transform_function(call, self.texts, span, self.sites, self.errors)
+            return transform_function(call, self.texts, span, self.declarations, self.errors)
         if call.kind in {StatementKind.TRANSFORM, StatementKind.VIEW} and not has_text and "AS" not in failed:
             failed.add("AS")
             above = ", or write @wc.transform above a function" if call.kind is StatementKind.TRANSFORM else ""

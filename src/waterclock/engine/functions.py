@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.loading import project_modules, run_file
+from waterclock.dpl.loading import forget, project_modules, run_file
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Function, PythonFunction
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _lock = threading.Lock()
-_modules: dict[tuple[Path, int], ModuleType] = {}
+_modules: dict[tuple[Path, str], ModuleType] = {}
 
 
 def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
-    """Give the Python function that a declaration names; its file is run once a process and change.
+    """Give the Python function that a declaration names; its file is run once a process and code.
 
     Raises:
         WaterclockError: E721 where the file has no such function.
     """
-    module = _module(root, root / function.file)
+    module = _module(root, root / function.file, function.fingerprint)
     found = getattr(module, function.name, None)
     if not callable(found):
         raise WaterclockError(
@@ -41,12 +41,14 @@ def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
     return call
 
 
-def _module(root: Path, path: Path) -> ModuleType:
-    key = (path, path.stat().st_mtime_ns)
+def _module(root: Path, path: Path, fingerprint: str) -> ModuleType:
+    """Run a file, and all that it imports of the project, anew for each state of a function's code."""
+    key = (path, fingerprint)
     with _lock:
         if key not in _modules:
-            if str(root) not in sys.path:
+            if sys.path[0] != str(root):
                 sys.path.insert(0, str(root))  # and left there: a function may import when it is called
+            forget(root)
             _modules[key] = run_file(path, root)
             _send_by_value(root, path)
         return _modules[key]

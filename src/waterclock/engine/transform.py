@@ -94,7 +94,7 @@ def _python_rows(
     try:
         made = call(**arguments)
     except Exception as raised:
-        raise user_code_error(raised, where=where, file=work.root / function.file) from raised
+        raise user_code_error(raised, where=where, file=work.root / function.file, root=work.root) from raised
     if not hasattr(made, "createOrReplaceTempView"):
         raise WaterclockError(
             "E722",

@@ -37,6 +37,7 @@ _TRANSIENT_WORDS = (
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== SQL|\.\.\. \d+ more|Caused by:)")
 _MOST_WHY = 400
+_MOST_FRAMES = 3
 
 
 def to_error(  # noqa: PLR0911 - one kind of error after the other
@@ -80,22 +81,29 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     )
 
 
-def user_code_error(error: BaseException, *, where: str, file: Path) -> WaterclockError:
-    """Give what a user's Python raised, with the user's own frames only."""
+def user_code_error(error: BaseException, *, where: str, file: Path, root: Path) -> WaterclockError:
+    """Give what a user's Python raised, with the frames of the project's own files only, the last one first."""
     if isinstance(error, WaterclockError):
         return error.at(where)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
-    place = f"{file.name}:{frames[-1].lineno}" if frames else file.name
-    condition = _condition(error)
-    lines = [f"{place} in {frames[-1].name}: {frames[-1].line}"] if frames else []
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of(frame.filename, root)]
+    lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
+    place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()
     return WaterclockError(
         "E720",
         f"{type(error).__name__}: {_short(str(error))}",
         where=f"{place} ({where})",
-        why="; ".join(lines) or None,
-        fix=_suggestion(error, condition or ""),
+        why="; called from ".join(lines) or None,
+        fix=_suggestion(error, _condition(error) or ""),
         transient=is_transient(error),
     )
+
+
+def _is_of(file: str, root: Path) -> bool:
+    return Path(file).is_relative_to(root) and "site-packages" not in Path(file).parts
+
+
+def _place(frame: traceback.FrameSummary, root: Path) -> str:
+    return f"{Path(frame.filename).relative_to(root).as_posix()}:{frame.lineno}"
 
 
 def is_transient(error: BaseException) -> bool:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.dpl.loading import isolated, project_modules, run_file
+from waterclock.dpl.loading import forget, isolated, project_modules, run_file
 
 if TYPE_CHECKING:
     import pytest
@@ -75,3 +75,16 @@ def test_a_change_is_seen_at_once(tmp_path: Path) -> None:
         with isolated(root):
             found = run_file(root / "a.py", root).NAME
             assert found == name
+
+
+def test_what_is_forgotten_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = []
+    for name in ("one", "two"):
+        root = lay(tmp_path, forgotten_a="from forgotten_b import NAME\n", forgotten_b=f"NAME = {name!r}\n")
+        forget(root)
+        found.append(run_file(root / "forgotten_a.py", root).NAME)
+    assert found == ["one", "two"]
+    forget(tmp_path)
+    assert "forgotten_b" not in sys.modules
