@@ -243,7 +243,7 @@ class _Attempt:
             self.work.ledger.close_lost(claim, why=f"to be taken one by one: {error.what}")
             return
         # a passing reason makes the batch due again at once: the next run carries on with it
-        again = self.now if error.transient else None
+        again = self.work.real_now() if error.transient else None
         self.work.ledger.record_failed(claim, error=error.render(), is_transient=error.transient, due_again=again)
 
     def _said(self, raised: Exception) -> WaterclockError:

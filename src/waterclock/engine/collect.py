@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,10 @@ def _windows(
     unit: Unit,
     collector: WindowCollector,
 ) -> Gathered:
-    request = WindowRequest(source.time_column or "", windows, slack=table.cadence.delay)
+    # rows of a window may land until its batch is due, and as long after it as a LOOKBACK looks for them
+    newest = windows[-1].end
+    late = newest - source.lookback.before(newest, table.cadence.zone) if source.lookback else timedelta(0)
+    request = WindowRequest(source.time_column or "", windows, slack=table.cadence.delay + late)
     collected = collector.read_windows(spark, unit, request, table.columns, table.cadence.zone)
     noted = {window.start: {**collected.source} for window in windows}
     return Gathered(collected, noted, _nothing)
@@ -116,7 +119,7 @@ def _arrivals(
         label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()
     }
     # what a runner took that died before it could archive it goes to the archive now
-    left_behind = [item for item in present if item.name in taken and not work.connections.is_archived(item)]
+    left_behind = [item for item in present if item.name in taken and not item.is_archived]
     to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
     return Gathered(collected, source, partial(_archive, collector, unit, to_archive))
 

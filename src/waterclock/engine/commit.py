@@ -65,7 +65,8 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
     """Refuse a table whose data somebody else has changed since our newest commit (DESIGN-NOTES F28).
 
     Raises:
-        WaterclockError: E601 where the table is another project's, E751 naming the commit; OPTIMIZE, VACUUM and changes of metadata alone are fine.
+        WaterclockError: E601 where the table is another project's, E751 naming the commit; OPTIMIZE, VACUUM and
+            changes of metadata alone are fine.
     """
     known = work.ledger.table(table.name).head_version
     strangers = foreign_commits(work.folder(table), after_version=known, project=work.flow.project)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors import connector
-from waterclock.connectors.interface import Collector, Deliverer, Item, Listing, Setting
+from waterclock.connectors.interface import Collector, Deliverer, Listing, Setting
 from waterclock.flow import Connection, Options, Secret, Table, Unit, Value
 from waterclock.planner import Group
 from waterclock.secrets import Secrets
@@ -44,10 +44,6 @@ class Connections:
             if name not in self._deliverers:
                 self._deliverers[name] = connector(self._connections[name].type).deliverer(self._setting(name))
             return self._deliverers[name]
-
-    def is_archived(self, item: Item) -> bool:
-        """Tell whether an item has gone to the archive."""
-        return item.path.startswith(f"{self._archive}/")
 
     def opened(self, unit: Unit) -> Unit:
         """Give the unit with its secrets resolved."""

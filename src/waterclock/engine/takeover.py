@@ -6,29 +6,42 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.engine.publish import kill_delivery
+from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.faults import fault
 from waterclock.flow import Kind, Table
+from waterclock.ledger.ledger import ClaimClosed
 from waterclock.ledger.records import BatchResult, Claim
 from waterclock.storage import Manifest, kill, outcome, read_manifest, table_exists
 from waterclock.timelabel import instant_of, label_of
 
 
 def take_over_expired(work: Workplace) -> int:
-    """Settle every claim whose lease ran out by the ledger's real clock; gives how many there were."""
+    """Settle every claim whose lease ran out by the ledger's real clock; gives how many could be."""
     settled = 0
     for claim in work.ledger.expired(work.real_now()):
         table = work.flow.tables.get(claim.request.table)
         if table is None:
             continue
-        settled += 1
-        if record_if_committed(work, table, claim):
-            work.listener.said(f"claim {claim.number} of {table.name} had committed: recorded")
-        else:
-            work.ledger.close_lost(claim, why=f"the lease of {claim.request.runner} ran out")
-            left_by = claim.request.runner
-            work.listener.said(f"claim {claim.number} of {table.name} was left behind by {left_by}: killed")
+        try:
+            _take_over(work, table, claim)
+            settled += 1
+        except Exception as raised:  # noqa: BLE001 - one claim that cannot be settled now does not hold the others
+            said = to_error(raised, where=f"{table.name}@{label_of(claim.request.labels[0])}")
+            work.listener.said(f"claim {claim.number} of {table.name} cannot be settled yet: {said.what}")
     return settled
+
+
+def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
+    left_by = claim.request.runner
+    try:
+        had_committed = record_if_committed(work, table, claim)
+        if not had_committed:
+            work.ledger.close_lost(claim, why=f"the lease of {left_by} ran out")
+    except ClaimClosed:
+        return  # somebody else has settled it meanwhile
+    what = "had committed: recorded" if had_committed else f"was left behind by {left_by}: killed"
+    work.listener.said(f"claim {claim.number} of {table.name} {what}")
 
 
 def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:

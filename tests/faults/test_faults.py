@@ -1,0 +1,111 @@
+"""Whatever fails at whatever step, what stands in the end is what an undisturbed run would have left."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults.flow import DAYS, prepare, standing
+from tests.tiny import Heard, Tiny, day, described
+from waterclock.faults import striking
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from waterclock.planner import Group
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+# the first day alone, so that every table is made; the last two at once, in groups where they are allowed
+SCHEDULE = (day(2), day(3), day(4), day(DAYS + 1))
+Points = dict[str, set[str]]
+
+
+class Struck(ConnectionError):
+    """What the test lets fail: a passing reason, so that the run tries again."""
+
+
+class Passing(Heard):
+    """Knows which table's batch a thread is at, and which points it has passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: dict[int, str] = {}
+        self.passed: Points = defaultdict(set)
+
+    def step(self, group: Group, name: str) -> None:
+        del name
+        self.at[threading.get_ident()] = group.table
+
+    def pass_by(self, point: str) -> None:
+        self.passed[self.at.get(threading.get_ident(), "")].add(point)
+
+
+class Striking(Passing):
+    """Lets every table's batches fail once at each point they pass."""
+
+    def pass_by(self, point: str) -> None:
+        table = self.at.get(threading.get_ident(), "")
+        if point not in self.passed[table]:
+            self.passed[table].add(point)
+            raise Struck(f"the test strikes {table} at {point}")
+
+
+def run_all(tiny: Tiny, heard: Passing) -> None:
+    tiny.heard = heard
+    prepare(tiny)
+    with striking(heard.pass_by):
+        for now in SCHEDULE:
+            outcome = tiny.run(now)
+            for _ in range(3):
+                # a claim whose settling was struck stays open until its lease has run out
+                if not tiny.open_claims() and not outcome.failed:
+                    break
+                outcome = tiny.run(now)
+            assert not outcome.failed, described(outcome)
+
+
+def test_a_fault_at_every_step_of_every_kind_of_batch_changes_nothing_in_the_end(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    undisturbed, disturbed = (Tiny(tmp_path / name, spark) for name in ("undisturbed", "disturbed"))
+    disturbed.settings = type(disturbed.settings)(threads=2, attempts=40, retry_wait=0.0, lease=1.0, who="a test")
+    quiet, struck = Passing(), Striking()
+    run_all(undisturbed, quiet)
+    run_all(disturbed, struck)
+    wanted, found = standing(undisturbed), standing(disturbed)
+    for part, rows in wanted.items():
+        assert found[part] == rows, part
+    for table, points in quiet.passed.items():
+        assert points <= struck.passed[table], table
+    assert len(struck.passed) > len(wanted["batches"]) / len(SCHEDULE) / 2
+    assert_no_fewer_points(quiet.passed)
+
+
+def assert_no_fewer_points(passed: Points) -> None:
+    """Hold the commit protocol's steps to be struck: a point that is gone is no longer tested."""
+    steps = {"claimed", "make", "sealed", "audited", "before_commit", "after_commit", "committed", "recorded"}
+    made = [points for table, points in passed.items() if table and not table.startswith(("out.", "files."))]
+    assert made
+    for points in made:
+        assert steps <= points
+    delivered: set[str] = set()
+    for table, points in passed.items():
+        if table.startswith("out."):
+            delivered |= points
+    assert {"deliver.rows", "deliver.done"} <= delivered
+
+
+def test_what_stands_is_compared_whole(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    prepare(tiny)
+    assert not tiny.run(day(2)).failed
+    seen: dict[str, Any] = standing(tiny)
+    assert seen["open claims"] == 0
+    assert seen["shop.orders"]
+    assert seen["out.orders"]
+    assert seen["files"]
