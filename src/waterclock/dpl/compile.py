@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
@@ -381,6 +382,15 @@ def _expressions(statement: Statement) -> Iterable[Any]:
             yield clause.value.body
 
 
-def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> Iterable[str]:
+def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
+    """List the declared functions that texts call, and those that these call in turn."""
     words = {word for text in texts for word in text.split("\x1f")} if functions else set()
-    return [name for name in functions if name.upper() in words]
+    waiting = [name for name in functions if name.upper() in words]
+    found: dict[str, None] = {}
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            inner = {word.upper() for word in re.findall(r"\w+", functions[name].body or "")}
+            waiting.extend(other for other in functions if other.upper() in inner)
+    return list(found)

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.language.cases import CAPABILITIES
+from waterclock.dpl import load_project
 from waterclock.dpl.twin import load_python
 
+SETTINGS = '[project]\nname = "shop"\n[env.dev]\n'
 HEAD = "from __future__ import annotations\nimport waterclock as wc\n"
 TEXT = """
 from flows.rates import rate
@@ -88,3 +91,18 @@ def test_modules_count_however_and_wherever_they_are_imported(statement: str, tm
 def test_a_circle_of_imports_comes_to_an_end(tmp_path: Path) -> None:
     deep = "RATE = 100\ndef later():\n    import flows.rates\n"
     assert fingerprint(tmp_path, deep=deep) != fingerprint(tmp_path)
+
+
+def test_the_code_of_a_table_holds_the_functions_that_its_query_calls(tmp_path: Path) -> None:
+    def code(factor: int) -> str:
+        (tmp_path / "waterclock.toml").write_text(SETTINGS, encoding="utf-8")
+        (tmp_path / "flows").mkdir(exist_ok=True)
+        (tmp_path / "flows" / "a.py").write_text(
+            f"{HEAD}@wc.function('twice')\ndef twice(n: int) -> int:\n    return {factor} * n\n"
+            "wc.function('four_times', parameters='n BIGINT', returns='BIGINT', return_='twice(twice(n))')\n"
+            "wc.transform('marts.a', every='day', as_='SELECT four_times(1) AS four')\n",
+            encoding="utf-8",
+        )
+        return load_project(tmp_path, capabilities=CAPABILITIES).flow.tables["marts.a"].fingerprint
+
+    assert code(2) == code(2) != code(3)
