@@ -9,9 +9,7 @@ from datetime import datetime
 from waterclock.flow import Mode
 from waterclock.ledger.facts import InputFact, LedgerSnapshot, TableFacts
 from waterclock.planner.graph import FlowGraph, Node
-from waterclock.timelabel import IntervalSet, Window
-
-_NOTHING = IntervalSet()
+from waterclock.timelabel import IntervalSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +44,22 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
     """Compare what done batches read with what is there now, and follow what stands on the changed ones."""
     stale: dict[str, frozenset[datetime]] = {}
     unsettled: dict[str, IntervalSet] = {}
+    is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
     seen: set[str] = set()
     for name, node in graph.nodes.items():
         if name in seen:
             continue
         members = sorted(node.cycle or {name}, key=lambda other: graph.nodes[other].rank)
         seen.update(members)
-        if any(_is_restless(snapshot.of(member)) or forced.get(member) for member in members):
-            _settle_together([graph.nodes[member] for member in members], snapshot, forced, stale, unsettled)
+        if not any(_is_restless(snapshot.of(member)) or forced.get(member) for member in members):
+            continue
+        standing: list[_Suspect] = []
+        for member in (graph.nodes[member] for member in members):
+            facts = snapshot.of(member.table.name)
+            asked = facts.requested | forced.get(member.table.name, frozenset())
+            standing += _begin(member, facts, asked, snapshot if is_any_dropped else None, stale, unsettled)
+        _spread(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
+    unsettled = {name: spans for name, spans in unsettled.items() if spans}
     settled = {
         name: snapshot.of(name).covered - unsettled[name] if name in unsettled else snapshot.of(name).covered
         for name in graph.nodes
@@ -70,101 +76,82 @@ def is_dropped(inputs: Iterable[tuple[str, datetime, datetime]], snapshot: Ledge
     return None
 
 
-def window_at(node: Node, facts: TableFacts, label: datetime) -> tuple[datetime, datetime]:
-    """Give what a label covers: its window, and for a snapshot all that it stands for."""
-    return facts.stands.get(label, label), node.table.cadence.next(label)
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """A done batch that is not stale itself, but may stand on something that is."""
+
+    table: str
+    rank: int
+    low: datetime
+    high: datetime
+    inputs: tuple[InputFact, ...]
 
 
 def _is_restless(facts: TableFacts) -> bool:
     return bool(facts.suspects or facts.requested or facts.open_claims)
 
 
-def _settle_together(
-    members: list[Node],
-    snapshot: LedgerSnapshot,
-    forced: Mapping[str, frozenset[datetime]],
+def _begin(
+    node: Node,
+    facts: TableFacts,
+    asked: frozenset[datetime],
+    dropping: LedgerSnapshot | None,
     stale: dict[str, frozenset[datetime]],
     unsettled: dict[str, IntervalSet],
-) -> None:
-    """Settle tables that read each other (mostly just one), oldest window first, until nothing more is found."""
-    bad: dict[str, list[tuple[datetime, datetime]]] = {}
-    waiting: list[tuple[datetime, int, Node, datetime, tuple[InputFact, ...]]] = []
-    for node in members:
-        name, facts = node.table.name, snapshot.of(node.table.name)
-        changed, open_suspects = _split(facts, snapshot)
-        stale[name] = changed
-        running = {label for claim in facts.open_claims for label in claim.labels}
-        asked = {*facts.requested, *forced.get(name, ()), *running}
-        covered = {label for label in asked if facts.covered.covers_instant(label)}
-        bad[name] = [window_at(node, facts, label) for label in changed | covered]
-        waiting += [
-            (node.table.cadence.next(label), node.rank, node, label, inputs)
-            for label, inputs in open_suspects.items()
-            if label not in covered
-        ]
-        unsettled[name] = IntervalSet.from_intervals(bad[name])
-    waiting.sort(key=lambda suspect: suspect[:2])
-    while waiting:
-        left = [suspect for suspect in waiting if not _spread(suspect, snapshot, unsettled)]
-        if len(left) == len(waiting):
-            break
-        waiting = left
-    for node in members:
-        if not unsettled[node.table.name]:
-            del unsettled[node.table.name]
+) -> list[_Suspect]:
+    """Find what is unsettled in one table by itself; give the suspects that are not, unless by what they stand on.
 
-
-def _spread(
-    suspect: tuple[datetime, int, Node, datetime, tuple[InputFact, ...]],
-    snapshot: LedgerSnapshot,
-    unsettled: dict[str, IntervalSet],
-) -> bool:
-    """Mark a suspect as unsettled if it stands on something that is."""
-    _, _, node, label, inputs = suspect
-    if not any(_touches(unsettled.get(fact.table, _NOTHING), fact.low, fact.high) for fact in inputs):
-        return False
-    name = node.table.name
-    unsettled[name] = unsettled[name].add(*window_at(node, snapshot.of(name), label))
-    return True
-
-
-def _split(
-    facts: TableFacts, snapshot: LedgerSnapshot
-) -> tuple[frozenset[datetime], dict[datetime, tuple[InputFact, ...]]]:
-    """Part the suspects into those that are stale and those that may stand on stale ones.
-
-    A batch whose inputs were dropped by RETAIN keeps what it has: it is neither.
+    A batch whose inputs were dropped by RETAIN keeps what it has: it is neither. `dropping`: None if nothing was.
     """
+    name, cadence = node.table.name, node.table.cadence
+    running = {label for claim in facts.open_claims for label in claim.labels}
+    restated = {label for label in asked | running if facts.covered.covers_instant(label)}
     changed: set[datetime] = set()
-    others: dict[datetime, tuple[InputFact, ...]] = {}
+    standing: list[_Suspect] = []
     for label, inputs in facts.suspects.items():
-        if not facts.covered.covers_instant(label) or _is_gone(facts, label):
-            continue
-        if is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), snapshot):
+        if not facts.covered.covers_instant(label) or (dropping and _is_gone(facts, inputs, label, dropping)):
             continue
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)
-        else:
-            others[label] = inputs
-    return frozenset(changed), others
+        elif label not in restated:
+            low = facts.stands.get(label, label)
+            standing.append(_Suspect(name, node.rank, low, cadence.next(label), inputs))
+    stale[name] = frozenset(changed)
+    spans = ((facts.stands.get(label, label), cadence.next(label)) for label in changed | restated)
+    unsettled[name] = IntervalSet.from_intervals(spans)
+    return standing
 
 
-def _is_gone(facts: TableFacts, label: datetime) -> bool:
-    return facts.dropped_before is not None and label < facts.dropped_before
+def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
+    """Mark what stands on anything unsettled: oldest first and again and again where tables read each other."""
+    if not is_chain:
+        touched = [suspect for suspect in standing if _stands_on(suspect, unsettled)]
+        if touched:
+            spans = IntervalSet.from_intervals((suspect.low, suspect.high) for suspect in touched)
+            unsettled[touched[0].table] |= spans
+        return
+    waiting = sorted(standing, key=lambda suspect: (suspect.high, suspect.rank))
+    is_moving = True
+    while is_moving:
+        left = []
+        for suspect in waiting:
+            if _stands_on(suspect, unsettled):
+                unsettled[suspect.table] = unsettled[suspect.table].add(suspect.low, suspect.high)
+            else:
+                left.append(suspect)
+        is_moving = len(left) < len(waiting)
+        waiting = left
 
 
-def _touches(spans: IntervalSet, low: datetime, high: datetime) -> bool:
-    return bool(spans) and low < high and bool(spans & IntervalSet.from_intervals([(low, high)]))
+def _stands_on(suspect: _Suspect, unsettled: Mapping[str, IntervalSet]) -> bool:
+    return any(
+        fact.low < fact.high and unsettled[fact.table].first_gap(fact.low, fact.high) != (fact.low, fact.high)
+        for fact in suspect.inputs
+        if unsettled.get(fact.table)
+    )
 
 
-def first_unsettled(settled: IntervalSet, low: datetime, high: datetime) -> datetime | None:
-    """Give the first instant of `[low, high)` that is not settled; None where all of it is."""
-    if low >= high:
-        return None
-    gap = settled.first_gap(low, high)
-    return None if gap is None else gap[0]
-
-
-def window_of(node: Node, instant: datetime) -> Window:
-    """Give the table's window that holds an instant."""
-    return node.table.cadence.window_of(instant)
+def _is_gone(facts: TableFacts, inputs: tuple[InputFact, ...], label: datetime, snapshot: LedgerSnapshot) -> bool:
+    if facts.dropped_before is not None and label < facts.dropped_before:
+        return True
+    return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), snapshot) is not None
