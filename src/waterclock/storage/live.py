@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from waterclock.storage.lake import STAGE
 from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel import hive_path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -49,9 +48,9 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
 
 
 def may_hold(file: LiveFile, label: str) -> bool:
-    """Tell whether a file of an unpartitioned table may hold rows of `label`, by its folder or its statistics."""
+    """Tell whether a file of an unpartitioned table that is no slice's may hold rows of `label`."""
     if file.path.startswith(f"{STAGE}/"):
-        return file.path.startswith(f"{STAGE}/{hive_path(label)}/")
+        return False
     return not (file.low and file.high) or file.low <= label <= file.high
 
 

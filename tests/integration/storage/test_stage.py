@@ -94,11 +94,12 @@ def test_a_slice_holds_its_files_and_its_manifest_and_nothing_else(
 
 def test_one_label_costs_one_spark_job(spark: SparkSession, lake: Lake) -> None:
     frame = spark.range(10)
-    spark.sparkContext.setJobGroup("one", "one slice")
+    group = f"slice of {id(frame)}"
+    spark.sparkContext.setJobGroup(group, "one slice")
     try:
         write(lake, frame, measures=[("n", F.sum("id"))])
     finally:
-        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("one")
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(group)
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
     assert len(jobs) == 1
 
@@ -139,6 +140,7 @@ def test_a_group_is_sealed_label_by_label_with_the_digests_each_would_have_alone
     assert [manifest.rows for manifest in written.manifests] == [3, 3, 3, 0]
     alone = write(lake, spark.range(9).where("id % 3 = 0"), 10).manifests[0]
     assert [m.digest for m in written.manifests] == [alone.digest, *(m.digest for m in written.manifests[1:3]), "0:0:0"]
+    assert [len(manifest.files) for manifest in written.manifests] == [1, 1, 1, 0]
     assert not Path(folder, "_stage", "c=7").exists()
     create_table(folder, spark.range(1).schema, is_partitioned=True, project="shop")
     assert commit_slices(folder, identity(7, *labels), written.manifests, mode="append") == 1
