@@ -9,16 +9,82 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from waterclock import codes
 from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.cli.shapes import ALIKE, SHAPES
+from waterclock.connectors.files import CAPABILITIES as FILES
+from waterclock.connectors.sqlite import CAPABILITIES as SQLITE
+from waterclock.flow import Capabilities, Option
 
 DOCS = Path(__file__).resolve().parent
+MADE = "*Made from the code by `python docs/generate.py`.*"
+LAYERS: Mapping[str, Mapping[str, codes.Code]] = {
+    "Time": codes.TIME,
+    "Language and project": codes.LANGUAGE,
+    "Ledger": codes.LEDGER,
+    "Selections and questions": codes.SELECTION,
+    "Storage": codes.STORAGE,
+    "Running": codes.ENGINE,
+    "Connectors": codes.CONNECTORS,
+    "Commands": codes.CLI,
+}
+NOTES = {
+    "files": """\
+A unit is `supplier.source` or a glob, both below the connection's `path`:
+
+- `landing.faa.flights` means the files `faa/flights/faa_flights_<YYYY_MM_DD_HH_MM_SS>.<ext>`, in date subfolders
+  (`2017/08`, `year=2017/month=08`) or not. Every other file there is misnamed.
+- ``landing.`web/click/*.json.gz` `` is a glob; `**` crosses folders. A stamp in the name is the file's arrival
+  (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), else the time of its last change.
+
+Formats are told by the ending: `csv`, `tsv`, `json`, `jsonl`, `ndjson`, `parquet`, each also with `.gz`, `.bz2` or
+`.zst` where the format has it. Names that begin with `.` or `_`, or end like a download in progress (`.part`, `.tmp`,
+...), are not looked at. Misnamed, half-written and damaged files are left where they are and reported.
+
+The stamp is the *last second that the file holds*. So the folder's clock is its newest complete stamp plus one second,
+and a window is read once that clock has reached its end. Files that a commit took are moved to the archive, which
+mirrors the landing folder and is never overwritten. A snapshot reads the files of the newest stamp.
+
+Columns are matched by name, not by place; a CSV column is text unless it is declared otherwise. A broken row stops its
+batch, naming file and line.
+
+A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`, or, from a regular table,
+`<unit>/<unit>.<ext>`: written beside its place, flushed, and renamed, so that no reader sees a part of it.""",
+    "sqlite": """\
+A unit is a table or view, or a query: `FROM ops QUERY 'SELECT ...'`. Windows are read by `t >= start AND t < end` in
+one read transaction; a snapshot is all rows in one transaction. Times may be ISO 8601 text or numbers since 1970.
+Types are those that are declared, else what the database's columns mean by its rules of affinity.
+
+Publishing writes the rows and a row of `waterclock_deliveries` in one transaction of the destination: a claim that has
+its row is not delivered again. REPLACE replaces the table's rows; MERGE deletes the keys that went and puts the others
+in place; from a partitioned table, and by APPEND, the destination has a column `timelabel`, and a label's rows replace
+the rows of that label alone. A table that is not there is made by the first delivery.""",
+}
+OF_YOUR_OWN = """\
+## One of your own
+
+A connector is one object that has `capabilities`, `collector` and `deliverer`; `waterclock.connectors` exports the
+protocols and what passes through them. A package names it by an entry point:
+
+```toml
+[project.entry-points."waterclock.connectors"]
+mysystem = "my_package.mysystem:CONNECTOR"
+```
+
+`waterclock.testing.connectors` and `waterclock.testing.deliveries` hold the test suites that `files` and `sqlite` pass.
+Subclass the suites of the protocols you offer, give them a fixture `system`, and run pytest.
+"""
+OPTIONS = {
+    "On the connection": "connection_options",
+    "On a COLLECT": "collect_options",
+    "On a PUBLISH": "publish_options",
+}
 
 
 def commands_page() -> str:
@@ -27,7 +93,7 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        "*Made from the code by `python docs/generate.py`.*",
+        MADE,
         "",
         f"`waterclock COMMAND --help` says the same on the terminal. {EPILOG}",
         "",
@@ -83,7 +149,71 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"reference/commands.md": commands_page}
+def errors_page() -> str:
+    """Every error code with what it means, by the layer that raises it."""
+    lines = [
+        "# Errors",
+        "",
+        MADE,
+        "",
+        "Every error says the same four things: **what** is wrong, **where** (`file:line:column`, `table@label` or a",
+        "path), **why**, and a **fix**. Its code stands for ever, and this page says what it stands for. All errors of",
+        "a project are found together; those of a batch name its table and label. With `--json` an error also says",
+        "whether it is `transient`: then `run` tries again by itself, three times with a growing wait.",
+        "",
+    ]
+    for layer, known in LAYERS.items():
+        lines += [f"## {layer}", ""]
+        for code, said in known.items():
+            lines += [f"### {code}: {said.title}", "", said.text, ""]
+    return "\n".join(lines)
+
+
+def connectors_page() -> str:
+    """What each connector can do, and its options."""
+    lines = [
+        "# Connectors",
+        "",
+        MADE,
+        "",
+        "`CREATE CONNECTION name TYPE type` names a system; where it is stands in `waterclock.toml`, below",
+        "`[env.<name>]` as `connections.<connection> = { ... }`. Options said in both are taken from the file. The",
+        "connection `project` (files below the project's folder) is always there.",
+        "",
+    ]
+    for known in (FILES, SQLITE):
+        lines += _connector(known)
+    return "\n".join([*lines, OF_YOUR_OWN])
+
+
+def _connector(known: Capabilities) -> Iterator[str]:
+    batching = {"data time": "BY DATA TIME", "arrival time": "BY ARRIVAL TIME", "snapshot": "without BY: as it is now"}
+    yield from (f"## {known.type}", "", f"*Collects* {_joined(batching[each] for each in known.collects)}.")
+    yield f"*Publishes* {_joined(mode.upper() for mode in known.publishes)}."
+    yield from (f"*A query as a unit* (`{known.type} QUERY '...'`): {'yes' if known.takes_query else 'no'}.", "")
+    for place, field in OPTIONS.items():
+        options: Mapping[str, Option] = getattr(known, field)
+        if options:
+            yield from (f"{place}:", "", "| option | | |", "|---|---|---|")
+            yield from (f"| `{name}` | {_kind(option)} | {_cell(option.help)} |" for name, option in options.items())
+            yield ""
+    yield from (NOTES[known.type], "")
+
+
+def _joined(words: Iterable[str]) -> str:
+    return ", ".join(sorted(words))
+
+
+def _kind(option: Option) -> str:
+    kind = " or ".join(f"`{choice}`" for choice in option.choices) or option.kind
+    return f"{kind}, needed" if option.is_required else kind
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/commands.md": commands_page,
+    "reference/connectors.md": connectors_page,
+    "reference/errors.md": errors_page,
+}
 
 
 def main() -> int:

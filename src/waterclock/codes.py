@@ -203,10 +203,7 @@ LANGUAGE: Mapping[str, Code] = {
     ),
 }
 LEDGER: Mapping[str, Code] = {
-    "E401": Code(
-        "no ledger",
-        "The database exists, but no ledger made it, or its file is damaged.",
-    ),
+    "E401": Code("no ledger", "The database exists, but no ledger made it, or its file is damaged."),
     "E402": Code(
         "a ledger of newer code",
         "A newer Waterclock has changed the ledger's tables; older code may not write there.",
@@ -216,8 +213,7 @@ LEDGER: Mapping[str, Code] = {
         "A ledger lives in a SQLite file: `sqlite:///path/to/ledger.db`. PostgreSQL is to follow.",
     ),
     "E404": Code(
-        "a ledger of another project",
-        "Each project has a ledger of its own; its tables and claims are not shared.",
+        "a ledger of another project", "Each project has a ledger of its own; its tables and claims are not shared."
     ),
     "E405": Code(
         "a table that would need a rebuild",
@@ -233,14 +229,8 @@ LEDGER: Mapping[str, Code] = {
         "A regular table has one open claim at a time, a partitioned one has one a label. The claim is open until "
         "its runner records an outcome or its lease runs out.",
     ),
-    "E408": Code(
-        "a batch that is done already",
-        "The batch is done, and neither restated by request nor stale.",
-    ),
-    "E409": Code(
-        "a batch that was skipped",
-        "Somebody decided that the batch is not made. `retry` takes that back.",
-    ),
+    "E408": Code("a batch that is done already", "The batch is done, and neither restated by request nor stale."),
+    "E409": Code("a batch that was skipped", "Somebody decided that the batch is not made. `retry` takes that back."),
     "E410": Code(
         "inputs that changed while they were claimed",
         "A table that the batch reads was committed between the look at it and the claim. Looking again helps.",
@@ -250,22 +240,14 @@ LEDGER: Mapping[str, Code] = {
         "The claim was recorded before, or its lease ran out and another runner took it over. Its work is not "
         "recorded again.",
     ),
-    "E412": Code(
-        "unknown to the ledger",
-        "No flow with that table was applied, or the table has no such batch yet.",
-    ),
+    "E412": Code("unknown to the ledger", "No flow with that table was applied, or the table has no such batch yet."),
     "E413": Code(
-        "a decision that does not fit the batch",
-        "What was asked does not fit what the ledger knows of the batch.",
+        "a decision that does not fit the batch", "What was asked does not fit what the ledger knows of the batch."
     ),
     "E414": Code(
-        "an item taken twice",
-        "An item of a source belongs to one batch of a table. Another batch has it already.",
+        "an item taken twice", "An item of a source belongs to one batch of a table. Another batch has it already."
     ),
-    "E415": Code(
-        "a ledger that is busy",
-        "Another process holds the ledger's lock for longer than a minute.",
-    ),
+    "E415": Code("a ledger that is busy", "Another process holds the ledger's lock for longer than a minute."),
     "E416": Code(
         "a ledger that cannot be used",
         "The database refused a statement: a full disk, missing rights, a damaged file.",
@@ -416,4 +398,95 @@ CONNECTORS: Mapping[str, Code] = {
         "a sealed slice that cannot be delivered", "A file of the slice is gone or damaged. `retry` makes it anew."
     ),
 }
-CODES: Mapping[str, Code] = {**TIME, **LANGUAGE, **LEDGER, **STORAGE, **CONNECTORS}
+SELECTION: Mapping[str, Code] = {
+    "E501": Code(
+        "LATEST without a tick",
+        "LATEST picks its tick at the batch's first run, and keeps it. Before the first batch of the table that is "
+        "read there is none to pick.",
+    ),
+    "E510": Code(
+        "a selection that cannot be read",
+        "A selection names tables: marts.delays, +marts.delays with all upstream of it, marts.delays+ with all "
+        "downstream, marts.*, tag:word; each with @LABELS or not.",
+    ),
+    "E511": Code(
+        "a selection that matches nothing",
+        "A table, pattern or tag that is not there is an error, never an empty answer. The nearest names are named.",
+    ),
+    "E512": Code(
+        "labels that cannot be read",
+        "A label is said as 20130105050000, 2013-01-05, 20130105, 2013-01 or 2013-01-05T06:00, and a range as two of them "
+        "with two dots between.",
+    ),
+    "E513": Code(
+        "no label there", "The table has no window that starts in what was asked for. The nearest labels are named."
+    ),
+    "E514": Code("a range the wrong way round", "A range of labels goes from the older one to the newer one."),
+    "E515": Code("several tables", "The command is about one table, and the selection means several."),
+    "E516": Code("a batch that was not made", "There is no history of what was never claimed; `plan` says why."),
+    "E517": Code(
+        "no such column to follow",
+        "The lineage of a column is asked for by schema.table.column. Open columns are known after the first run.",
+    ),
+}
+ENGINE: Mapping[str, Code] = {
+    "E701": Code("Java is missing", "Spark runs on Java 17 or newer. It is found by JAVA_HOME, else on PATH."),
+    "E702": Code(
+        "jars that are not to be had",
+        "Delta's jars are fetched once, or taken from the folder that WATERCLOCK_JARS names. One is missing, or is not "
+        "the one it should be by its checksum.",
+    ),
+    "E705": Code(
+        "a table without columns",
+        "A table is read before its first batch, and its declaration gives no types, so nobody knows its columns.",
+    ),
+    "E706": Code("a destination is no table", "What is published lies elsewhere. What it is made of can be queried."),
+    "E711": Code(
+        "a full disk",
+        "A slice could not be written to its end. Nothing of the batch is visible, and the next run makes it again.",
+    ),
+    "E712": Code("a JVM that is gone", "Spark's process ended. Its claims are taken over by the next run."),
+    "E720": Code(
+        "an error in the project's Python",
+        "A function of the project raised something. The frames that are shown are the project's own.",
+    ),
+    "E721": Code("a function that is gone", "The file no longer has the function that a statement was made from."),
+    "E722": Code("a function that gave no DataFrame", "A Python transform returns the DataFrame that it made."),
+    "E730": Code(
+        "Spark refuses the query",
+        "The place is the one in your file. Spark's own name of the condition is given, with a way to mend it where "
+        "one is known.",
+    ),
+    "E740": Code(
+        "not as expected",
+        "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed, so nothing "
+        "of it is visible; the rules that did not hold are named with their counts.",
+    ),
+    "E750": Code(
+        "a claim that was taken over",
+        "The runner's lease ran out, and another one took its place before anything was committed.",
+    ),
+    "E751": Code(
+        "a foreign commit",
+        "Somebody else changed the data of a table of ours. Its batches stop, since nobody can say what it holds, "
+        "until the change is undone.",
+    ),
+    "E790": Code(
+        "an error of another library",
+        "Something failed that has no words of its own yet. The library's are shown, with the frames that are ours.",
+    ),
+}
+CLI: Mapping[str, Code] = {
+    "E901": Code("a project is there already", "`init` writes a new project and changes no file."),
+    "E902": Code("nobody to answer", "The command asks before it goes on, and no terminal is there. `--yes` answers."),
+    "E903": Code("a reason is needed", "`skip` leaves rows out. The reason is all that their readers find."),
+    "E904": Code(
+        "a time that cannot be run to",
+        "A window is read once it is over. `plan --now` looks ahead, `run --watch` waits; `--until` follows `--now`.",
+    ),
+    "E999": Code(
+        "a defect of Waterclock",
+        "An error that should not be. All that is known of it was written into the file that is named.",
+    ),
+}
+CODES: Mapping[str, Code] = {**TIME, **LANGUAGE, **LEDGER, **SELECTION, **STORAGE, **ENGINE, **CONNECTORS, **CLI}
