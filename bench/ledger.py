@@ -17,10 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table as Grid
+from measure import grid
 
 from waterclock.flow import Flow, Kind, Mode, Place, Read, Table, TableType
 from waterclock.ledger import Ledger
@@ -174,16 +172,16 @@ def main() -> None:
         ("open a ledger that is there", "call", opening(new=False)),
         ("import and open, whole process", "call", importing),
     ]
-    grid = Grid("what", "per", "wall ms", "CPU ms", title=f"ledger: {count} batches, medians of {asked.rounds}")
     measured: dict[str, list[tuple[float, float]]] = {}
     for _ in range(asked.rounds):
         for name, _per, measure in rows:
             measured.setdefault(name, []).append(measure())
+    print(f"The ledger on SQLite: {count} batches, medians of {asked.rounds} rounds.\n")
+    lines = []
     for name, per, _measure in rows:
         walls, cpus = zip(*measured[name], strict=True)
-        grid.add_row(name, per, f"{statistics.median(walls):.2f}", f"{statistics.median(cpus):.2f}")
-    Console(width=100).print(grid)
-    Console().print(f"[dim]{Path(sys.executable).name} {sys.version.split()[0]}[/dim]")
+        lines.append((name, per, f"{statistics.median(walls):.2f}", f"{statistics.median(cpus):.2f}"))
+    print(grid(("what", "per", "wall ms", "CPU ms"), lines))
 
 
 if __name__ == "__main__":

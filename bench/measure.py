@@ -1,0 +1,96 @@
+"""What did it cost? Wall and CPU of work in this process and its JVM, or of a process; and tables in Markdown."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from flights_by_hand import cpu_seconds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds, and Spark jobs where they were counted. CPU is user and system, of Python and the JVM."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+    jobs: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.wall + other.wall, self.cpu + other.cpu, self.jobs + other.jobs)
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.wall - other.wall, self.cpu - other.cpu, self.jobs - other.jobs)
+
+
+def now(spark: SparkSession | None = None) -> Cost:
+    """Read the clocks: the difference of two readings is a cost."""
+    return Cost(time.perf_counter(), cpu_seconds(), 0 if spark is None else jobs_so_far(spark))
+
+
+def jobs_so_far(spark: SparkSession) -> int:
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())  # noqa: SLF001
+
+
+def cost_of(work: Callable[[], object], spark: SparkSession | None = None) -> Cost:
+    before = now(spark)
+    work()
+    return now(spark) - before
+
+
+def cost_of_process(command: Sequence[str]) -> Cost:
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} gave {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def interleaved(variants: Mapping[str, Callable[[int], Cost]], rounds: int, *, warm: int = 0) -> dict[str, list[Cost]]:
+    """Run every variant once a round, A B C, B C A, C A B; the first `warm` rounds are not kept."""
+    names = list(variants)
+    found: dict[str, list[Cost]] = {name: [] for name in names}
+    for index in range(warm + rounds):
+        turn = index % len(names)
+        for name in names[turn:] + names[:turn]:
+            cost = variants[name](index)
+            if index >= warm:
+                found[name].append(cost)
+    return found
+
+
+def middle(costs: Iterable[Cost]) -> Cost:
+    """The median of each."""
+    kept = list(costs)
+    return Cost(
+        median(cost.wall for cost in kept), median(cost.cpu for cost in kept), int(median(cost.jobs for cost in kept))
+    )
+
+
+def ratio(ours: float, theirs: float) -> str:
+    return f"{ours / theirs:.2f}×" if theirs > 0 else "–"
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown, its columns aligned: the first to the left, the others to the right."""
+    texts = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(row[at]) for row in texts) for at in range(len(head))]
+    lines = [
+        "| "
+        + " | ".join(
+            cell.ljust(w) if at == 0 else cell.rjust(w) for at, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        + " |"
+        for row in texts
+    ]
+    rule = "|" + "|".join("-" * (w + 1) + ("-" if at == 0 else ":") for at, w in enumerate(widths)) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])
