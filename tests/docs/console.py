@@ -1,0 +1,182 @@
+"""Runs the console blocks of a page, and holds what they print against what the page says.
+
+A block is fenced as `console`; a line that begins with `$ ` is a command (`> ` goes on with it), the lines below it are
+what it prints; a line `...` stands for any lines. All blocks of a page are one shell session. What differs from run to
+run (times, sizes, claims, digests) is masked before it is compared.
+
+    python tests/docs/console.py docs/tutorial.md    run the page and write into it what its commands print
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).resolve().parents[2]
+ELIDED = "..."
+
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MASKS = tuple(
+    (re.compile(pattern), mask)
+    for pattern, mask in (
+        (r"\d+(\.\d)? min( \d+ s)?|\d+(\.\d+)? s\b", "<time>"),
+        (r"20[2-9]\d-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?Z?", "<now>"),
+        (r"by \S+ on \S+", "by <who>"),
+        (r"\d{13}", "<claim>"),
+        (r"\b[0-9a-f]{12}\b", "<code>"),
+        (r"\d+(\.\d+)? [kM]?B\b", "<size>"),
+        (r"\b\d+:\d+:\d+\b", "<digest>"),
+        (r"took .*", "took <time>"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of a page, and the lines that the page says it prints."""
+
+    text: str
+    printed: tuple[str, ...]
+
+
+def commands_of(page: str) -> list[Command]:
+    """The commands of a page's console blocks, in their order."""
+    return [command for block in _BLOCK.findall(page) for command in _commands(block)]
+
+
+def differences(said: tuple[str, ...], printed: tuple[str, ...]) -> list[str]:
+    """The lines that a page says and its command does not print, or the other way round.
+
+    Their order does not count, for batches that run side by side end in any; `...` allows lines that are not said.
+    """
+    wanted = Counter(mask(line) for line in said if line != ELIDED)
+    found = Counter(mask(line) for line in printed)
+    missing = [f"not printed: {line}" for line in (wanted - found).elements()]
+    unsaid = [] if ELIDED in said else [f"not said: {line}" for line in (found - wanted).elements()]
+    return missing + unsaid
+
+
+def mask(line: str) -> str:
+    """The line without what differs from run to run; runs of blanks count as one."""
+    for pattern, shown in _MASKS:
+        line = pattern.sub(shown, line)
+    return " ".join(line.split())
+
+
+class Shell:
+    """One shell session in which the commands of a page are run."""
+
+    def __init__(self, folder: Path, replaced: Mapping[str, str]) -> None:
+        self._replaced = replaced
+        self._folder = folder
+        self._shell = subprocess.Popen(
+            ["bash", "--norc"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._shell.kill()
+        self._shell.communicate()
+
+    def run(self, command: str) -> tuple[str, ...]:
+        """Run one command and give the lines it prints, as they would be in the page's own folder."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        for shown, real in self._replaced.items():
+            command = command.replace(shown, real)
+        self._shell.stdin.write(f"{{ {command}\n}} </dev/null\necho; echo '-- end --'\n")
+        self._shell.stdin.flush()
+        lines = []
+        for line in self._shell.stdout:
+            if line == "-- end --\n":
+                break
+            for shown, real in self._replaced.items():
+                line = line.replace(real, shown)  # noqa: PLW2901 - back to how the page writes it
+            lines.append(line.rstrip())
+        while lines and not lines[-1]:
+            lines.pop()
+        while lines and not lines[0]:
+            lines.pop(0)
+        return tuple(lines)
+
+
+@contextmanager
+def session(folder: Path) -> Iterator[Shell]:
+    """A shell for pages that work in /tmp/flights with the checkout's commands: here in a folder of its own.
+
+    The commands are those of the Python that runs the tests: nothing is installed on the way.
+    """
+    here = {
+        "/tmp/flights": str(folder / "flights"),
+        ".venv/bin/python": sys.executable,
+        '"$PWD/bin:$PATH"': f'"{Path(sys.executable).parent}:$PATH"',
+    }
+    with Shell(folder, here) as shell:
+        yield shell
+
+
+def rewritten(page: str, shell: Shell) -> str:
+    """The page with what its commands print; where a block elides lines, as many are kept before and after."""
+
+    def block(match: re.Match[str]) -> str:
+        return "```console\n" + "\n".join(_run(command, shell) for command in _commands(match[1])) + "\n```"
+
+    return _BLOCK.sub(block, page)
+
+
+def _run(command: Command, shell: Shell) -> str:
+    lines = tuple(re.sub(r"by \S+ on [^:\s]+:", "by ada on laptop:", line) for line in shell.run(command.text))
+    if ELIDED in command.printed:
+        at = command.printed.index(ELIDED)
+        after = len(command.printed) - at - 1
+        lines = (*lines[:at], ELIDED, *(lines[-after:] if after else ()))
+    head, *rest = command.text.split("\n")
+    return "\n".join([f"$ {head}", *(f"> {line}".rstrip() for line in rest), *lines])
+
+
+def _commands(block: str) -> Iterator[Command]:
+    text: list[str] = []
+    printed: list[str] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            if text:
+                yield Command("\n".join(text), _trimmed(printed))
+            text, printed = [line[2:]], []
+        elif (line == ">" or line.startswith("> ")) and not printed:
+            text.append(line[2:])
+        else:
+            printed.append(line.rstrip())
+    if text:
+        yield Command("\n".join(text), _trimmed(printed))
+
+
+def _trimmed(lines: list[str]) -> tuple[str, ...]:
+    while lines and not lines[-1]:
+        lines = lines[:-1]
+    return tuple(lines)
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as scratch, session(Path(scratch)) as bash:
+        path.write_text(rewritten(path.read_text(encoding="utf-8"), bash), encoding="utf-8")

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import ROOT, Command, commands_of, differences, session
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
+    commands = commands_of((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+
+    wrong = []
+    with session(tmp_path) as shell:
+        for command in commands:
+            printed = shell.run(command.text)
+            if missing := differences(command.printed, printed):
+                wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
+    assert commands
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_command_has_the_lines_below_it() -> None:
+    page = "text\n```console\n$ one\na\nb\n$ two \\\n> more\n```\n```sql\n$ none\n```\n"
+
+    assert commands_of(page) == [Command("one", ("a", "b")), Command("two \\\nmore", ())]
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "missing"),
+    [
+        (("a", "b"), ("a", "b"), []),
+        (("took 1.2 s",), ("took 35 s",), []),
+        (("a", "...", "c"), ("a", "b", "b", "c"), []),
+        (("a", "..."), ("a", "b"), []),
+        (("a", "b"), ("b", "a"), []),
+        (("a", "x", "..."), ("a", "b"), ["not printed: x"]),
+        (("a", "a"), ("a",), ["not printed: a"]),
+        (("a",), ("a", "b"), ["not said: b"]),
+        (("3 rows",), ("4 rows",), ["not printed: 3 rows", "not said: 4 rows"]),
+    ],
+)
+def test_lines_are_compared_but_for_what_differs_from_run_to_run(
+    said: tuple[str, ...], printed: tuple[str, ...], missing: list[str]
+) -> None:
+    assert differences(said, printed) == missing
