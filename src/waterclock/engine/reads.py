@@ -12,15 +12,11 @@ from waterclock.flow import Flow, Mode, Read
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Input, Pin, Slice
 from waterclock.planner.plan import Batch, BoundRead, ReadScope
-from waterclock.storage import Lake, frame_at, frame_of_slices, read_manifest, table_schema
+from waterclock.storage import FILES_READ_DIRECTLY, Lake, frame_at, frame_of_slices, read_manifest, table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-# Up to here reading the sealed Parquet files is faster than a first look at a fresh Delta version, which costs three
-# jobs; each file adds about 4 ms of listing and opening (bench/reads.py).
-FILES_READ_DIRECTLY = 48
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,14 @@ def is_sealed(folder: str, slice_path: str) -> bool:
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
-    """Read the manifest of a sealed slice.
+    """Read the manifest of a sealed slice; one that was read before costs a look at its file.
 
     Raises  E605 where there is none, or it cannot be read
     """
     path = Path(folder) / slice_path / MANIFEST
     try:
-        return Manifest.from_json(path.read_text(encoding="utf-8"))
+        found = path.stat()
+        return _read(path, found.st_ino, found.st_mtime_ns)
     except (OSError, ValueError, KeyError, TypeError) as error:
         missing = isinstance(error, FileNotFoundError)
         raise WaterclockError(
@@ -102,6 +104,12 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
             why="its manifest is missing" if missing else f"{type(error).__name__}: {error}",
             fix="make the batch again: a slice without its manifest is read by nobody",
         ) from error
+
+
+@lru_cache(maxsize=4096)
+def _read(path: Path, *_: int) -> Manifest:
+    """Read a manifest. What follows the path tells one file from another that came to lie there."""
+    return Manifest.from_json(path.read_text(encoding="utf-8"))
 
 
 def seal(folder: str, manifest: Manifest) -> None:
