@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 from rich.live import Live
 from rich.text import Text
 
-from waterclock.cli.labels import count_words, instant_words, label_range, local_range, seconds_words
+from waterclock.cli.labels import count_words, label_range, local_range, seconds_words
 from waterclock.cli.look import LOOKS, State, has_glyphs, sign
 from waterclock.engine.progress import GroupReport
 from waterclock.flow import Flow
 from waterclock.planner import Group, Plan
+from waterclock.timelabel import nominal_zone
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 _DONE_GLYPHS = ("✓", "+")
-_SPINNER = 4  # times a second
+_DRAWN = 4  # times a second
+_WIDEST_NAME = 32
 
 
 @dataclass(slots=True)
@@ -39,20 +41,25 @@ class _Work:
 class Progress:
     """A listener that tells a person; on a terminal it redraws what runs, elsewhere it prints plain lines.
 
-    Safe from any thread.
+    A run that steps through time says each new date. Safe from any thread.
     """
 
     flow: Flow
     zone: str
     to: Console
     is_quiet: bool = False
+    is_stepping: bool = False
     _running: dict[tuple[str, datetime], _Work] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _now: datetime | None = None
-    _shown: datetime | None = None
+    _shown: str = ""
+    _width: int = 0
     _done: int = 0
     _left: int = 0
     _note: str = ""
+
+    def __post_init__(self) -> None:
+        self._width = min(_WIDEST_NAME, max((len(name) for name in self.flow.tables), default=0))
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -60,11 +67,11 @@ class Progress:
         if self.is_quiet or not self.to.is_terminal:
             yield
             return
-        with Live(self, console=self.to, refresh_per_second=_SPINNER, transient=True, redirect_stdout=False):
+        with Live(self, console=self.to, refresh_per_second=_DRAWN, transient=True, redirect_stdout=False):
             yield
 
     def tick(self, now: datetime) -> None:
-        """Remember the instant; it is said once something runs at it."""
+        """Remember the instant; its date is said once something runs at it."""
         with self._lock:
             self._now = now
 
@@ -122,16 +129,19 @@ class Progress:
             yield Text(f"  {counts}{'; ' + note if note else ''}", style="quiet", no_wrap=True, overflow="ellipsis")
 
     def _say_tick(self) -> None:
-        if self._now != self._shown and self._now is not None and not self.is_quiet:
-            self.to.print(Text(f"at {instant_words(self._now, self.zone)}", style="quiet"))
-        self._shown = self._now
+        if self._now is None or not self.is_stepping or self.is_quiet:
+            return
+        text = f"{self._now.astimezone(nominal_zone(self.zone)):%A %-d %B %Y}"
+        if text != self._shown:
+            self.to.print(Text(text, style="quiet"))
+        self._shown = text
 
     def _running_line(self, work: _Work, width: int) -> Text:
         spent = seconds_words(time.monotonic() - work.begun)
         look = LOOKS[State.RUNNING]
         line = Text.assemble(
             (f"{sign(State.RUNNING, self.to)} ", look.style),
-            (f"{work.group.table:<22} ", "name"),
+            (f"{work.group.table:<{self._width}} ", "name"),
             f"{self._labels(work.group):<24} ",
             (f"{work.step:<18} {spent}", "quiet"),
             no_wrap=True,
@@ -141,7 +151,7 @@ class Progress:
         return line
 
     def _finished_line(self, report: GroupReport) -> Text:
-        name = Text(f"{report.group.table:<22} ", style="name")
+        name = Text(f"{report.group.table:<{self._width}} ", style="name")
         labels = f"{self._labels(report.group):<24} "
         if report.error is not None:
             mark = (f"{sign(State.FAILED, self.to)} ", LOOKS[State.FAILED].style)

@@ -22,6 +22,7 @@ from waterclock.cli.run_view import print_outcome, run_json
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.engine.settings import RunSettings
+from waterclock.errors import WaterclockError
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
 
 INTERRUPTED = 130
-_BATCHES_BEFORE_WORDS = 0.2  # seconds a stop is awaited at a time, so that signals are heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,19 @@ def carry_out(project: Project, asked: Asked) -> int:
     """Run what is asked for, tell of it, and give the exit code."""
     zone = zone_of(project.flow)
     to = console(stderr=asked.is_json)
-    progress = Progress(project.flow, zone, to, is_quiet=asked.is_json and not to.is_terminal)
+    progress = Progress(
+        project.flow,
+        zone,
+        to,
+        is_quiet=asked.is_json and not to.is_terminal,
+        is_stepping=asked.until is not None or asked.watch_seconds is not None,
+    )
     settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
     begun = time.perf_counter()
     with open_workplace(project, settings=settings, listener=progress) as work:
         now = now_of(asked.now, project.flow, work.ledger)
         until = None if asked.until is None else now_of(asked.until, project.flow)
+        _check_times(now, until, work.real_now())
         apply_flow(work, now)
         runner = Runner(work, only=asked.only, labels=asked.labels, force=asked.force)
         stop = threading.Event()
@@ -70,6 +77,28 @@ def carry_out(project: Project, asked: Asked) -> int:
     if outcome.was_stopped and asked.watch_seconds is None:
         return INTERRUPTED
     return 1 if outcome.failed else 0
+
+
+def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None:
+    """Refuse to run what is not over yet: its rows are not all there, and the batch would be done for good.
+
+    Raises  E904
+    """
+    last = now if until is None else until
+    if last > clock:
+        raise WaterclockError(
+            "E904",
+            f"{last:%Y-%m-%d %H:%MZ} lies in the future",
+            why=f"it is {clock:%Y-%m-%d %H:%MZ}, and a window is read once it is over",
+            fix="plan --now looks ahead; run --watch waits",
+        )
+    if until is not None and until < now:
+        raise WaterclockError(
+            "E904",
+            f"--until {until:%Y-%m-%d %H:%MZ} lies before --now",
+            why=f"now is {now:%Y-%m-%d %H:%MZ}",
+            fix="give --now, to begin earlier",
+        )
 
 
 def _driven(

@@ -21,13 +21,13 @@ from waterclock.ledger.records import BatchResult, ClaimRequest
 from waterclock.planner import Batch, Planner
 from waterclock.timelabel import label_of
 
-TODAY = date(2026, 11, 20)
-NOW = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
+TODAY = date(2024, 11, 20)
+NOW = datetime(2024, 11, 20, 8, 0, tzinfo=UTC)
 
 
 def day(number: int) -> datetime:
-    """Give the label of a day of November 2026."""
-    return datetime(2026, 11, number, tzinfo=UTC)
+    """Give the label of a day of November 2024."""
+    return datetime(2024, 11, number, tzinfo=UTC)
 
 
 @dataclass
@@ -39,8 +39,8 @@ class Shop:
     ledger: Ledger
 
     def ask(self, *arguments: str, width: int = 100, **environment: str) -> Result:
-        """Run one command on the project, as if it were 20 November 2026."""
-        timed = ("--now", "2026-11-20T08:00") if arguments[0] in _TIMED and "--now" not in arguments else ()
+        """Run one command on the project, as if it were 20 November 2024."""
+        timed = ("--now", "2024-11-20T08:00") if arguments[0] in _TIMED and "--now" not in arguments else ()
         return ask(*arguments, "--project", str(self.folder), *timed, width=width, **environment)
 
     def json(self, *arguments: str) -> Any:

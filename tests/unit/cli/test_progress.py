@@ -68,12 +68,22 @@ def test_a_failed_group_says_what_failed_and_a_warned_one_what_was_warned(progre
     assert lines[2] == "  ▲ few_rows: 3 of 10"
 
 
-def test_an_instant_is_said_once_and_only_where_something_runs(progress: Progress, out: io.StringIO) -> None:
-    progress.tick(at("2013-01-02"))
-    progress.tick(at("2013-01-03"))
+def test_stepping_says_each_date_once_and_only_where_something_runs(out: io.StringIO) -> None:
+    progress = Progress(FLOW, "America/New_York", make_console(out), is_stepping=True)
+    progress.tick(at("2013-01-02 12:00"))
+    progress.tick(at("2013-01-03 04:00"))
     progress.started(group("raw.a", "2013-01-02"))
+    progress.tick(at("2013-01-03 05:00"))
     progress.started(group("marts.delays", "2013-01-02"))
-    assert out.getvalue() == "at 2013-01-03 00:00Z\n"
+    progress.tick(at("2013-01-03 06:00"))
+    progress.started(group("marts.delays", "2013-01-02"))
+    assert out.getvalue() == "Wednesday 2 January 2013\nThursday 3 January 2013\n"
+
+
+def test_one_run_says_no_date(progress: Progress, out: io.StringIO) -> None:
+    progress.tick(at("2013-01-02"))
+    progress.started(group("raw.a", "2013-01-02"))
+    assert out.getvalue() == ""
 
 
 def test_on_a_terminal_what_runs_is_drawn_with_its_step_and_goes_when_it_is_done() -> None:

@@ -17,9 +17,9 @@ from waterclock.cli.shapes import ALIKE, SHAPES
         ("plan",),
         ("status",),
         ("show", "shop.orders", "--rows", "0"),
-        ("audit", "sales.by_country@2026-11-17"),
+        ("audit", "sales.by_country@2024-11-17"),
         ("lineage", "sales.by_country"),
-        ("skip", "web.per_order", "2026-11-17", "--why", "x", "--yes"),
+        ("skip", "web.per_order", "2024-11-17", "--why", "x", "--yes"),
     ],
 )
 def test_a_command_prints_the_keys_that_are_documented(busy_shop: Shop, command: tuple[str, ...]) -> None:
