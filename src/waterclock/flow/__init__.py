@@ -1,4 +1,5 @@
 """What a user declares: tables, functions, modes, policies, and the graph of them. Pure."""
+
 from __future__ import annotations
 
 from waterclock.flow.capabilities import Capabilities, Option
