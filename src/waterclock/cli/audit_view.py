@@ -17,6 +17,7 @@ from waterclock.cli.labels import (
     instant_words,
     label_range,
     local_label,
+    local_range,
     number_words,
     seconds_words,
 )
@@ -34,7 +35,7 @@ from waterclock.timelabel import label_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-_MOST_LINKS = 12
+_WIDE = 100
 _STATES = {
     "running": State.RUNNING,
     "done": State.OK,
@@ -142,32 +143,33 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
 
 
 def print_batches(to: Console, table: Table, audits: Sequence[Audit]) -> None:
-    """Print a table's batches, newest last, one a line."""
+    """Print a table's batches, newest last, one a line; a narrow terminal gets the columns that matter most."""
+    is_wide = to.width >= _WIDE
     rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
-    for heading in ("label", "", "state"):
-        rows.add_column(heading, no_wrap=True)
-    for heading in ("rows", "took"):
-        rows.add_column(heading, justify="right", no_wrap=True)
-    rows.add_column("made", no_wrap=True)
-    rows.add_column("by", no_wrap=True)
-    rows.add_column("tries", justify="right", no_wrap=True)
-    rows.add_column("code", no_wrap=True)
+    headings = ("label", "", "state", "rows", "took", "made", "by", "tries", "code")
+    for heading in headings if is_wide else headings[:6]:
+        rows.add_column(heading, justify="right" if heading in {"rows", "took", "tries"} else "left", no_wrap=True)
     for audit in audits:
-        state = _STATES.get(audit.cell.status or "", State.DUE)
-        made = audit.current.revision if audit.current else None
-        attempt = audit.current or (audit.attempts[-1] if audit.attempts else None)
-        rows.add_row(
-            local_label(audit.cell.label, table.cadence),
-            Text(label_of(audit.cell.label), style="quiet"),
-            Text(f"{sign(state, to)} {audit.cell.status or 'due'}", style=LOOKS[state].style),
-            number_words(made.rows) if made else "",
-            seconds_words(sum(made.timings.values())) if made else "",
-            f"{made.recorded_at:%Y-%m-%d %H:%MZ}" if made else "",
-            attempt.who if attempt else "",
-            str(len(audit.attempts)),
-            Text(attempt.code[:8] if attempt else "", style="" if _is_current(attempt, table) else "warn"),
-        )
+        cells = _batch_cells(to, table, audit)
+        rows.add_row(*(cells if is_wide else cells[:6]))
     to.print(rows)
+
+
+def _batch_cells(to: Console, table: Table, audit: Audit) -> list[str | Text]:
+    state = _STATES.get(audit.cell.status or "", State.DUE)
+    made = audit.current.revision if audit.current else None
+    attempt = audit.current or (audit.attempts[-1] if audit.attempts else None)
+    return [
+        local_label(audit.cell.label, table.cadence),
+        Text(label_of(audit.cell.label), style="quiet"),
+        Text(f"{sign(state, to)} {audit.cell.status or 'due'}", style=LOOKS[state].style),
+        number_words(made.rows) if made else "",
+        seconds_words(sum(made.timings.values())) if made else "",
+        f"{made.recorded_at:%Y-%m-%d %H:%MZ}" if made else "",
+        attempt.who if attempt else "",
+        str(len(audit.attempts)),
+        Text(attempt.code[:8] if attempt else "", style="" if _is_current(attempt, table) else "warn"),
+    ]
 
 
 def audit_json(found: Found) -> dict[str, Any]:
@@ -346,19 +348,23 @@ def _print_events(to: Console, found: Found) -> None:
 
 
 def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link]) -> None:
+    """Print the batches up or down, those of one table at one depth together."""
     if not links:
         return
     to.print(Text(f"\n{heading} {count_words(len(links), 'batch', 'batches')}", style="head"))
-    for link in links[:_MOST_LINKS]:
-        table = flow.tables.get(link.table)
-        local = local_label(link.label, table.cadence) if table else ""
-        name = f"{'  ' * link.depth}{link.table}@{label_of(link.label)}"
-        to.print(
-            Text.assemble((f"{name:<48} ", ""), f"{local:<18} ", (f"{count_words(link.rows, 'row'):>14}", "quiet")),
-            soft_wrap=True,
-        )
-    if len(links) > _MOST_LINKS:
-        to.print(Text(f"  and {len(links) - _MOST_LINKS} more; --depth 1 shows the nearest alone", style="quiet"))
+    together: dict[tuple[int, str], list[Link]] = {}
+    for link in links:
+        together.setdefault((link.depth, link.table), []).append(link)
+    for (depth, name), of_table in together.items():
+        low, high = min(link.label for link in of_table), max(link.label for link in of_table)
+        table = flow.tables.get(name)
+        local = local_range(low, high, table.cadence) if table else ""
+        if len(of_table) > 1:
+            local += f" ({count_words(len(of_table), 'label')})"
+        line = Text("  " * depth + f"{name}@{label_range(low, high)}")
+        line.append(f"  {local}  ")
+        line.append(count_words(sum(link.rows for link in of_table), "row"), style="quiet")
+        to.print(line, soft_wrap=True)
 
 
 def _print_pairs(to: Console, pairs: Sequence[tuple[str, str]]) -> None:

@@ -79,6 +79,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "labels": "how many labels are done",
             "rows": "how many rows they made in all",
             "due": "counts by status of what is due and not done",
+            "left_out": "how many due labels are left for later runs",
             "sample": "as query prints it, or null",
         },
         "query": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ class Described:
     labels: int
     rows: int
     due: dict[str, int]
+    left_out: int
     sample: Told | None
 
     def to_json(self) -> dict[str, Any]:
@@ -69,6 +70,7 @@ class Described:
             "labels": self.labels,
             "rows": self.rows,
             "due": self.due,
+            "left_out": self.left_out,
             "sample": None if self.sample is None else self.sample.to_json(),
         }
 
@@ -84,10 +86,7 @@ def described(folder: Path, env: str | None, text: str, rows: int) -> Described:
     if rows and found.newest is not None and found.table.destination is None:
         from waterclock.cli.answer_view import some_rows
 
-        return Described(
-            found.table, found.columns, found.is_open, found.newest, found.labels, found.rows, found.due,
-            some_rows(folder, env, name, rows),
-        )  # fmt: skip
+        return replace(found, sample=some_rows(folder, env, name, rows))
     return found
 
 
@@ -106,6 +105,8 @@ def print_described(found: Described) -> None:
     for status, count in found.due.items():
         state = state_of(Status(status))
         to.print(Text(f"  {sign(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].style))
+    if found.left_out:
+        to.print(Text(f"  and {count_words(found.left_out, 'label')} more, left for later runs", style="quiet"))
     to.print()
     _print_columns(found)
     if found.sample is not None and found.newest is not None:
@@ -138,6 +139,7 @@ def _described(at: Reading, table: Table) -> Described:
         labels=len(cells),
         rows=sum(cell.rows or 0 for cell in cells),
         due=due,
+        left_out=plan.left_out.get(table.name, 0),
         sample=None,
     )
 

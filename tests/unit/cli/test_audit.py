@@ -58,6 +58,19 @@ def test_without_a_label_the_newest_batches_are_listed_oldest_first(busy_shop: S
     assert line.startswith("2024-11-19")
 
 
+def test_a_narrow_terminal_gets_the_columns_that_matter_most(busy_shop: Shop) -> None:
+    lines = busy_shop.ask("audit", "shop.orders", width=80).stdout.splitlines()
+    assert lines[0].split() == ["label", "state", "rows", "took", "made"]
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+
+
+def test_neighbouring_batches_of_one_table_are_told_together(busy_shop: Shop) -> None:
+    busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "closed", "--yes")
+    busy_shop.done("sales.best_customers", 19)
+    found = busy_shop.ask("audit", "sales.best_customers@2024-11-19").stdout
+    assert "shop.orders@20241117000000..20241118000000  2024-11-17 .. 2024-11-18 (2 labels)  20 rows" in found
+
+
 def test_a_range_lists_its_batches(busy_shop: Shop) -> None:
     told = busy_shop.json("audit", "shop.orders@2024-11-17..2024-11-18")
     assert [batch["label"] for batch in told["batches"]] == ["20241117000000", "20241118000000"]
