@@ -116,6 +116,17 @@ def test_scenario_g_a_window_whose_source_is_empty_is_done_with_no_rows(tiny: Ti
         (labels(2)[0], 10),
     ]
 
+    tiny.shop("DELETE FROM orders")
+    with tiny.ledger() as ledger:
+        ledger.request_restate("shop.orders", [day(2)], "recollect", who="a test")
+    again = tiny.run(day(3))
+    assert not again.failed, described(again)
+    assert tiny.rows("SELECT count(*) FROM shop.orders") == [(0,)]
+    assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY 1") == [
+        (labels(1)[0], None),
+        (labels(2)[0], None),
+    ]
+
 
 def test_scenario_h_a_batch_never_touches_rows_of_other_windows(tiny: Tiny) -> None:
     tiny.source(
