@@ -15,7 +15,7 @@ from rich.text import Text
 from waterclock.cli.cards import flattened, show_errors
 from waterclock.cli.labels import count_words
 from waterclock.cli.look import console
-from waterclock.cli.opening import open_project
+from waterclock.cli.opening import open_checked
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow
 
@@ -46,7 +46,7 @@ def checked(folder: Path, env: str | None) -> Checked:
     """Check a project, whatever is wrong with it."""
     begun = time.perf_counter()
     try:
-        project = open_project(folder, env)
+        project = open_checked(folder, env)
     except WaterclockError as error:
         errors = in_order(flattened([error]))
         return Checked(None, env, tuple(errors), time.perf_counter() - begun)

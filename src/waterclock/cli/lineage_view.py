@@ -12,7 +12,7 @@ from rich.tree import Tree
 
 from waterclock.cli.labels import count_words
 from waterclock.cli.look import console
-from waterclock.cli.opening import open_project
+from waterclock.cli.opening import columns_collected, open_project
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import Flow, Kind, Table
 from waterclock.selection import select
@@ -74,13 +74,14 @@ def lineage_of(folder: Path, env: str | None, which: str, depth: int | None) -> 
 
     Raises  E511 for an unknown table, E517 for an unknown column, both with the nearest names
     """
-    flow = open_project(folder, env).flow
+    project = open_project(folder, env)
+    flow = project.flow
     name, column = _parted(flow, which)
     if column is None:
         return TableLineage(flow, name, _up(flow, name, depth), _down(flow, name, depth))
     from waterclock.dpl.lineage import ColumnLineage, ColumnOf
 
-    lineage = ColumnLineage(flow)
+    lineage = ColumnLineage(flow, columns_collected(project))
     of = ColumnOf(name, column)
     lineage.made(of)
     return ColumnTrees(str(of), lineage.up(of, depth=depth), lineage.down(of, depth=depth))

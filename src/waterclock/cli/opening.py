@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow import Flow, Kind
 from waterclock.ledger.facts import LedgerSnapshot
 from waterclock.planner import Planner
 from waterclock.selection import Labels, Selection, parse_labels, select
@@ -52,6 +52,63 @@ def open_project(folder: Path, env: str | None) -> Project:
     from waterclock.dpl import load_project
 
     return load_project(folder, env=env, capabilities=capabilities())
+
+
+def open_checked(folder: Path, env: str | None) -> Project:
+    """Load and check a project, by the columns too that its open collects had at their last run.
+
+    Raises  ProjectErrors with all that is wrong with it
+    """
+    from waterclock.connectors import capabilities
+    from waterclock.dpl import load_project
+
+    return load_project(folder, env=env, capabilities=capabilities(), known_schemas=_stored(folder, env))
+
+
+def columns_collected(project: Project) -> dict[str, dict[str, str]]:
+    """Give the columns of collects whose lists are open and that ran before: their statements do not tell them."""
+    stored = _StoredColumns(project.storage)
+    tables = project.flow.tables.items()
+    open_collects = [name for name, table in tables if table.kind is Kind.COLLECT and table.columns.is_open]
+    return {name: dict(stored[name]) for name in open_collects if name in stored}
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredColumns(Mapping[str, Mapping[str, str]]):
+    """Columns and types of the tables of a storage, each read from its log only when it is asked for."""
+
+    storage: str
+
+    def __getitem__(self, name: str) -> Mapping[str, str]:
+        if not self._has(name):
+            raise KeyError(name)
+        from waterclock.engine.schemas import stored_columns
+        from waterclock.storage import Lake
+
+        return stored_columns(Lake(self.storage), name)
+
+    def __iter__(self) -> Iterator[str]:
+        for log in sorted(Path(self.storage).glob("tables/*/*/_delta_log")):
+            yield ".".join(log.parts[-3:-1])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _has(self, name: str) -> bool:
+        return Path(self.storage, "tables", *name.split("."), "_delta_log").is_dir()
+
+
+def _stored(folder: Path, env: str | None) -> _StoredColumns | None:
+    """Find where the project's tables are, before it is known whether all of it is right."""
+    from waterclock.dpl.config import FILE, read_config
+
+    try:
+        config, _ = read_config((folder / FILE).read_text(encoding="utf-8"), env=env)
+    except (OSError, UnicodeDecodeError):
+        return None
+    if config is None or "://" in config.environment.storage:
+        return None
+    return _StoredColumns(str(folder / config.environment.storage))
 
 
 @contextmanager

@@ -90,7 +90,7 @@ class ColumnLineage:
         if stars := self._stars.get(of.table, ()):
             return Made(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
         known = self.columns(of.table)
-        if table.kind is Kind.COLLECT and (table.columns.is_open or of.column in known):
+        if table.kind is Kind.COLLECT and not self._knows(of.table):
             return Made(note=f"collected from {table.source.unit}" if table.source else "")
         raise WaterclockError(
             "E517",

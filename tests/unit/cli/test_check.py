@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+from deltalake import write_deltalake
+
 from tests.unit.cli.conftest import ask
 from waterclock.cli.check_view import in_order
 from waterclock.errors import WaterclockError
@@ -51,6 +54,21 @@ def test_as_json_each_error_has_its_parts_and_the_exit_code_is_the_same(fresh: P
     assert found.exit_code == 1
     assert told["ok"] is False
     assert {"code", "what", "where", "why", "fix", "excerpt", "transient"} <= told["errors"][0].keys()
+
+
+def test_scenario_k_an_unknown_column_of_an_open_collect_is_refused_once_it_ran(fresh: Path) -> None:
+    collect = fresh / "flows" / "1_collect.dpl"
+    collect.write_text(collect.read_text().replace("(customer_id KEY, name NOT NULL, country)", "(customer_id KEY, *)"))
+    transform = fresh / "flows" / "2_transform.dpl"
+    transform.write_text(transform.read_text().replace("SELECT c.country,", "SELECT c.contry AS country,"))
+    assert ask("check", "--project", str(fresh)).exit_code == 0, "nothing is known of the source's columns yet"
+    rows = pa.table({"timelabel": ["20241119000000"], "customer_id": [1], "name": ["Ada"], "country": ["GB"]})
+    write_deltalake(fresh / ".waterclock" / "tables" / "shop" / "customers", rows)
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    assert "E203 unknown column c.contry" in found.stdout
+    assert "did you mean" in found.stdout
+    assert "country" in found.stdout
 
 
 def test_check_makes_nothing(fresh: Path) -> None:

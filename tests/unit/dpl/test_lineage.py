@@ -86,6 +86,9 @@ def test_a_star_of_an_open_table_is_followed_by_name_until_its_columns_are_known
     assert inputs(flow, "m.d", "engine") == ["raw.planes.engine"]
     assert ColumnLineage(flow).made(ColumnOf("m.d", "engine")).note == "through *"
     known = {"tailnum": "string", "seats": "int", "timelabel": "string"}
+    assert inputs(flow, "raw.planes", "engine") == []
+    with pytest.raises(WaterclockError, match="E517"):
+        inputs(flow, "raw.planes", "engine", raw__planes=known)
     with pytest.raises(WaterclockError, match="E517"):
         inputs(flow, "m.d", "engine", raw__planes=known, m__d=known)
 
