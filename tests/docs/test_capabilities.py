@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "capabilities.md").read_text(encoding="utf-8")
+BUILT, LATER = PAGE.split("\n## Not yet\n")
+# how many IDs the map has by its parts: they are numbered from 01 without gaps
+MAP = {"DP": 21, "RC": 15, "PT": 69}
+_ROW = re.compile(r"^\| ((?:DP|RC|PT)-\d\d) \|(.*)\|$", re.MULTILINE)
+
+
+@cache
+def nodes_of(path: str) -> frozenset[str]:
+    """The tests of a file as pytest names them, the file itself among them."""
+    found = {path}
+    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(f"{path}::{node.name}")
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{path}::{node.name}::{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)}
+    return frozenset(found)
+
+
+def test_each_id_of_the_map_stands_once() -> None:
+    listed = [row[1] for row in _ROW.finditer(PAGE)]
+    assert sorted(listed) == sorted(
+        f"{part}-{number:02d}" for part, last in MAP.items() for number in range(1, last + 1)
+    )
+
+
+@pytest.mark.parametrize("row", _ROW.findall(BUILT), ids=lambda row: row[0])
+def test_what_is_built_names_tests_that_are_there(row: tuple[str, str]) -> None:
+    named = re.findall(r"`(tests/[^`]+)`", row[1])
+    assert named
+    for test in named:
+        path = test.partition("::")[0]
+        assert (ROOT / path).is_file(), test
+        assert test in nodes_of(path), test
+
+
+def test_what_is_not_yet_says_when() -> None:
+    assert all(re.search(r"\| (next|later): ", row[1]) for row in _ROW.findall(LATER))

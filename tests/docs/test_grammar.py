@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from waterclock.dpl.clauses import parse_clause
+from waterclock.dpl.grammar import CLAUSES
+from waterclock.dpl.parser import parse_text
+from waterclock.dpl.source import Source
+from waterclock.errors import WaterclockError
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "grammar.md").read_text(encoding="utf-8")
+GRAMMAR = PAGE[PAGE.index("```ebnf") : PAGE.index("```\n\nA *name*")]
+LATER = PAGE[PAGE.index("## Later") :]
+COLLECT = "COLLECT a.b FROM c.d {}"
+TRANSFORM = "TRANSFORM a.b {} AS SELECT 1 AS one"
+
+# every alternative of the grammar, by the production that holds it
+ACCEPTED = {
+    "connection": ["CREATE CONNECTION a TYPE files", "CREATE CONNECTION a TYPE files OPTIONS (path 'x') COMMENT 'y'"],
+    "function": ["CREATE FUNCTION f(a INT, b STRING) RETURNS INT RETURN a + 1",
+                 "CREATE FUNCTION f() RETURNS INT RETURN 1"],
+    "view": ["CREATE VIEW a.b (one COMMENT 'x') OWNER 'me' AS SELECT 1 AS one"],
+    "collect": ["COLLECT a.b PARTITIONED (x, *) FROM c.d OPTIONS (header TRUE) EVERY DAY"],
+    "transform": ["TRANSFORM a.b PARTITIONED (one INT) EVERY DAY AS SELECT 1 AS one"],
+    "publish": ["PUBLISH a.b (x) TO c.d OPTIONS (format 'csv') APPEND"],
+    "type": ["COLLECT a.b REGULAR FROM c.d", "COLLECT a.b PARTITIONED FROM c.d"],
+    "unit": ["COLLECT a.b FROM c.d.e.f", "COLLECT a.b FROM c QUERY 'SELECT 1'", "COLLECT a.b FROM c.`x/*.csv`"],
+    "option": ["CREATE CONNECTION a TYPE b OPTIONS (x.y 'z', n 1, t TRUE, f FALSE, p SECRET 'q/r')"],
+    "columns": ["COLLECT a.b (*) FROM c.d", "COLLECT a.b (x) FROM c.d", "COLLECT a.b (x, y, *) FROM c.d"],
+    "colrule": [
+        f"COLLECT a.b (x INT {rule}) FROM c.d"
+        for rule in (
+            "KEY", "NOT NULL", "EXPECT (x > 0) AS big ELSE WARN", "EXPECT (x > 0) ELSE FAIL", "TAGS (p, q)",
+            "REFERENCES e.f (id) ROLE buyer AT bought_at", "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL",
+        )
+    ],
+    "when": [COLLECT.format(text) for text in (
+        "EVERY 15 MINUTES", "EVERY DAY", "SCHEDULE '10 * * * *'", "DELAY 2 HOURS", "ZONE 'Asia/Tokyo'",
+        "START '2018-01-01'",
+    )],
+    "batched": [COLLECT.format(text) for text in (
+        "BY DATA TIME t", "BY DATA TIME t LOOKBACK 1 HOUR", "BY ARRIVAL TIME",
+    )],
+    "mode": [COLLECT.format(text) for text in (
+        "APPEND", "REPLACE", "MERGE", "MERGE ON (a, b)", "MERGE ON (a) ORDER BY b, c DELETE WHEN gone",
+    )],
+    "flow": [COLLECT.format(text) for text in ("SEQUENTIAL", "POOL heavy")],
+    "rule": [TRANSFORM.format(text) for text in (
+        "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
+        "EXPECT a ELSE FAIL",
+    )],
+    "keeping": [COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long")],
+    "about": [COLLECT.format(text) for text in ("OWNER 'me'", "TAGS (a, b)", "COMMENT :said")],
+    "period": [COLLECT.format(f"EVERY {text}") for text in (
+        "1 MINUTE", "HOUR", "6 HOURS", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR",
+    )] + [COLLECT.format("DELAY 30 SECONDS")],
+}  # fmt: skip
+REFUSED = {
+    "`GRANT`": "GRANT SELECT ON a.b TO (c)",
+    "`FOR EACH`": COLLECT.format("FOR EACH e.f"),
+    "`AWAIT`": COLLECT.format("AWAIT '_SUCCESS'"),
+    "`ON SCHEMA CHANGE`": COLLECT.format("ON SCHEMA CHANGE HOLD"),
+    "`BY CHANGES`": COLLECT.format("BY CHANGES"),
+    "`LOOKBACK ... CHANGED`": COLLECT.format("BY DATA TIME t LOOKBACK 1 DAY CHANGED"),
+    "`PARTIAL AFTER`": TRANSFORM.format("PARTIAL AFTER 1 HOUR"),
+    "`CLOSE WHEN`": TRANSFORM.format("CLOSE WHEN max(a) > 1"),
+    "`SHUFFLE`": TRANSFORM.format("SHUFFLE NONE"),
+    "`WHEN`": TRANSFORM.format("WHEN a > 1 AS SELECT 2 AS one ELSE"),
+    "`TEMPORAL`": TRANSFORM.format("TEMPORAL"),
+    "`MAX LATENESS`": TRANSFORM.format("MAX LATENESS 1 DAY"),
+    "`CONTINUOUS`": TRANSFORM.format("CONTINUOUS"),
+    "`COMPATIBLE`": TRANSFORM.format("COMPATIBLE FULL"),
+    "`KEEP VERSIONS`": TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
+    "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
+    "`CLUSTER BY`": TRANSFORM.format("CLUSTER BY (a)"),
+    "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
+    "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
+    "`ON RESTATE`": TRANSFORM.format("ON RESTATE REPORT"),
+    "`MEASURE`": TRANSFORM.format("MEASURE PROFILE"),
+    "`DEADLINE`": TRANSFORM.format("DEADLINE 1 HOUR"),
+    "`APPEND ORDER BY`": "PUBLISH a.b TO c.d APPEND ORDER BY e",
+    "`REPLACE WHERE`": "PUBLISH a.b TO c.d REPLACE WHERE e = 1",
+    "`SHARED`": "CREATE VIEW a.b SHARED AS SELECT 1 AS one",
+    "`WAS`": TRANSFORM.format("WAS a.old"),
+    "`AS`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
+    "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",
+    "`SUBJECT`": "COLLECT a.b (x SUBJECT person) FROM c.d",
+    "`HIDDEN`": "COLLECT a.b (x HIDDEN) FROM c.d",
+    "`RETIRE`": "COLLECT a.b (x RETIRE '2026-12-31') FROM c.d",
+    "`EXCEPT`": "COLLECT a.b (x, * EXCEPT (y)) FROM c.d",
+    "`REFERENCES ... ELSE`": "COLLECT a.b (x REFERENCES c.d ELSE WARN) FROM c.d",
+    "an `ELSE` behind a type": "COLLECT a.b (x INT ELSE WARN) FROM c.d",
+    "`ELSE HOLD`": TRANSFORM.format("EXPECT a ELSE HOLD"),
+    "`ELSE QUARANTINE`": TRANSFORM.format("EXPECT a ELSE QUARANTINE"),
+    "`ELSE DROP`": TRANSFORM.format("EXPECT a ELSE DROP"),
+    "`AT MOST`": TRANSFORM.format("EXPECT a ELSE WARN AT MOST 3"),
+    "`OVER TABLE`": TRANSFORM.format("EXPECT count(*) > 0 OVER TABLE"),
+    "a ladder of ELSEs": TRANSFORM.format("EXPECT a ELSE WARN ELSE FAIL"),
+}
+READS = {"`UNTIL`", "`FLAT`"}  # found when the flow is compiled: tests/language/errors holds them
+
+
+def parsed(text: str) -> list[str]:
+    _, errors = parse_text(Source("a.dpl", text), variables={"long": "7 DAYS", "said": "x"})
+    return [error.code for error in errors]
+
+
+@pytest.mark.parametrize("text", [text for texts in ACCEPTED.values() for text in texts])
+def test_every_form_of_the_grammar_is_accepted(text: str) -> None:
+    assert parsed(text) == []
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_every_form_for_later_is_refused_by_its_name(name: str) -> None:
+    assert parsed(REFUSED[name]) == ["E208"]
+
+
+def test_each_form_for_later_is_on_the_page_and_no_other() -> None:
+    rows = [line.split("|")[2] for line in LATER.splitlines() if line.startswith("|")][2:]
+    listed = {name.strip() for row in rows for name in row.split(",")}
+    assert listed == set(REFUSED) | READS
+
+
+def test_the_productions_with_alternatives_have_their_examples() -> None:
+    names = set(re.findall(r"^(\w+) +=", GRAMMAR, re.MULTILINE))
+    plain = {"project", "statement", "table", "param", "options", "column", "otherwise", "clause", "trust", "duration"}
+    plain |= {"names", "text", "number", "value"}
+    assert names - plain == set(ACCEPTED)
+
+
+def test_every_word_of_the_grammar_stands_in_an_accepted_form() -> None:
+    said = set(re.findall(r'"([A-Z]+)"', GRAMMAR)) - {"S"}
+    shown = {word for texts in ACCEPTED.values() for text in texts for word in re.findall(r"[A-Z]+", text)}
+    shown |= {word.removesuffix("S") for word in shown}
+    assert said - shown == set()
+
+
+def test_every_clause_of_the_parser_is_on_the_page() -> None:
+    for clause in CLAUSES:
+        for start in clause.starts:
+            words = " ".join(start)
+            place = LATER if clause.is_later or words in {"BY CHANGES", "TEMPORAL"} else GRAMMAR
+            assert all(re.search(rf"\b{word}\b", place) for word in start), words
+
+
+def test_a_wrong_word_is_no_form() -> None:
+    assert parsed("COLLECT a.b FROM c.d EVERYDAY") != []
+    with pytest.raises(WaterclockError):
+        parse_clause("EVERY", "now and then", Source("a.py", "now and then"), variables={})

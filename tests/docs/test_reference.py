@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from waterclock.codes import CODES
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.config import _LATER_DEFAULTS, _LATER_SECTIONS, Defaults, Environment, _File, _ProjectSection
+from waterclock.ledger.status import STATUS_TABLES
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+SETTINGS = (REFERENCE / "settings.md").read_text(encoding="utf-8")
+SOURCES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))]
+
+
+def rows_of(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading, without its head; backticks are left out."""
+    below = page[page.index(f"\n## {heading}\n") + 1 :]
+    lines = re.search(r"(?:^\|.*\n?)+", below, re.MULTILINE)
+    assert lines is not None
+    return [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in lines[0].splitlines()[2:]]
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    models = {"project": _ProjectSection, "defaults": Defaults, "env": Environment}
+    assert set(_File.model_fields) == {*models, "vars", "pools"}
+    for heading, model in models.items():
+        assert [row[0] for row in rows_of(SETTINGS, heading)] == list(model.model_fields)
+    assert all(f"\n## {heading}\n" in SETTINGS for heading in _File.model_fields)
+
+
+def test_defaults_of_settings_are_those_of_the_code() -> None:
+    said = {row[0]: row[2] for row in rows_of(SETTINGS, "env")}
+    for name in ("storage", "secrets", "publish"):
+        assert said[name] == str(Environment.model_fields[name].default).removeprefix("'").replace("False", "false")
+
+
+def test_settings_of_later_releases_are_named() -> None:
+    later = SETTINGS[SETTINGS.index("## Later") :]
+    assert all(f"`[{name}]`" in later for name in _LATER_SECTIONS)
+    assert all(f"`{name}`" in later for name in _LATER_DEFAULTS)
+
+
+def test_every_variable_of_the_environment_is_documented() -> None:
+    scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "bin").iterdir()]
+    used = {name for text in [*SOURCES, *scripts] for name in re.findall(r"\bWATERCLOCK_[A-Z]+(?:_[A-Z]+)*\b", text)}
+    listed = {row[0] for row in rows_of(SETTINGS, "Environment variables")}
+    secrets = {name for name in used if name.startswith("WATERCLOCK_SECRET")}
+    assert used - secrets <= listed
+    assert {name for name in listed if name.startswith("WATERCLOCK_")} - {"WATERCLOCK_SECRET_<NAME>"} <= used
+
+
+def test_every_code_in_the_sources_is_explained_and_every_explained_one_is_raised() -> None:
+    raised = {code for text in SOURCES for code in re.findall(r'"(E\d{3})"(?!: Code)', text)}
+    assert raised == set(CODES)
+
+
+def test_every_code_has_its_heading() -> None:
+    page = (REFERENCE / "errors.md").read_text(encoding="utf-8")
+    assert re.findall(r"^### (E\d{3}): ", page, re.MULTILINE) == sorted(CODES, key=list(CODES).index)
+
+
+def test_the_columns_of_the_ledger_s_tables_are_those_of_the_code() -> None:
+    page = (REFERENCE / "ledger.md").read_text(encoding="utf-8")
+    for name, columns in STATUS_TABLES.items():
+        assert {row[0]: row[1] for row in rows_of(page, f"waterclock.{name}")} == dict(columns)
+
+
+def test_every_connector_and_option_has_its_place() -> None:
+    page = (REFERENCE / "connectors.md").read_text(encoding="utf-8")
+    for name, known in capabilities().items():
+        section = page[page.index(f"\n## {name}\n") :]
+        for options in (known.connection_options, known.collect_options, known.publish_options):
+            assert all(f"| `{option}` |" in section for option in options)
