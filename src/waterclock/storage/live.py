@@ -54,6 +54,12 @@ def may_hold(file: LiveFile, label: str) -> bool:
     return not (file.low and file.high) or file.low <= label <= file.high
 
 
+def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
+    """Tell whether a file may hold rows with labels in `[low, high)`; a bound that is None bounds nothing."""
+    least, most = (file.label, file.label) if file.label else (file.low, file.high)
+    return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
+
+
 def files_with_deletion_vectors(table: DeltaTable, folder: str) -> set[str]:
     """Give the paths, relative to the table's folder, of live files that carry a deletion vector."""
     marked = pa.table(table.deletion_vectors()).column("filepath").to_pylist()

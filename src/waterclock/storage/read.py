@@ -8,11 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
+from waterclock.storage.lake import STAGE
+from waterclock.storage.live import live_files, may_hold_any
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import opened
+from waterclock.storage.types import TIMELABEL
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 # look at it: 1 file 0.03 s, 100 files 0.2 s, 500 files 0.5 s, 800 files 2.7 s, against 2 to 3 s and 0.3 to 0.6 s on the
 # same busy machine. Beyond 512 Spark lists files by a job (SESSION_CONFS).
 FILES_READ_DIRECTLY = 500
+_WITH_COLUMN_MAPPING = 2
 
 
 def frame_at(
@@ -37,14 +43,19 @@ def frame_at(
 ) -> DataFrame:
     """Give a table as of a Delta version, of rows with labels in `[low, high)`.
 
-    Cost: no job here. The first read of a fresh version costs three jobs more than its files.
+    Cost: no job here. Few live files are listed by delta-rs (some milliseconds) and read as files; many, and layouts
+    that need it, are read through Spark's Delta log, whose first look at a version costs three jobs.
     """
-    del is_partitioned  # the predicate is the same; Delta prunes partitions by it, and files by their statistics
-    frame = spark.read.format("delta").option("versionAsOf", version).load(folder)
-    if low is not None:
-        frame = frame.where(F.col("timelabel") >= F.lit(label_of(low)))
-    if high is not None:
-        frame = frame.where(F.col("timelabel") < F.lit(label_of(high)))
+    bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
+    direct = _live_paths(folder, version, bounds, is_partitioned=is_partitioned)
+    if direct is None:
+        frame = spark.read.format("delta").option("versionAsOf", version).load(folder)
+    else:
+        frame = _frame_of_files(spark, folder, *direct)
+    if bounds[0] is not None:
+        frame = frame.where(F.col(TIMELABEL) >= F.lit(bounds[0]))
+    if bounds[1] is not None:
+        frame = frame.where(F.col(TIMELABEL) < F.lit(bounds[1]))
     return frame
 
 
@@ -55,14 +66,8 @@ def frame_of_slices(
 
     Columns that a slice lacks are null. Cost: no job here; about a millisecond a file to list and open.
     """
-    wanted = (
-        schema if isinstance(schema, StructType) else StructType.fromJson(json.loads(schema or manifests[-1].schema))
-    )
-    paths = [str(Path(folder, file.path)) for manifest in manifests for file in manifest.files]
-    if not paths:
-        return spark.createDataFrame([], wanted)
-    # without the look-up the folders y=, m=, d= would become columns
-    return spark.read.schema(wanted).option("recursiveFileLookup", "true").parquet(*paths)
+    text = schema if isinstance(schema, str) else manifests[-1].schema if schema is None else schema.json()
+    return _frame_of_files(spark, folder, [file.path for manifest in manifests for file in manifest.files], text)
 
 
 def table_schema(folder: str) -> StructType:
@@ -72,3 +77,38 @@ def table_schema(folder: str) -> StructType:
     """
     with opened(folder) as table:
         return StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+def _frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schema: str) -> DataFrame:
+    wanted = StructType.fromJson(json.loads(schema))
+    if not paths:
+        return spark.createDataFrame([], wanted)
+    # without the look-up the folders y=, m=, d= would become columns
+    reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
+    return reader.parquet(*(str(Path(folder, path)) for path in paths))
+
+
+def _is_plain(table: DeltaTable) -> bool:
+    """Tell whether the table's files hold its rows as they are: no column mapping, no deletion vectors."""
+    protocol = table.protocol()
+    features = set(protocol.reader_features or ())
+    return protocol.min_reader_version != _WITH_COLUMN_MAPPING and not features - {"timestampNtz"}
+
+
+def _live_paths(
+    folder: str, version: int, bounds: tuple[str | None, str | None], *, is_partitioned: bool
+) -> tuple[list[str], str] | None:
+    """List the live files that may hold labels within the bounds, and the schema; None where Delta must read them."""
+    try:
+        with opened(folder) as kept:
+            table = kept if kept.version() == version else DeltaTable(folder, version=version)
+            if not _is_plain(table):
+                return None
+            paths = [file.path for file in live_files(table) if may_hold_any(file, *bounds)]
+            schema = table.schema().to_json()
+    except DeltaError:
+        return None  # a type or feature that Spark knows and delta-rs does not
+    # Spark leaves the partition's column out of files that it writes itself, such as those of OPTIMIZE
+    if is_partitioned and not all(path.startswith(f"{STAGE}/") for path in paths):
+        return None
+    return (paths, schema) if len(paths) <= FILES_READ_DIRECTLY else None

@@ -90,11 +90,9 @@ def test_a_partitions_files_are_shown_under_its_label_whatever_timelabel_they_ho
     folder = new_table(tmp_path, is_partitioned=True)
     manifest = replace(sealed(folder, hour(0), 1, rows_of(1)), label=hour(5))
     commit_slices(folder, identity(1, hour(5)), [manifest], mode="append")
-    row = spark.read.format("delta").load(folder).first()
-    assert row is not None
-    assert row["timelabel"] == label_of(hour(5))
-    assert frame_at(spark, folder, 1, low=hour(5), high=hour(6), is_partitioned=True).count() == 1
-    assert frame_at(spark, folder, 1, high=hour(5), is_partitioned=True).count() == 0
+    shown = spark.read.format("delta").load(folder)
+    assert [row["timelabel"] for row in shown.collect()] == [label_of(hour(5))]
+    assert shown.where(f"timelabel = '{label_of(hour(5))}'").count() == 1
     assert DeltaTable(folder).to_pyarrow_table().column("timelabel").to_pylist() == [label_of(hour(5))]
 
 
@@ -284,3 +282,41 @@ def test_timestamp_ntz_does_not_keep_spark_from_the_table(spark: SparkSession, t
 def test_table_schema_is_sparks_own(spark: SparkSession, tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     assert table_schema(folder) == spark.read.format("delta").load(folder).schema
+
+
+@both_types
+def test_a_version_is_read_alike_from_its_files_and_through_delta(
+    spark: SparkSession, tmp_path: Path, is_partitioned: bool
+) -> None:
+    folder = new_table(tmp_path, is_partitioned=is_partitioned)
+    for number in range(4):
+        commit(folder, number + 1, {hour(number): rows_of(number, number + 10)}, files=2)
+    commit(folder, 5, {hour(1): rows_of(99)})
+    spark.sql(f"OPTIMIZE delta.`{folder}`").collect()
+    commit(folder, 6, {hour(9): []})
+    for number in range(1, 8):
+        whole = spark.read.format("delta").option("versionAsOf", number).load(folder).collect()
+        for low, high in ((None, None), (hour(1), hour(3)), (hour(2), None), (None, hour(2)), (hour(50), hour(60))):
+            frame = frame_at(spark, folder, number, low=low, high=high, is_partitioned=is_partitioned)
+            least, most = label_of(low or hour(-1)), label_of(high or hour(99))
+            assert frame.columns == ["timelabel", "id", "name"]
+            assert sorted(frame.collect()) == sorted(row for row in whole if least <= row["timelabel"] < most)
+
+
+def test_deletion_vectors_are_minded_when_a_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    folder = new_table(tmp_path)
+    commit(folder, 1, {hour(0): rows_of(1, 2, 3)})
+    spark.sql(f"ALTER TABLE delta.`{folder}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    spark.sql(f"DELETE FROM delta.`{folder}` WHERE id = 2")
+    assert sorted(row["id"] for row in frame_at(spark, folder, 3, is_partitioned=False).collect()) == [1, 3]
+    assert frame_at(spark, folder, 1, is_partitioned=False).count() == 3
+
+
+def test_column_mapping_is_minded_when_a_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    folder = new_table(tmp_path)
+    commit(folder, 1, {hour(0): rows_of(1)})
+    spark.sql(f"ALTER TABLE delta.`{folder}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(f"ALTER TABLE delta.`{folder}` RENAME COLUMN id TO number")
+    row = frame_at(spark, folder, 3, is_partitioned=False).first()
+    assert row is not None
+    assert row["number"] == 1
