@@ -40,11 +40,16 @@ class Flight:
     made: dict[datetime, Rows]
     evidence: dict[datetime, object]
     seen: dict[datetime, int | None]
+    turn: int
 
 
 @dataclass(slots=True)
 class Driver:
-    """One life of one flow. `commits` counts the batches committed since the last restatement."""
+    """One life of one flow.
+
+    `commits` counts the batches committed since the last restatement. `is_wild`: batches are asked to be restated
+    while others, and they themselves, are being made; then nobody can say how often each must run.
+    """
 
     random: Random
     flow: Flow
@@ -55,7 +60,7 @@ class Driver:
     now: datetime = EVE
     flights: list[Flight] = field(default_factory=list)
     evidence: dict[Key, object] = field(default_factory=dict)
-    asked: set[Key] = field(default_factory=set)
+    asked: dict[Key, int] = field(default_factory=dict)
     commits: Counter[Key] = field(default_factory=Counter)
     revisions: int = 0
     batches: int = 0
@@ -64,6 +69,8 @@ class Driver:
     skipped: set[Key] = field(default_factory=set)
     first_applied: dict[str, datetime] = field(default_factory=dict)
     trouble_rate: float = 0.0
+    is_wild: bool = False
+    turn: int = 0
 
     @classmethod
     def of(cls, made: RandomFlow, random: Random) -> Driver:
@@ -71,7 +78,7 @@ class Driver:
         clock = Clock()
         ledger = Ledger.open("sqlite://", clock=clock)
         lake = ToyLake({name: ToyTable(table) for name, table in made.flow.tables.items()}, made.grains)
-        driver = cls(random, made.flow, lake, ledger, clock, Planner(made.flow))
+        driver = cls(random, made.flow, lake, ledger, clock, Planner(made.flow), is_wild=random.random() < 0.25)
         ledger.apply(made.flow, who="test", now=driver.now, runner="test")
         for name, start in driver.planner.starts(driver.snapshot(), driver.now).items():
             if made.flow.tables[name].kind is Kind.COLLECT and made.flow.tables[name].start is None:
@@ -107,6 +114,9 @@ class Driver:
         """Run whatever is ready, in any order, until nothing is; each batch must need to run only once for that."""
         self.commits.clear()
         while True:
+            self.turn += 1
+            if self.is_wild and self.random.random() < 0.05:
+                self.restate()
             groups = self.ready()
             if not groups and not self.flights:
                 return
@@ -146,7 +156,7 @@ class Driver:
             batch.label: self.lake.make(table, batch.window, batch.reads, seen[batch.label]) for batch in group.batches
         }
         evidence: dict[datetime, object] = {batch.label: self.lake.evidence(batch.reads) for batch in group.batches}
-        self.flights.append(Flight(claim, group, made, evidence, seen))
+        self.flights.append(Flight(claim, group, made, evidence, seen, self.turn))
 
     def land(self, flight: Flight) -> None:
         """Commit a claim, or let it fail, be held or be lost."""
@@ -166,13 +176,17 @@ class Driver:
     def restate(self) -> None:
         """Change some sources, and ask for some batches to be made again, whether they come out otherwise or not."""
         done = [(name, label) for name, toy in self.lake.tables.items() for label in toy.slices]
+        again = [
+            (flight.group.table, b.label) for flight in self.flights for b in flight.group.batches if b.is_revision
+        ]
+        done = again if again and self.random.random() < 0.5 else done
         for name, label in self.random.sample(done, min(len(done), self.random.choice((0, 1, 1, 2, 4)))):
             if self.random.random() < 0.7:
                 key = (name, label)
                 self.lake.source[key] = self.lake.source.get(key, 0) + 1
             verb = self.random.choice(("recompute", "recollect"))
             self.ledger.request_restate(name, [label], verb, who="test")
-            self.asked.add((name, label))
+            self.asked[name, label] = self.turn
 
     def clear_troubles(self) -> None:
         """Try again what failed, and skip some of it."""
@@ -242,11 +256,12 @@ class Driver:
         key = (batch.table, batch.label)
         self.batches += 1
         self.commits[key] += 1
-        assert self.commits[key] == 1, f"{key} ran twice for one ripple"
+        assert self.commits[key] == 1 or self.is_wild, f"{key} ran twice for one ripple"
         if batch.is_revision:
             self.revisions += 1
             assert key in self.asked or flight.evidence[batch.label] != self.evidence[key], f"{key} ran for nothing"
-        self.asked.discard(key)
+        if self.asked.get(key, flight.turn) <= flight.turn:
+            self.asked.pop(key, None)
         self.evidence[key] = flight.evidence[batch.label]
         seen = flight.seen[batch.label]
         if self.flow.tables[batch.table].is_snapshot and seen is not None:
