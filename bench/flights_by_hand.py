@@ -79,7 +79,7 @@ class ByHand:
     """The script: where it reads, where it writes, and which way.
 
     `landing` holds `faa/flights` and `noaa/weather`, `database` the reference tables; tables and what is published go
-    below `work`. `timings` grows by one entry a batch.
+    below `work`. `processes` are those whose CPU counts; `timings` grows by one entry a batch.
     """
 
     spark: SparkSession
@@ -87,6 +87,7 @@ class ByHand:
     database: Path
     work: Path
     is_idempotent: bool
+    processes: tuple[int, ...]
     timings: list[Timing] = field(default_factory=list)
 
     def run_day(self, day: date) -> None:
@@ -352,9 +353,10 @@ class ByHand:
 
     @contextmanager
     def _timed(self, table: str, label: str) -> Iterator[None]:
-        wall, cpu = time.perf_counter(), cpu_seconds()
+        wall, cpu = time.perf_counter(), cpu_seconds(self.processes)
         yield
-        self.timings.append(Timing(table, label, time.perf_counter() - wall, cpu_seconds() - cpu))
+        spent = cpu_seconds(self.processes) - cpu
+        self.timings.append(Timing(table, label, time.perf_counter() - wall, spent))
 
 
 def run(spark: SparkSession, data: Path, work: Path, days: Sequence[date], *, is_idempotent: bool) -> list[Timing]:
@@ -362,31 +364,44 @@ def run(spark: SparkSession, data: Path, work: Path, days: Sequence[date], *, is
 
     `work` must be empty, or hold the days before.
     """
-    script = ByHand(spark, data / "new", data / "ops.sqlite", work, is_idempotent)
+    script = ByHand(spark, data / "new", data / "ops.sqlite", work, is_idempotent, family())
     work.mkdir(parents=True, exist_ok=True)
     for day in days:
         script.run_day(day)
     return script.timings
 
 
-def cpu_seconds() -> float:
-    """CPU seconds of this process and of all its living children (the JVM), user and system. Linux only."""
+def cpu_seconds(processes: Sequence[int] | None = None) -> float:
+    """CPU seconds that living processes have spent so far, user and system. Linux only.
+
+    Without `processes`: this process and all that it has started (the JVM), found by a walk of some milliseconds.
+    """
     tick = os.sysconf("SC_CLK_TCK")
-    spent, children = {}, defaultdict(list)
+    return sum(_ticks(process) for process in (family() if processes is None else processes)) / tick
+
+
+def family() -> tuple[int, ...]:
+    """This process and all that it has started and that still live."""
+    children = defaultdict(list)
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
+        if folder.name.isdigit() and (fields := _stat(int(folder.name))):
             children[int(fields[1])].append(int(folder.name))
-            spent[int(folder.name)] = (int(fields[11]) + int(fields[12])) / tick
-    family, total = [os.getpid()], 0.0
-    while family:
-        one = family.pop()
-        total += spent.get(one, 0.0)
-        family += children[one]
-    return total
+    found = [os.getpid()]
+    for process in found:
+        found += children[process]
+    return tuple(found)
+
+
+def _ticks(process: int) -> int:
+    fields = _stat(process)
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
+def _stat(process: int) -> list[str]:
+    try:
+        return Path("/proc", str(process), "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def _newest(rows: DataFrame, key: str, order: str) -> DataFrame:

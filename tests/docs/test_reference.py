@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from waterclock.codes import CODES
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.config import _LATER_DEFAULTS, _LATER_SECTIONS, Defaults, Environment, _File, _ProjectSection
 from waterclock.ledger.status import STATUS_TABLES
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -23,7 +27,7 @@ def rows_of(page: str, heading: str) -> list[list[str]]:
 
 
 def test_every_setting_is_documented_and_no_other() -> None:
-    models = {"project": _ProjectSection, "defaults": Defaults, "env": Environment}
+    models: dict[str, type[BaseModel]] = {"project": _ProjectSection, "defaults": Defaults, "env": Environment}
     assert set(_File.model_fields) == {*models, "vars", "pools"}
     for heading, model in models.items():
         assert [row[0] for row in rows_of(SETTINGS, heading)] == list(model.model_fields)

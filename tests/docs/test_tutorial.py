@@ -9,7 +9,6 @@ from tests.docs.console import ROOT, Command, commands_of, differences, session
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
     commands = commands_of((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
 

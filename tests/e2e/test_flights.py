@@ -19,7 +19,7 @@ from examples.flights import make_data, oracle
 DAYS = 3
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def waterclock(project: Path, command: str, *arguments: str) -> str:
