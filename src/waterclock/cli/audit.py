@@ -26,7 +26,9 @@ def audit(
 ) -> None:
     """Tell a batch's history: who made it, from what, with which code, when, how many rows; up and down."""
     from waterclock.cli.answers import print_json
-    from waterclock.cli.audit_view import audit_json, batches_json, look_up, print_audit, print_batches
+    from waterclock.cli.audit_found import look_up
+    from waterclock.cli.audit_json import audit_json, batches_json
+    from waterclock.cli.audit_view import print_audit, print_batches
     from waterclock.cli.look import console
     from waterclock.cli.opening import one_table, reading
 

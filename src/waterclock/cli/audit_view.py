@@ -1,16 +1,14 @@
-"""What does the ledger know of a batch, and how is it told?"""
+"""How is a batch's history told to people?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table as Columns
 from rich.text import Text
 
-from waterclock.cli.answers import instant_text
+from waterclock.cli.audit_found import Found
 from waterclock.cli.labels import (
     bytes_words,
     count_words,
@@ -21,15 +19,11 @@ from waterclock.cli.labels import (
     number_words,
     seconds_words,
 )
-from waterclock.cli.look import LOOKS, State, sign
-from waterclock.cli.opening import Reading
-from waterclock.errors import WaterclockError
+from waterclock.cli.look import LOOKS, State, sign, state_of
 from waterclock.flow import Flow, Table
 from waterclock.ledger.records import Input
 from waterclock.ledger.trail import Attempt, Audit, Link
 from waterclock.planner import Status
-from waterclock.planner.states import label_states
-from waterclock.selection import Labels
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -45,82 +39,11 @@ _STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One batch: its record, its window, and the batches it was made from and into."""
-
-    table: str
-    label: datetime
-    end: datetime
-    audit: Audit
-    status: Status
-    reason: str
-    code_is_current: bool
-    up: tuple[Link, ...]
-    down: tuple[Link, ...]
-
-
-def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None, last: int) -> Found | list[Audit]:
-    """Give one batch, or the newest of a table's where no label or several are meant.
-
-    Raises  E513 where no label of the table is meant, E516 for a batch of which nothing is stored
-    """
-    table = at.flow.tables[name]
-    start = at.planner.starts(at.snapshot, at.now)[name]
-    stored = [] if at.ledger is None else at.ledger.grid([name])
-    if labels is not None:
-        begin = min([start, *(cell.label for cell in stored)])
-        low, high = labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
-        if table.cadence.next(low) == high:
-            return _one(at, table, low, depth)
-        stored = [cell for cell in stored if low <= cell.label < high]
-    if at.ledger is None or not stored:
-        raise WaterclockError(
-            "E516",
-            f"nothing was made of {name} yet",
-            why="the ledger has no batch of it" if labels is None else f"the ledger has none in {labels}",
-            fix=f"waterclock plan {name} says what is due",
-        )
-    return [at.ledger.audit(name, cell.label) for cell in stored[-last:]]
-
-
-def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found:
-    end = table.cadence.next(label)
-    stored = [] if at.ledger is None else at.ledger.grid([table.name], label, end)
-    state = label_states(at.planner, at.snapshot, at.now, stored, (label, end), only=[table.name])[table.name]
-    now = state[0] if state else None
-    if at.ledger is None or not stored:
-        raise WaterclockError(
-            "E516",
-            f"{table.name}@{label_of(label)} was not made",
-            why=f"it is {now.status}{f': {now.reason}' if now.reason else ''}" if now else "it is not due yet",
-            fix=f"waterclock plan {table.name}@{label_of(label)} says more",
-        )
-    audit = at.ledger.audit(table.name, label)
-    current = audit.current
-    up: Iterable[Link] = ()
-    down: Iterable[Link] = ()
-    if current is not None:
-        up = at.ledger.upstream(table.name, label, depth=depth)
-        down = at.ledger.downstream(table.name, label, depth=depth)
-    return Found(
-        table=table.name,
-        label=label,
-        end=end,
-        audit=audit,
-        status=now.status if now else Status.DONE,
-        reason=now.reason if now else "",
-        code_is_current=current is not None and current.code == table.fingerprint,
-        up=tuple(up),
-        down=tuple(down),
-    )
-
-
 def print_audit(to: Console, flow: Flow, found: Found) -> None:
     """Print one batch's history for people."""
     table = flow.tables[found.table]
     zone = table.cadence.zone
-    state = _look(found.status)
+    state = state_of(found.status)
     to.print(
         Text.assemble(
             (f"{found.table}@{label_of(found.label)}", "name"), f"  {local_label(found.label, table.cadence)}"
@@ -170,98 +93,6 @@ def _batch_cells(to: Console, table: Table, audit: Audit) -> list[str | Text]:
         str(len(audit.attempts)),
         Text(attempt.code[:8] if attempt else "", style="" if _is_current(attempt, table) else "warn"),
     ]
-
-
-def audit_json(found: Found) -> dict[str, Any]:
-    """Give one batch's history for scripts."""
-    return {
-        "table": found.table,
-        "label": label_of(found.label),
-        "start": instant_text(found.label),
-        "end": instant_text(found.end),
-        "status": found.status.value,
-        "reason": found.reason,
-        "code_is_current": found.code_is_current,
-        **_batch_json(found.audit),
-        "events": [
-            {"at": instant_text(it.at), "kind": it.kind, "who": it.who, "claim": it.claim, "data": dict(it.data)}
-            for it in found.audit.events
-        ],
-        "made_from": [_link_json(link) for link in found.up],
-        "went_into": [_link_json(link) for link in found.down],
-    }
-
-
-def batches_json(name: str, audits: Sequence[Audit]) -> dict[str, Any]:
-    """Give a table's batches for scripts, newest last."""
-    return {
-        "table": name,
-        "batches": [{"label": label_of(it.cell.label), "status": it.cell.status, **_batch_json(it)} for it in audits],
-    }
-
-
-def _batch_json(audit: Audit) -> dict[str, Any]:
-    return {
-        "claim": audit.cell.current_claim,
-        "rows": audit.cell.rows,
-        "stands_from": instant_text(audit.cell.stands_from),
-        "error": audit.cell.error,
-        "attempts": [_attempt_json(attempt) for attempt in audit.attempts],
-    }
-
-
-def _attempt_json(attempt: Attempt) -> dict[str, Any]:
-    made = attempt.revision
-    return {
-        "claim": attempt.claim,
-        "status": attempt.status,
-        "who": attempt.who,
-        "runner": attempt.runner,
-        "run": attempt.run,
-        "code": attempt.code,
-        "flow": attempt.flow,
-        "now": instant_text(attempt.now),
-        "claimed_at": instant_text(attempt.claimed_at),
-        "closed_at": instant_text(attempt.closed_at),
-        "error": attempt.error,
-        "inputs": [
-            {
-                "table": it.table,
-                "read": it.read,
-                "kind": it.kind,
-                "low": instant_text(it.low),
-                "high": instant_text(it.high),
-                "location": it.location,
-                "version": it.version,
-                "content": it.content,
-            }
-            for it in attempt.inputs
-        ],
-        "revision": None
-        if made is None
-        else {
-            "version": made.version,
-            "rows": made.rows,
-            "bytes": made.bytes,
-            "digest": made.digest,
-            "slice_path": made.slice_path,
-            "measures": dict(made.measures),
-            "timings": dict(made.timings),
-            "source": dict(made.source),
-            "recorded_at": instant_text(made.recorded_at),
-        },
-    }
-
-
-def _link_json(link: Link) -> dict[str, Any]:
-    return {
-        "depth": link.depth,
-        "table": link.table,
-        "label": label_of(link.label),
-        "claim": link.claim,
-        "rows": link.rows,
-        "code": link.code,
-    }
 
 
 def _made(found: Found, table: Table) -> list[tuple[str, str]]:
@@ -371,12 +202,6 @@ def _print_pairs(to: Console, pairs: Sequence[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
-
-
-def _look(status: Status) -> State:
-    from waterclock.cli.look import state_of
-
-    return state_of(status)
 
 
 def _is_current(attempt: Attempt | None, table: Table) -> bool:

@@ -40,15 +40,22 @@ def test_help_loads_nothing_heavy() -> None:
     assert not found & set(HEAVY)
 
 
-@pytest.mark.parametrize("command", [[], ["run"]])
-def test_help_takes_less_than_a_fifth_of_a_second_of_cpu(command: list[str]) -> None:
+def cpu_seconds(*arguments: str) -> float:
+    """Give the least CPU time of three fresh interpreters."""
     spent = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "waterclock", *command, "--help"], capture_output=True, check=True)
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(spent) < 0.2
+    return min(spent)
+
+
+@pytest.mark.parametrize("command", [[], ["run"]])
+def test_help_takes_less_than_a_fifth_of_a_second_of_cpu(command: list[str]) -> None:
+    # where other processes share the cores CPU time itself stretches: there the ratio to what help stands on decides
+    stretched = 3.5 * cpu_seconds("-c", "import typer")
+    assert cpu_seconds("-m", "waterclock", *command, "--help") < max(0.2, stretched)
 
 
 def test_what_touches_no_data_never_loads_spark(busy_shop: Shop) -> None:

@@ -1,0 +1,87 @@
+"""What does the ledger know of a batch, or of a table's newest batches?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.cli.opening import Reading
+from waterclock.errors import WaterclockError
+from waterclock.flow import Table
+from waterclock.ledger.trail import Audit, Link
+from waterclock.planner import Status
+from waterclock.planner.states import label_states
+from waterclock.selection import Labels
+from waterclock.timelabel import label_of
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One batch: its record, its window, and the batches it was made from and into."""
+
+    table: str
+    label: datetime
+    end: datetime
+    audit: Audit
+    status: Status
+    reason: str
+    code_is_current: bool
+    up: tuple[Link, ...]
+    down: tuple[Link, ...]
+
+
+def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None, last: int) -> Found | list[Audit]:
+    """Give one batch, or the newest of a table's where no label or several are meant.
+
+    Raises  E513 where no label of the table is meant, E516 for a batch of which nothing is stored
+    """
+    table = at.flow.tables[name]
+    start = at.planner.starts(at.snapshot, at.now)[name]
+    stored = [] if at.ledger is None else at.ledger.grid([name])
+    if labels is not None:
+        begin = min([start, *(cell.label for cell in stored)])
+        low, high = labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
+        if table.cadence.next(low) == high:
+            return _one(at, table, low, depth)
+        stored = [cell for cell in stored if low <= cell.label < high]
+    if at.ledger is None or not stored:
+        raise WaterclockError(
+            "E516",
+            f"nothing was made of {name} yet",
+            why="the ledger has no batch of it" if labels is None else f"the ledger has none in {labels}",
+            fix=f"waterclock plan {name} says what is due",
+        )
+    return [at.ledger.audit(name, cell.label) for cell in stored[-last:]]
+
+
+def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found:
+    end = table.cadence.next(label)
+    stored = [] if at.ledger is None else at.ledger.grid([table.name], label, end)
+    state = label_states(at.planner, at.snapshot, at.now, stored, (label, end), only=[table.name])[table.name]
+    now = state[0] if state else None
+    if at.ledger is None or not stored:
+        raise WaterclockError(
+            "E516",
+            f"{table.name}@{label_of(label)} was not made",
+            why=f"it is {now.status}{f': {now.reason}' if now.reason else ''}" if now else "it is not due yet",
+            fix=f"waterclock plan {table.name}@{label_of(label)} says more",
+        )
+    audit = at.ledger.audit(table.name, label)
+    current = audit.current
+    up: Iterable[Link] = ()
+    down: Iterable[Link] = ()
+    if current is not None:
+        up = at.ledger.upstream(table.name, label, depth=depth)
+        down = at.ledger.downstream(table.name, label, depth=depth)
+    return Found(
+        table=table.name,
+        label=label,
+        end=end,
+        audit=audit,
+        status=now.status if now else Status.DONE,
+        reason=now.reason if now else "",
+        code_is_current=current is not None and current.code == table.fingerprint,
+        up=tuple(up),
+        down=tuple(down),
+    )
