@@ -12,7 +12,8 @@ import io
 import re
 from pathlib import Path
 
-from rich.console import CONSOLE_SVG_FORMAT, Console
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from waterclock.cli.look import theme
