@@ -43,6 +43,8 @@ from waterclock.flow import (
     order_of,
 )
 
+_SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
+
 
 def compile_flow(
     statements: Iterable[Statement],
@@ -317,7 +319,7 @@ class _Compiler:
         used = {draft.statement.name: texts[draft.statement.name]} if draft.query is not None else {}
         if draft.query is not None or draft.function is not None:
             used |= {name: texts[name] for name in self._views_of(draft, queries)}
-        draft.functions = frozenset(_called(used.values(), functions))
+        draft.functions = frozenset(_called([*used.values(), *_header(draft)], functions))
         return Table(
             name=draft.name,
             kind=draft.kind,
@@ -382,9 +384,18 @@ def _expressions(statement: Statement) -> Iterable[Any]:
             yield clause.value.body
 
 
+def _header(draft: Draft) -> list[str]:
+    """Give the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
+    rules = [*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)]
+    texts = [rule.expression for rule in rules]
+    if draft.merge is not None and draft.merge.delete_when:
+        texts.append(draft.merge.delete_when)
+    return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
+
+
 def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
     """List the declared functions that texts call, and those that these call in turn."""
-    words = {word for text in texts for word in text.split("\x1f")} if functions else set()
+    words = {word for text in texts for word in text.split(_SEPARATOR)} if functions else set()
     waiting = [name for name in functions if name.upper() in words]
     found: dict[str, None] = {}
     while waiting:

@@ -343,6 +343,13 @@ class Table:
         return self.type is TableType.PARTITIONED
 
     @property
+    def expressions(self) -> tuple[str, ...]:
+        """The Spark SQL of the header: rules of the table and of its columns, and which winners of a MERGE are gone."""
+        rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules))
+        gone = self.merge.delete_when if self.merge else None
+        return (*(rule.expression for rule in rules), *([gone] if gone else []))
+
+    @property
     def reads_itself(self) -> bool:
         """True where the query reads PREVIOUS of its own table."""
         return any(read.table == self.name for read in self.reads)

@@ -175,6 +175,21 @@ def test_a_view_a_function_and_a_value_count_where_they_are_used(tmp_path: Path)
     assert fingerprint(tmp_path, view + read) != fingerprint(tmp_path, view.replace("1", "2") + read)
 
 
+def test_a_function_counts_where_only_a_rule_or_delete_when_calls_it(tmp_path: Path) -> None:
+    function = "CREATE FUNCTION dollars(c INT) RETURNS INT RETURN cents(c) / 100;\n"
+    inner = "CREATE FUNCTION cents(c INT) RETURNS INT RETURN c;\n"
+    both = function + inner
+    for case in (
+        BASE.replace("id > 0", "Dollars (id) > 0"),
+        BASE.replace("KEY,", "KEY EXPECT (dollars(id) > 0),"),
+        BASE.replace("EXPECT", "MERGE DELETE WHEN dollars(amount) = 0 EXPECT"),
+    ):
+        base = fingerprint(tmp_path, both + case)
+        assert fingerprint(tmp_path, both.replace("100", "10") + case) != base
+        assert fingerprint(tmp_path, both.replace("RETURN c;", "RETURN c + 1;") + case) != base
+    assert fingerprint(tmp_path, both + BASE) == fingerprint(tmp_path, both.replace("100", "10") + BASE)
+
+
 def test_a_project_file_that_is_not_utf8_is_placed_too(tmp_path: Path) -> None:
     (tmp_path / "waterclock.toml").write_bytes(b'[project]\nname = "caf\xe9"\n')
     _, (error,) = check_project(tmp_path, capabilities=CAPABILITIES)
