@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.audit import Verdict, has_batch_rules, judge, refusal, row_measures
 from waterclock.engine.collect import explain
 from waterclock.engine.commit import commit_group, refuse_foreign
+from waterclock.engine.functions import register_functions
 from waterclock.engine.lookback import changed, revisited
 from waterclock.engine.made import Made, Notes
 from waterclock.engine.make import Bound, make
@@ -20,7 +21,7 @@ from waterclock.engine.progress import GroupReport
 from waterclock.engine.publish import linked_slices
 from waterclock.engine.reads import pin
 from waterclock.engine.takeover import record_if_committed
-from waterclock.engine.translate import to_error
+from waterclock.engine.translate import placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -77,8 +78,10 @@ class _Attempt:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The batch's own session."""
-        return self.work.sessions.own()
+        """The batch's own session, in which the functions that the table's rules call are known."""
+        session = self.work.sessions.own()
+        register_functions(session, self.work.root, self.work.flow, self.table.expressions)
+        return session
 
     @cached_property
     def bound(self) -> Bound:
@@ -248,9 +251,9 @@ class _Attempt:
 
     def _said(self, raised: Exception) -> WaterclockError:
         if isinstance(raised, WaterclockError):
-            return raised.at(self._where())
+            return placed(raised, self.table.name, self._where())
         said = row_error(raised, table=self.table.name) or explain(self.work, self.table, raised)
-        return to_error(said, where=self._where())
+        return placed(to_error(said, where=self._where()), self.table.name, self._where())
 
     def _where(self) -> str:
         return f"{self.table.name}@{label_of(self.group.batches[0].label)}"

@@ -110,10 +110,13 @@ def _arrivals(
     for report in listing.reports:
         work.note_once(f"{table.name}: {report.path} left alone: {report.problem}; {report.detail}")
     present = arrived(listing, now).items
+    # before asking what is taken: a window that is seen as sealed has all its items noted then, so that no late item
+    # is taken by two runners (its rows would be there twice before E414 could refuse it)
+    sealed = _sealed(work, table)
     taken = work.ledger.taken_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
-    by_label = assign(free, windows, _sealed(work, table), others_open=_older_open(work, table, windows))
+    by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))
     collected = collector.read_items(spark, unit, by_label, table.columns, table.cadence.zone)
     source = {
         label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()

@@ -20,6 +20,7 @@ from waterclock.storage import (
     commit_by_spark,
     commit_slices,
     foreign_commits,
+    is_undone,
     outcome,
     require_owner,
 )
@@ -66,13 +67,16 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
 
     Raises:
         WaterclockError: E601 where the table is another project's, E751 naming the commit; OPTIMIZE, VACUUM and
-            changes of metadata alone are fine.
+            changes of metadata alone are fine, and so is a change that was undone.
     """
     known = work.ledger.table(table.name).head_version
-    strangers = foreign_commits(work.folder(table), after_version=known, project=work.flow.project)
+    folder = work.folder(table)
+    strangers = foreign_commits(folder, after_version=known, project=work.flow.project)
     if strangers:
-        require_owner(work.folder(table), work.flow.project)
-        first = strangers[0]
+        require_owner(folder, work.flow.project)
+        first, last = strangers[0], strangers[-1]
+        if is_undone(folder, before=first.version - 1, after=last.version):
+            return
         raise WaterclockError(
             "E751",
             f"somebody else changed {table.name}: {first.operation} at version {first.version}",

@@ -15,7 +15,9 @@ from waterclock.engine.sources import Connections
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import Ledger
 from waterclock.secrets import Secrets
-from waterclock.storage import Lake
+from waterclock.storage import Lake, require_latch
+
+_with_latch: set[str] = set()
 
 
 @contextmanager
@@ -53,7 +55,13 @@ def open_workplace(
 def apply_flow(work: Workplace, now: datetime) -> None:
     """Make this project's flow the one whose batches may be claimed; START of every table is written down once.
 
+    Tries, once a process, that the storage can carry a claim's latch.
+
     Raises:
-        WaterclockError: E4xx where a table with batches would change in what only `rebuild` may change.
+        WaterclockError: E4xx where a table with batches would change in what only `rebuild` may change, E602 where
+            the storage cannot create a file put-if-absent, E603 where it cannot be written.
     """
+    if work.lake.root not in _with_latch:
+        require_latch(work.lake.root)
+        _with_latch.add(work.lake.root)
     work.ledger.apply(work.flow, who=work.settings.who, now=now, runner=work.settings.runner)

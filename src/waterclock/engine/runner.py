@@ -11,6 +11,7 @@ from datetime import datetime
 
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.sources import SourceClocks
+from waterclock.engine.translate import placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import ClaimRefused
@@ -118,7 +119,7 @@ class Runner:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
         tried: set[tuple[str, datetime]] = set()
         clocks = SourceClocks(self._work, now)
-        ready = self._fresh(now, tried, clocks)
+        ready = self._fresh(now, tried, clocks, outcome)
         while True:
             if not self.is_stopping:
                 self._take_up(ready, running, threads, now)
@@ -135,18 +136,28 @@ class Runner:
             if not self.is_stopping and not self._could_take(ready, running):
                 busy = {group.table for group in running.values()}
                 ready = deque(
-                    group for group in self._fresh(now, tried, clocks) if not _is_running(group, running, busy)
+                    group for group in self._fresh(now, tried, clocks, outcome) if not _is_running(group, running, busy)
                 )
 
-    def _fresh(self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks) -> deque[Group]:
+    def _fresh(
+        self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
+    ) -> deque[Group]:
         plan = self.plan(now)
         self._work.listener.planned(plan)
-        groups = (clocks.complete(group) for group in plan.groups)
-        return deque(
-            group
-            for group in groups
-            if group.batches and not any((group.table, batch.label) in tried for batch in group.batches)
-        )
+        fresh: deque[Group] = deque()
+        for group in plan.groups:
+            if any((group.table, batch.label) in tried for batch in group.batches):
+                continue
+            try:
+                passed = clocks.complete(group)
+            except Exception as raised:  # noqa: BLE001 - a source that cannot tell its clock holds its own tables alone
+                where = f"{group.table}@{label_of(group.batches[0].label)}"
+                error = placed(to_error(raised, where=where), group.table, where)
+                self._note(GroupReport(group, None, error=error), tried, outcome)
+                continue
+            if passed.batches:
+                fresh.append(passed)
+        return fresh
 
     def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         return any(self._has_slot(group, running) for group in ready)

@@ -81,6 +81,13 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     )
 
 
+def placed(error: WaterclockError, table: str, where: str) -> WaterclockError:
+    """Give the error with the batch `where` it befell, beside the file or object it names; once."""
+    if error.where is not None and f"{table}@" not in error.where:
+        error.where = f"{error.where} ({where})"
+    return error.at(where)
+
+
 def user_code_error(error: BaseException, *, where: str, file: Path, root: Path) -> WaterclockError:
     """Give what a user's Python raised, with the frames of the project's own files only, the last one first."""
     if isinstance(error, WaterclockError):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from waterclock.storage.schema import Conformed, conform, row_error
     from waterclock.storage.stage import Written, write_slices
     from waterclock.storage.types import check_files, spark_columns
+    from waterclock.storage.undone import is_undone
 
 _MODULES = {
     "commit": ("NeedsSpark", "commit_nothing", "commit_slices", "create_table", "kill", "require_owner"),
@@ -41,6 +42,7 @@ _MODULES = {
     "schema": ("Conformed", "conform", "row_error"),
     "stage": ("Written", "write_slices"),
     "types": ("check_files", "spark_columns"),
+    "undone": ("is_undone",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -73,6 +75,7 @@ __all__ = [
     "frame_of_slices",
     "head",
     "is_sealed",
+    "is_undone",
     "kill",
     "link_slice",
     "merge_slice",
