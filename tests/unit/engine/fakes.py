@@ -1,0 +1,102 @@
+"""Stand-ins for what surrounds the engine: plans of a few batches, a source and a ledger that answer from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tests.ledgers import SOMEWHERE, day, table
+from tests.tiny import Heard
+from waterclock.engine.settings import RunSettings
+from waterclock.flow import Batching, Flow, Kind, Mode, Source, Table, TableType, Unit
+from waterclock.planner import Batch, Group
+from waterclock.planner.plan import Status
+from waterclock.storage import Manifest
+from waterclock.timelabel import Cadence, Duration, Window, parse_period
+
+
+def batch(name: str, number: int) -> Batch:
+    return Batch(name, Window(day(number), day(number + 1)), Status.READY, "due")
+
+
+def group(name: str, *numbers: int) -> Group:
+    return Group(name, tuple(batch(name, number) for number in numbers))
+
+
+def manifest(name: str, number: int, *, rows: int = 1, digest: str | None = None) -> Manifest:
+    return Manifest(
+        table=name,
+        label=day(number),
+        claim=2,
+        slice_path="_stage",
+        files=(),
+        rows=rows,
+        bytes=10,
+        digest=digest,
+        schema="{}",
+        code="code",
+        source={},
+        sealed_at=day(9),
+    )
+
+
+def collect(
+    name: str,
+    *,
+    batching: Batching = Batching.DATA_TIME,
+    lookback: Duration | None = None,
+    mode: Mode = Mode.APPEND,
+    zone: str = "UTC",
+    partitioned: bool = True,
+) -> Table:
+    return Table(
+        name=name,
+        kind=Kind.COLLECT,
+        type=TableType.PARTITIONED if partitioned else TableType.REGULAR,
+        mode=mode,
+        cadence=Cadence(parse_period("DAY"), zone=zone),
+        place=SOMEWHERE,
+        source=Source(Unit("shop", name, None, {}, SOMEWHERE), batching, "at", lookback),
+    )
+
+
+@dataclass
+class FakeConnections:
+    """Connections whose one source tells the clock it is given."""
+
+    clock_at: datetime | Exception | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def opened(self, unit: Unit) -> Unit:
+        return unit
+
+    def collector(self, name: str) -> FakeConnections:
+        del name
+        return self
+
+    def clock(self, unit: Unit) -> datetime | None:
+        self.asked.append(str(unit))
+        if isinstance(self.clock_at, Exception):
+            raise self.clock_at
+        return self.clock_at
+
+
+@dataclass
+class FakeWork:
+    """As much of a workplace as planning and retrying ask for."""
+
+    flow: Flow
+    connections: FakeConnections = field(default_factory=FakeConnections)
+    settings: RunSettings = field(default_factory=lambda: RunSettings(threads=4, attempts=3, retry_wait=0.0))
+    listener: Heard = field(default_factory=Heard)
+
+
+def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:
+    """Give a workplace around a flow of `tables`; typed loosely, for it stands for the real one."""
+    known = {each.name: each for each in tables}
+    return FakeWork(Flow(project="demo", tables=known, order=tuple(known), pools=dict(pools or {})), **more)
+
+
+__all__ = ["FakeConnections", "FakeWork", "batch", "collect", "group", "manifest", "table", "work_of"]

@@ -1,0 +1,138 @@
+"""Many batches side by side, none twice: what may be taken up beside what runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.ledgers import day
+from tests.unit.engine.fakes import FakeConnections, collect, group, table, work_of
+from waterclock.engine import retry
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.errors import WaterclockError
+from waterclock.flow import Mode, Read, ReadKind, Table
+from waterclock.ledger.ledger import ClaimRefused
+from waterclock.planner import Group, Plan
+
+
+def running(*groups: Group) -> dict[Future[tuple[GroupReport, ...]], Group]:
+    return {Future(): of for of in groups}
+
+
+def has_slot(tables: Iterable[Table], asked: Group, *others: Group, pools: dict[str, int] | None = None) -> bool:
+    return Runner(work_of(tables, pools=pools))._has_slot(asked, running(*others))
+
+
+def test_labels_of_a_partitioned_transform_run_side_by_side() -> None:
+    assert has_slot([table("a.b", partitioned=True)], group("a.b", 2), group("a.b", 1))
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        table("a.b"),
+        table("a.b", mode=Mode.MERGE, keys=("id",)),
+        collect("a.b"),
+        dataclasses.replace(table("a.b", partitioned=True), is_sequential=True),
+        dataclasses.replace(table("a.b", partitioned=True), reads=(Read("a.b", ReadKind.PREVIOUS),)),
+    ],
+    ids=["regular", "merge", "collect", "sequential", "previous"],
+)
+def test_a_table_with_an_order_has_one_batch_at_a_time(alone: Table) -> None:
+    others = table("c.d")
+    assert not has_slot([alone, others], group("a.b", 2), group("a.b", 1))
+    assert has_slot([alone, others], group("a.b", 2), group("c.d", 1))
+
+
+def test_a_pool_bounds_the_batches_of_its_tables_alone() -> None:
+    of_shop = [dataclasses.replace(table(name, partitioned=True), pool="shop") for name in ("a.b", "a.c")]
+    tables = [*of_shop, table("c.d", partitioned=True)]
+    pools = {"shop": 2}
+    assert has_slot(tables, group("a.b", 1), group("a.c", 1), pools=pools)
+    assert not has_slot(tables, group("a.b", 2), group("a.b", 1), group("a.c", 1), pools=pools)
+    assert has_slot(tables, group("c.d", 1), group("a.b", 1), group("a.c", 1), pools=pools)
+
+
+class Planned(Runner):
+    """A runner whose plans are given: a group is ready until it was reported on as done."""
+
+    def __init__(self, work: Any, *groups: Group) -> None:
+        super().__init__(work)
+        self.groups = list(groups)
+
+    def plan(self, now: datetime) -> Plan:
+        return Plan(now=now, groups=tuple(self.groups))
+
+
+def drained(monkeypatch: pytest.MonkeyPatch, runner: Planned, answers: dict[str, WaterclockError]) -> RunOutcome:
+    """Run what is ready, by real threads, without a ledger; `answers` are the errors of tables that fail."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def patiently(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
+        del now
+        error = answers.get(of.table)
+        if error is None:
+            runner.groups.remove(of)
+        return (GroupReport(of, 1, rows=5, error=error),)
+
+    monkeypatch.setattr(retry, "patiently", patiently)
+    outcome = RunOutcome()
+    with ThreadPoolExecutor(4) as threads:
+        runner._drain(day(9), threads, outcome)
+    return outcome
+
+
+def test_a_run_goes_on_until_nothing_is_ready_and_tries_what_failed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = [table("a.b", partitioned=True), table("c.d", partitioned=True)]
+    groups = [group("a.b", 1), group("a.b", 2), group("c.d", 1)]
+    runner = Planned(work_of(tables), *groups)
+    outcome = drained(monkeypatch, runner, {"c.d": WaterclockError("E730", "division by zero")})
+    assert (outcome.done, outcome.rows) == (2, 10)
+    assert [report.group for report in outcome.failed] == [groups[2]]
+
+
+def test_a_claim_that_somebody_else_has_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = Planned(work_of([table("a.b")]), group("a.b", 1))
+    outcome = drained(monkeypatch, runner, {"a.b": ClaimRefused("E407", "another runner holds it")})
+    assert (outcome.done, outcome.failed) == (0, [])
+
+
+def test_a_source_that_cannot_tell_its_clock_fails_its_own_batches_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = WaterclockError("E804", "the landing folder is not there", where="landing")
+    work = work_of([collect("a.b"), table("c.d")], connections=FakeConnections(gone))
+    outcome = drained(monkeypatch, Planned(work, group("a.b", 1), group("c.d", 1)), {})
+    assert outcome.done == 1
+    (failed,) = outcome.failed
+    assert failed.error is not None
+    assert failed.error.where == "landing (a.b@20130102000000)"
+
+
+def test_a_stopped_runner_takes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = Planned(work_of([table("a.b")]), group("a.b", 1))
+    runner.stop()
+    outcome = drained(monkeypatch, runner, {})
+    assert outcome.done == 0
+    assert runner.is_stopping
+
+
+def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    go = threading.Event()
+    monkeypatch.setattr(retry, "patiently", lambda *_: go.wait(10))
+    work = work_of([table("a.b", partitioned=True)])
+    busy: dict[Any, Group] = {}
+    ready = deque(group("a.b", number) for number in range(6))
+    with ThreadPoolExecutor(8) as threads:
+        Runner(work)._take_up(ready, busy, threads, day(9))
+        go.set()
+    assert len(busy) == work.settings.threads == 4
+    assert [of.batches[0].label for of in ready] == [day(4), day(5)]
