@@ -18,9 +18,9 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Tra
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.storage.identity import Identity, Killed, app_id
-from waterclock.storage.live import LiveFile, files_with_deletion_vectors, live_files, may_hold
+from waterclock.storage.live import LiveFile, files_with_deletion_vectors, is_plain, live_files, may_hold
 from waterclock.storage.log import find_claim, head, table_exists
-from waterclock.storage.manifest import Manifest
+from waterclock.storage.manifest import DataFile, Manifest
 from waterclock.storage.opened import opened
 from waterclock.storage.types import TIMELABEL, check_files, schema_text, widened
 from waterclock.timelabel import label_of
@@ -138,31 +138,66 @@ def commit_slices(
 
 @dataclass(frozen=True, slots=True)
 class MergeLook:
-    """What a MERGE finds: the version under its claim's id if there is one, the table's schema, whether it has rows."""
+    """What a MERGE finds: the version under its claim's id if there is one (`done`), else the table as it is.
 
-    version: int | None
+    `base` is the version looked at, `schema` the table's. `may_rewrite`: delta-rs may commit a whole new state.
+    """
+
+    done: int | None
+    base: int
     schema: str
-    is_empty: bool
+    live: tuple[LiveFile, ...] = ()
+    may_rewrite: bool = False
 
 
 def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeLook:
-    """Look at the table before Spark merges a slice into it, and widen it by the slice's new columns.
+    """Look at the table before a slice is merged into it, and widen it by the slice's new columns.
 
     Raises  as `commit_slices`
     """
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
-            seen = _seen(table, folder, identity.claim)
             known = table.schema().to_json()
+            seen = _seen(table, folder, identity.claim)
             if seen is not None:
-                return MergeLook(seen, known, is_empty=False)
+                return MergeLook(seen, table.version(), known)
             _require_owner(table, folder, identity.project)
             wide = _schema_with(known, [manifest.schema])
             check_files(manifest, wide)
             if wide == known:
-                return MergeLook(None, known, is_empty=not table.get_add_actions().num_rows)
+                live = tuple(live_files(table))
+                return MergeLook(None, table.version(), known, live, _may_rewrite(table, folder))
             _add_columns(table, wide, identity)
     raise _too_busy(folder)
+
+
+def commit_state(folder: str, identity: Identity, files: Sequence[DataFile], *, base: int) -> int | None:
+    """Commit files as the table's whole state, in place of all that was live at version `base`.
+
+    Gives the version, also where the claim was committed before; None where another commit came after `base`: the
+    state was made from what is no longer so.
+
+    Raises  Killed where the claim was killed first
+    """
+    with opened(folder) as table:
+        seen = _seen(table, folder, identity.claim)
+        if seen is not None:
+            return seen
+        if table.version() != base:
+            return None
+        change = _Change(adds=[_add(file, {}, int(time.time() * 1000)) for file in files], mode="overwrite")
+        fault("looked")
+        return _try_commit(table, change, table.schema().to_json(), identity)
+
+
+def _may_rewrite(table: DeltaTable, folder: str) -> bool:
+    """Tell whether a whole new state may be committed: nobody then learns from a change feed which rows changed."""
+    try:
+        _require_known_layout(table, folder)
+    except NeedsSpark:
+        return False
+    has_feed = table.metadata().configuration.get("delta.enableChangeDataFeed") == "true"
+    return is_plain(table) and not has_feed and not table.metadata().partition_columns
 
 
 def require_owner(folder: str, project: str) -> None:
@@ -307,7 +342,11 @@ def _by_path(table: DeltaTable, folder: str, live: Sequence[LiveFile], manifests
 def _adds(manifest: Manifest, *, partitioned: bool) -> list[AddAction]:
     values: dict[str, str | None] = {TIMELABEL: label_of(manifest.label)} if partitioned else {}
     at = int(manifest.sealed_at.timestamp() * 1000)
-    return [AddAction(file.path, file.size, values, at, _DATA_CHANGE, file.stats) for file in manifest.files]
+    return [_add(file, values, at) for file in manifest.files]
+
+
+def _add(file: DataFile, values: dict[str, str | None], at: int) -> AddAction:
+    return AddAction(file.path, file.size, values, at, _DATA_CHANGE, file.stats)
 
 
 def _schema_with(table: str, new: Sequence[str]) -> str:

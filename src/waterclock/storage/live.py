@@ -14,6 +14,8 @@ from waterclock.storage.types import TIMELABEL
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_WITH_COLUMN_MAPPING = 2
+
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
@@ -58,6 +60,13 @@ def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
     """Tell whether a file may hold rows with labels in `[low, high)`; a bound that is None bounds nothing."""
     least, most = (file.label, file.label) if file.label else (file.low, file.high)
     return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
+
+
+def is_plain(table: DeltaTable) -> bool:
+    """Tell whether the table's files hold its rows as they are: no column mapping, no deletion vectors."""
+    protocol = table.protocol()
+    features = set(protocol.reader_features or ())
+    return protocol.min_reader_version != _WITH_COLUMN_MAPPING and not features - {"timestampNtz"}
 
 
 def files_with_deletion_vectors(table: DeltaTable, folder: str) -> set[str]:

@@ -21,6 +21,7 @@ from waterclock.storage.order import may_beat, order_struct
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.rewrite import version_of
 from waterclock.storage.sql import quoted
+from waterclock.storage.state import DELETED, is_newer, is_small, rewrite_state
 from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from waterclock.flow import Merge
 
-_DELETED = "_waterclock_deleted"
 _ORDER = "_waterclock_order"
 _MOST_TRIES = 5
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -53,8 +53,8 @@ def merge_slice(
     """Merge a new label's sealed slice into its table, in one commit under the claim's id; gives its version.
 
     `manifest` is newer than every label of the table. `earlier` are the paths of the slices before it, whose deletes
-    beat late rows. Cost: a Delta MERGE, a second or more; 10 ms into an empty table where keys are unique. Runs in
-    SQL under the session's confs, so the session must be the batch's own.
+    beat late rows. Cost: 10 ms into an empty table where keys are unique, one Spark job while the table is small, a
+    Delta MERGE (a second or more) beyond; that one runs under the session's confs, so the session must be the batch's.
 
     Raises  Killed where the claim was killed first
             E620 for two different rows of one key and order
@@ -63,24 +63,30 @@ def merge_slice(
     if len(identity.labels) > 1:
         raise AssertionError("a claim is one commit, so a MERGE claim has one label")
     look = prepare_merge(folder, identity, manifest)
-    if look.version is not None:
-        return look.version
+    if look.done is not None:
+        return look.done
     if not manifest.rows:
         return commit_nothing(folder, identity)
     is_unique = not duplicate_keys(spark, folder, manifest, merge.keys, most=1)
     if not is_unique:
         require_one_row_per_order(spark, folder, manifest, merge)
     rivals = _rivals(folder, manifest, merge, earlier, look.schema)
-    if look.is_empty and is_unique and not manifest.has_deletes and not rivals:
+    if not look.live and is_unique and not manifest.has_deletes and not rivals:
         return commit_slices(folder, identity, [manifest], mode="append")
     rows = _rows(spark, folder, manifest, look.schema)
     winners = _marked(rows if is_unique else last_rows(rows, merge), merge)
     if rivals:
         winners = _unbeaten(winners, _deletes(spark, folder, rivals, merge, look.schema), merge)
-    _merge_winners(spark, folder, winners, merge, identity)
-    if find_claim(folder, identity.claim, newest=head(folder)).kind == "none":
-        return commit_nothing(folder, identity)  # nothing changed, so Delta committed nothing
-    return version_of(folder, identity.claim)
+    for _ in range(_MOST_TRIES):
+        if not is_small(look):
+            break
+        version = rewrite_state(spark, folder, winners, merge, identity, look)
+        if version is not None:
+            return version
+        look = prepare_merge(folder, identity, manifest)
+        if look.done is not None:
+            return look.done
+    return _merge_by_delta(spark, folder, winners, merge, identity)
 
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
@@ -133,7 +139,7 @@ def _rows(spark: SparkSession, folder: str, manifest: Manifest, schema: str) -> 
 
 def _marked(rows: DataFrame, merge: Merge) -> DataFrame:
     deleted = f"({merge.delete_when}) IS TRUE" if merge.delete_when else "false"
-    return rows.withColumn(_DELETED, F.expr(deleted))
+    return rows.withColumn(DELETED, F.expr(deleted))
 
 
 def _rivals(folder: str, manifest: Manifest, merge: Merge, earlier: Sequence[str], schema: str) -> list[str]:
@@ -162,7 +168,7 @@ def _delete_high(folder: str, path: str) -> tuple[bool, str | None]:
 
 def _deletes(spark: SparkSession, folder: str, rivals: Sequence[str], merge: Merge, schema: str) -> DataFrame:
     manifests = [read_manifest(folder, path) for path in rivals]
-    rows = _marked(frame_of_slices(spark, folder, manifests, schema), merge).where(_DELETED)
+    rows = _marked(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
     keys = [F.col(quoted(key)).alias(f"_key{index}") for index, key in enumerate(merge.keys)]
     return rows.groupBy(*keys).agg(F.max(order_struct(merge.order_by)).alias(_ORDER))
 
@@ -172,6 +178,13 @@ def _unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame
     for index, key in enumerate(merge.keys):
         same = same & F.col(quoted(key)).eqNullSafe(F.col(f"_key{index}"))
     return winners.join(deletes, same, "left_anti")
+
+
+def _merge_by_delta(spark: SparkSession, folder: str, winners: DataFrame, merge: Merge, identity: Identity) -> int:
+    _merge_winners(spark, folder, winners, merge, identity)
+    if find_claim(folder, identity.claim, newest=head(folder)).kind == "none":
+        return commit_nothing(folder, identity)  # nothing changed, so Delta committed nothing
+    return version_of(folder, identity.claim)
 
 
 def _merge_winners(spark: SparkSession, folder: str, winners: DataFrame, merge: Merge, identity: Identity) -> None:
@@ -201,19 +214,16 @@ def _is_race(raised: PySparkException) -> bool:
 
 
 def _statement(folder: str, view: str, columns: Sequence[str], merge: Merge) -> str:
-    names = [name for name in columns if name != _DELETED]
+    names = [name for name in columns if name != DELETED]
     on = " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in merge.keys)
-    is_newer = ""
-    if merge.order_by:
-        new, old = (", ".join(f"{side}.{quoted(name)}" for name in merge.order_by) for side in "st")
-        is_newer = f" AND struct({new}) >= struct({old})"
+    newer = is_newer(merge.order_by)
     sets = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
     target, values = (", ".join(f"{side}{quoted(name)}" for name in names) for side in ("", "s."))
     return (
         f"MERGE INTO delta.{quoted(folder)} AS t USING {view} AS s ON {on} "
-        f"WHEN MATCHED AND s.{_DELETED}{is_newer} THEN DELETE "
-        f"WHEN MATCHED AND NOT s.{_DELETED}{is_newer} THEN UPDATE SET {sets} "
-        f"WHEN NOT MATCHED AND NOT s.{_DELETED} THEN INSERT ({target}) VALUES ({values})"
+        f"WHEN MATCHED AND s.{DELETED} AND {newer} THEN DELETE "
+        f"WHEN MATCHED AND NOT s.{DELETED} AND {newer} THEN UPDATE SET {sets} "
+        f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({target}) VALUES ({values})"
     )
 
 
@@ -227,7 +237,7 @@ def _folded(union: DataFrame, manifests: Sequence[Manifest], merge: Merge, schem
         order = order_struct(merge.order_by)
         highest = F.max(order).over(before)
         counting = union.withColumn("_highest", highest).where(F.isnull("_highest") | (order >= F.col("_highest")))
-    last_delete = F.max(F.when(F.col(_DELETED), F.col("_slice"))).over(Window.partitionBy(*keys))
+    last_delete = F.max(F.when(F.col(DELETED), F.col("_slice"))).over(Window.partitionBy(*keys))
     alive = counting.withColumn("_gone", last_delete).where("_gone IS NULL OR _slice > _gone")
     carried = {
         name: [index for index, manifest in enumerate(manifests) if name in fields_of(manifest.schema)]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import StructType
 
 from waterclock.storage.lake import STAGE
-from waterclock.storage.live import live_files, may_hold_any
+from waterclock.storage.live import is_plain, live_files, may_hold_any
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import opened
 from waterclock.storage.types import TIMELABEL
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # look at it: 1 file 0.03 s, 100 files 0.2 s, 500 files 0.5 s, 800 files 2.7 s, against 2 to 3 s and 0.3 to 0.6 s on the
 # same busy machine. Beyond 512 Spark lists files by a job (SESSION_CONFS).
 FILES_READ_DIRECTLY = 500
-_WITH_COLUMN_MAPPING = 2
 
 
 def frame_at(
@@ -51,7 +50,7 @@ def frame_at(
     if direct is None:
         frame = spark.read.format("delta").option("versionAsOf", version).load(folder)
     else:
-        frame = _frame_of_files(spark, folder, *direct)
+        frame = frame_of_files(spark, folder, *direct)
     if bounds[0] is not None:
         frame = frame.where(F.col(TIMELABEL) >= F.lit(bounds[0]))
     if bounds[1] is not None:
@@ -67,7 +66,7 @@ def frame_of_slices(
     Columns that a slice lacks are null. Cost: no job here; about a millisecond a file to list and open.
     """
     text = schema if isinstance(schema, str) else manifests[-1].schema if schema is None else schema.json()
-    return _frame_of_files(spark, folder, [file.path for manifest in manifests for file in manifest.files], text)
+    return frame_of_files(spark, folder, [file.path for manifest in manifests for file in manifest.files], text)
 
 
 def table_schema(folder: str) -> StructType:
@@ -79,20 +78,14 @@ def table_schema(folder: str) -> StructType:
         return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
-def _frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schema: str) -> DataFrame:
+def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schema: str) -> DataFrame:
+    """Give the rows of Parquet files below the table's folder, in the columns and types of a schema's JSON."""
     wanted = StructType.fromJson(json.loads(schema))
     if not paths:
         return spark.createDataFrame([], wanted)
     # without the look-up the folders y=, m=, d= would become columns
     reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
     return reader.parquet(*(str(Path(folder, path)) for path in paths))
-
-
-def _is_plain(table: DeltaTable) -> bool:
-    """Tell whether the table's files hold its rows as they are: no column mapping, no deletion vectors."""
-    protocol = table.protocol()
-    features = set(protocol.reader_features or ())
-    return protocol.min_reader_version != _WITH_COLUMN_MAPPING and not features - {"timestampNtz"}
 
 
 def _live_paths(
@@ -102,7 +95,7 @@ def _live_paths(
     try:
         with opened(folder) as kept:
             table = kept if kept.version() == version else DeltaTable(folder, version=version)
-            if not _is_plain(table):
+            if not is_plain(table):
                 return None
             paths = [file.path for file in live_files(table) if may_hold_any(file, *bounds)]
             schema = table.schema().to_json()

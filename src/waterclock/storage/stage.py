@@ -34,7 +34,7 @@ from waterclock.storage.order import order_measures
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.schema import row_error
 from waterclock.storage.sql import quoted
-from waterclock.storage.statistics import read_file
+from waterclock.storage.statistics import read_files
 from waterclock.storage.types import TIMELABEL, schema_text
 from waterclock.timelabel import label_of
 
@@ -95,7 +95,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
-    files = {label: _files(folder, path) for label, path in paths.items()}
+    files = {label: read_files(Path(folder), path) for label, path in paths.items()}
     if not found:
         found = _scan(frame, draft, paths, files, taken)
     manifests = tuple(
@@ -253,18 +253,6 @@ def _scan(
         found = frame.limit(0).agg(*(column.alias(name) for name, column in measures)).first()
         nothing |= found.asDict() if found else {}
     return {label: rows.get(label_of(label), nothing) for label in paths}
-
-
-def _files(folder: str, slice_path: str) -> tuple[DataFile, ...]:
-    root = Path(folder)
-    found = []
-    for path in sorted((root / slice_path).glob("*.parquet")):
-        file = read_file(root, f"{slice_path}/{path.name}")
-        if file.rows:
-            found.append(file)
-        else:
-            path.unlink()  # Spark writes one file even for no rows
-    return tuple(found)
 
 
 def _table_of(folder: str) -> str:

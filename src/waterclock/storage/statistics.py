@@ -60,6 +60,18 @@ def read_file(folder: Path, path: str) -> DataFile:
     )
 
 
+def read_files(folder: Path, path: str) -> tuple[DataFile, ...]:
+    """Read the footers of what Spark wrote into the folder `path`, and remove files without rows."""
+    found = []
+    for file in sorted((folder / path).glob("*.parquet")):
+        read = read_file(folder, f"{path}/{file.name}")
+        if read.rows:
+            found.append(read)
+        else:
+            file.unlink()  # Spark writes one file even for no rows
+    return tuple(found)
+
+
 def _types(schema: pa.Schema) -> dict[str, Any]:
     fields = json.loads(Schema.from_arrow(schema.remove_metadata()).to_json())["fields"]
     return {field["name"]: field["type"] for field in fields}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.slices import PROJECT, hour, version
+from tests.slices import PROJECT, actions, hour, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow import Merge
@@ -27,6 +27,7 @@ from waterclock.storage import (
     table_schema,
     write_slices,
 )
+from waterclock.storage import state as state_module
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ BY_ORDER = Merge(("k",), ("o",), "op = 'd'")
 SCHEMA = "k INT, o INT, op STRING, v STRING"
 
 Row = tuple[Any, ...]
+
+
+@pytest.fixture(autouse=True, params=["rewritten", "merged by Delta"])
+def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Take both roads: small tables are rewritten whole, large ones merged by Delta."""
+    if request.param == "merged by Delta":
+        monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    return str(request.param)
 
 
 class Planes:
@@ -271,3 +280,53 @@ def test_optimize_and_compaction_do_not_confuse_it(spark: SparkSession, tmp_path
         planes.add(rows)
         spark.sql(f"OPTIMIZE delta.`{planes.folder}`").collect()
     assert planes.state() == by_hand([named(rows) for rows in slices])
+
+
+def test_the_road_taken_is_the_one_meant(spark: SparkSession, tmp_path: Path, road: str) -> None:
+    planes = Planes(spark, tmp_path, BY_ORDER)
+    planes.add([(1, 1, "u", "a")])
+    planes.add([(1, 2, "u", "b"), (2, 2, "u", "c")])
+    operation = next(
+        action["commitInfo"]["operation"] for action in actions(planes.folder, 2) if "commitInfo" in action
+    )
+    assert operation == ("WRITE" if road == "rewritten" else "MERGE")
+
+
+def test_a_state_made_from_what_is_no_longer_so_is_made_again(spark: SparkSession, tmp_path: Path, road: str) -> None:
+    planes = Planes(spark, tmp_path, BY_ORDER)
+    planes.add([(1, 1, "u", "a"), (2, 1, "u", "b")])
+    manifest, identity = planes.seal([(1, 2, "u", "new")])
+    passed: list[str] = []
+
+    def strike(point: str) -> None:
+        if point == "merge" and not passed:
+            passed.append(point)
+            spark.sql(f"UPDATE delta.`{planes.folder}` SET v = 'by hand' WHERE k = 2").collect()
+
+    with striking(strike):
+        assert merge_slice(spark, planes.folder, manifest, BY_ORDER, identity) == 3
+    assert {key: row["v"] for key, row in planes.state().items()} == {1: "new", 2: "by hand"}
+    if road == "rewritten":
+        assert [path.name for path in Path(planes.folder, "state", "c=2").iterdir()] == ["v=2"]
+
+
+def test_a_change_feed_learns_which_rows_changed(spark: SparkSession, tmp_path: Path) -> None:
+    planes = Planes(spark, tmp_path, BY_ORDER)
+    planes.add([(1, 1, "u", "a"), (2, 1, "u", "b")])
+    spark.sql(f"ALTER TABLE delta.`{planes.folder}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    planes.add([(1, 2, "u", "c")])
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 3).load(planes.folder)
+    assert {row["k"] for row in feed.collect()} == {1}
+
+
+def test_vacuum_keeps_the_state_and_takes_what_no_version_needs(spark: SparkSession, tmp_path: Path, road: str) -> None:
+    planes = Planes(spark, tmp_path, BY_ORDER)
+    for number in range(1, 4):
+        planes.add([(1, number, "u", f"v{number}")])
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    spark.sql(f"VACUUM delta.`{planes.folder}` RETAIN 0 HOURS").collect()
+    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    assert [row["v"] for row in planes.state().values()] == ["v3"]
+    assert all(Path(planes.folder, file.path).exists() for sealed in planes.manifests for file in sealed.files)
+    if road == "rewritten":
+        assert len(list(Path(planes.folder, "state").rglob("*.parquet"))) == 1
