@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
 from waterclock.flow import Action, Mode, Rule, Scope, Table
-from waterclock.storage import Manifest, duplicate_keys
+from waterclock.storage import Manifest, duplicate_keys, frame_of_slices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _MOST_EXAMPLES = 3
+
+# A rule of the batch that is made of these alone is asked while the rows are written; any other costs a job of its own.
+_AGGREGATES = frozenset("any avg bool_and bool_or count count_if every max mean min some sum".split())
+_OF_VALUES = frozenset(
+    "abs and case coalesce else greatest if in isnotnull isnull least not nullif or then when".split()
+)
+_CALLED = re.compile(r"(\w+)\s*\(")
+_NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +39,10 @@ def all_rules(table: Table) -> tuple[Rule, ...]:
 
 
 def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
-    """Give the aggregates that count, in the write's own pass, the rows that break a rule.
+    """Give the aggregates that answer, in the write's own pass, how many rows break a rule, and what the batch is.
 
-    Names: `expect:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it (LANGUAGE decision 5).
+    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it
+    (LANGUAGE decision 5).
     """
     from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -41,6 +51,7 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
         for rule in all_rules(table)
         if rule.scope is Scope.ROW
     ]
+    measures.extend((f"batch:{rule.name}", F.expr(rule.expression)) for rule in all_rules(table) if _is_in_pass(rule))
     measures.extend(
         (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)")) for name in _never_null(table)
     )
@@ -48,8 +59,8 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
 
 
 def has_batch_rules(table: Table) -> bool:
-    """Tell whether a rule asks for an aggregate of the whole batch."""
-    return any(rule.scope is Scope.BATCH for rule in all_rules(table))
+    """Tell whether a rule asks what only a job of its own can answer of the whole batch."""
+    return any(rule.scope is Scope.BATCH and not _is_in_pass(rule) for rule in all_rules(table))
 
 
 def judge(
@@ -62,12 +73,16 @@ def judge(
 ) -> Verdict:
     """Say what is wrong with one sealed label.
 
-    `measures` are `row_measures` as counted. `rows` is the sealed slice, read only where rules of the batch are
-    declared (one job). KEY costs one group-by on the slice; small slices are grouped without a Spark job.
+    `measures` are `row_measures` as counted. `rows` is the sealed slice, read only where `has_batch_rules` (one job).
+    KEY costs one group-by on the slice; small slices are grouped without a Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
-    for rule, said in (*_row_findings(table, measures, manifest.rows), *_batch_findings(table, rows)):
+    observed: Mapping[str, Any] = measures
+    if manifest.digest is None and any(map(_is_in_pass, all_rules(table))):
+        # a task that ran twice was observed twice: what the batch is, is asked of the sealed rows
+        rows, observed = frame_of_slices(spark, folder, [manifest]), {}
+    for rule, said in (*_row_findings(table, measures, manifest.rows), *_batch_findings(table, observed, rows)):
         (warnings if rule.action is Action.WARN else refusals).append(said)
     refusals.extend(
         f"{name} is null in {count} of {manifest.rows} rows"
@@ -101,16 +116,29 @@ def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Itera
             yield rule, f"{rule.name}: {broken} of {rows} rows are not ({rule.expression})"
 
 
-def _batch_findings(table: Table, rows: DataFrame | None) -> Iterator[tuple[Rule, str]]:
+def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Rule, str]]:
+    rules = [rule for rule in all_rules(table) if rule.scope is Scope.BATCH]
+    answers = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
+    asked = [rule for rule in rules if rule.name not in answers]
+    if rows is not None and asked:
+        answers |= _answers(rows, asked)
+    for rule in rules:
+        if answers.get(rule.name) is not True:
+            yield rule, f"{rule.name}: the batch is not ({rule.expression})"
+
+
+def _answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
     from pyspark.sql import functions as F  # noqa: N812
 
-    rules = [rule for rule in all_rules(table) if rule.scope is Scope.BATCH]
-    if not rules or rows is None:
-        return
     found = rows.agg(*(F.expr(rule.expression).alias(f"r{index}") for index, rule in enumerate(rules))).first()
-    for index, rule in enumerate(rules):
-        if found is None or found[f"r{index}"] is not True:
-            yield rule, f"{rule.name}: the batch is not ({rule.expression})"
+    return {rule.name: found[f"r{index}"] if found else None for index, rule in enumerate(rules)}
+
+
+def _is_in_pass(rule: Rule) -> bool:
+    """Tell whether Spark can observe a rule of the batch while it writes: plain aggregates, none of them DISTINCT."""
+    called = {name.lower() for name in _CALLED.findall(rule.expression)}
+    is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES
+    return rule.scope is Scope.BATCH and is_plain and not _NOT_OBSERVED.search(rule.expression)
 
 
 def _key_findings(spark: SparkSession, table: Table, folder: str, manifest: Manifest) -> Iterator[str]:
