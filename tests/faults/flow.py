@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -31,6 +32,7 @@ PUBLISH clean.orders (id, land) TO files.orders OPTIONS (format 'csv');
 """
 TABLES = ("shop.orders", "web.clicks", "shop.lands", "shop.customers", "clean.orders", "marts.spent", "marts.total",
           "marts.lands")  # fmt: skip
+DELIVERED = ("lands", "orders", "spent")
 DAYS = 5
 
 
@@ -52,11 +54,11 @@ def prepare(tiny: Tiny) -> None:
     tiny.declare(FLOW)
 
 
-def standing(tiny: Tiny) -> dict[str, Any]:
+def standing(tiny: Tiny, tables: Sequence[str] = TABLES, delivered: Sequence[str] = DELIVERED) -> dict[str, Any]:
     """Give all that a reader sees: tables, destinations, what is done, and whether a claim is left open."""
-    seen: dict[str, Any] = {table: sorted(tiny.rows(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
+    seen: dict[str, Any] = {table: sorted(tiny.rows(f"SELECT * FROM {table}"), key=repr) for table in tables}
     with closing(sqlite3.connect(tiny.root / "out.sqlite")) as database:
-        for table in ("lands", "orders", "spent"):
+        for table in delivered:
             seen[f"out.{table}"] = sorted(database.execute(f"SELECT * FROM {table}"), key=repr)
     seen["files"] = {
         path.name: path.read_text() for path in sorted((tiny.root / "files").rglob("*.csv")) if path.is_file()
