@@ -134,6 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--days", type=int, default=8, help="days measured (8)")
     parser.add_argument("--warm", type=int, default=2, help="days before them (2)")
+    parser.add_argument("--minutes", type=float, default=5, help="begin no day of a chain after these (5)")
     parser.add_argument("--steps", action="store_true", help="print where our batches spend their time")
     asked = parser.parse_args()
     rows = []
@@ -153,6 +154,7 @@ def main() -> None:
                 },
                 asked.days,
                 warm=asked.warm,
+                minutes=asked.minutes,
             )
             _require_equal(spark, project, folder)
             middles = {each: middle(costs) for each, costs in found.items()}
@@ -160,7 +162,9 @@ def main() -> None:
             if asked.steps:
                 _print_steps(project, kind)
             project.close()
-    print(f"A day of the chain, ten batches; medians of {asked.days} days, {asked.warm} before them to warm up.\n")
+    print(
+        f"A day of the chain, ten batches; medians of {len(found['ours'])} days, {asked.warm} before them to warm up.\n"
+    )
     head = [
         "chain of",
         *(f"{unit} {each}" for unit in ("CPU s", "wall s") for each in ("ours", "(a)", "(b)", "ours/(a)", "ours/(b)")),

@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--days", type=int, default=10, help="days measured (10)")
     parser.add_argument("--warm", type=int, default=2, help="days before them (2)")
-    parser.add_argument("--steps", action="store_true", help="show our steps too")
+    parser.add_argument("--minutes", type=float, default=20, help="begin no day after these (20)")
     asked = parser.parse_args()
     days = [make_data.FIRST_DAY + timedelta(days=n) for n in range(asked.warm + asked.days)]
     with tempfile.TemporaryDirectory() as name, warm_spark(Path(name)) as spark:
@@ -105,6 +105,7 @@ def main() -> None:
             {name: partial(_day, spark, side, data, folder / name, days) for name, side in sides.items()},
             asked.days,
             warm=asked.warm,
+            minutes=asked.minutes,
         )
         _require_equal(spark, sides)
         _print(sides, totals, asked.warm, default)

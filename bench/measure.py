@@ -55,11 +55,19 @@ def cost_of_process(command: Sequence[str]) -> Cost:
     return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def interleaved(variants: Mapping[str, Callable[[int], Cost]], rounds: int, *, warm: int = 0) -> dict[str, list[Cost]]:
-    """Run every variant once a round, A B C, B C A, C A B; the first `warm` rounds are not kept."""
+def interleaved(
+    variants: Mapping[str, Callable[[int], Cost]], rounds: int, *, warm: int = 0, minutes: float = 60
+) -> dict[str, list[Cost]]:
+    """Run every variant once a round, A B C, B C A, C A B; the first `warm` rounds are not kept.
+
+    No round is begun when `minutes` are over, so that a busy machine ends with fewer rounds and not with none.
+    """
+    begun = time.perf_counter()
     names = list(variants)
     found: dict[str, list[Cost]] = {name: [] for name in names}
     for index in range(warm + rounds):
+        if index > warm and time.perf_counter() - begun > 60 * minutes:
+            break
         turn = index % len(names)
         for name in names[turn:] + names[:turn]:
             cost = variants[name](index)
