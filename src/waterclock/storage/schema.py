@@ -89,7 +89,7 @@ def conform(
     wanted = [*label, *(plan.column(name) for name in plan.names)]
     try:
         as_it_is = wanted == [*label, *map(quoted, frame.columns[len(label) :])]
-        shaped = frame if as_it_is else frame.select(*map(F.expr, wanted))
+        shaped = frame if as_it_is else frame.selectExpr(*wanted)
         schema = shaped.schema
     except AnalysisException as error:
         raise plan.explain(frame, error) from error
