@@ -1,0 +1,357 @@
+"""Bad input of every kind: a clear error that names table and timelabel, nothing lost, and the next run carries on."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, described, labels
+from waterclock.engine.runner import RunOutcome
+from waterclock.errors import WaterclockError
+from waterclock.faults import striking
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ORDERS = "id INTEGER, amount INTEGER, at TEXT"
+COLLECT = """
+COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders
+  EVERY DAY BY DATA TIME at;
+"""
+CLICKS = "COLLECT web.clicks PARTITIONED (id BIGINT KEY, customer) FROM land.acme.clicks EVERY DAY BY ARRIVAL TIME;"
+DOUBLED = "TRANSFORM clean.orders PARTITIONED AS SELECT id, 2 * amount AS doubled FROM shop.orders;"
+REPOSITORY = Path(__file__).parents[2]
+PATIENCE = 120.0
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
+    made = Tiny(tmp_path, spark)
+    toml = tmp_path / "waterclock.toml"
+    toml.write_text(toml.read_text().replace('path = "shop.sqlite"', 'path = "shop.sqlite", timeout = 0.05'))
+    made.source("orders", ORDERS, [(n, n, f"2020-01-{n:02d} 12:00:00") for n in range(1, 6)])
+    return made
+
+
+def the_error(outcome: RunOutcome) -> WaterclockError:
+    (failed,) = outcome.failed
+    assert failed.error is not None
+    return failed.error
+
+
+def retry(tiny: Tiny, table: str, number: int) -> None:
+    with tiny.ledger() as ledger:
+        ledger.retry(table, [day(number)], who="a test")
+
+
+def ids(tiny: Tiny, table: str = "shop.orders") -> list[int]:
+    return sorted(row[0] for row in tiny.rows(f"SELECT id FROM {table}"))
+
+
+def version(tiny: Tiny, table: str) -> int:
+    log = tiny.root / ".waterclock" / "tables" / table.replace(".", "/") / "_delta_log"
+    return max(int(path.stem) for path in log.glob("*.json"))
+
+
+def test_half_written_and_misnamed_files_are_left_alone_and_told_of(tiny: Tiny) -> None:
+    tiny.declare(CLICKS)
+    tiny.land("clicks", day(1, 12), "id,customer\n1,a\n")
+    whole = tiny.land("clicks", day(1, 13), "id,customer\n2,b\n3,c\n")
+    content = whole.read_bytes()
+    whole.write_bytes(content[: len(content) // 2])
+    misnamed = whole.with_name("clicks of monday.csv.gz")
+    misnamed.write_bytes(gzip.compress(b"id,customer\n9,z\n"))
+    tiny.land("clicks", day(2, 12), "id,customer\n4,d\n")
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny, "web.clicks") == [1]
+    for path, problem in ((whole, "half-written"), (misnamed, "misnamed")):
+        assert any(str(path) in said and problem in said and "web.clicks" in said for said in tiny.heard.said_)
+        assert path.exists()
+
+    whole.write_bytes(content)
+    tiny.land("clicks", day(3, 1), "id,customer\n5,e\n")
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    # its own window is sealed: the oldest open one takes it
+    assert ids(tiny, "web.clicks") == [1, 2, 3, 4]
+    assert misnamed.exists()
+
+
+def test_a_broken_row_is_named_with_file_and_line_and_other_labels_go_on(tiny: Tiny) -> None:
+    tiny.declare(CLICKS + COLLECT)
+    for number in (1, 2, 3, 4):
+        tiny.land("clicks", day(number, 12), f"id,customer\n{number},a\n")
+    broken = tiny.land("clicks", day(2, 13), "id,customer\n21,a\n22,b\nx23,c\n")
+    outcome = tiny.run(day(4))
+    error = the_error(outcome)
+    assert error.code == "E806"
+    assert not error.transient
+    text = error.render()
+    assert f"{broken}:4" in text
+    assert f"web.clicks@{labels(2)[0]}" in text
+    assert "x23" in text
+    assert "Traceback" not in text
+    assert tiny.done("shop.orders") == labels(1, 2, 3)
+    assert tiny.done("web.clicks") == labels(1, 3)
+    assert ids(tiny, "web.clicks") == [1, 3]
+    assert broken.exists()
+
+    assert tiny.run(day(4)).done == 0  # a permanent error waits for a person
+    broken.write_bytes(gzip.compress(b"id,customer\n21,a\n22,b\n23,c\n", mtime=0))
+    retry(tiny, "web.clicks", 2)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny, "web.clicks") == [1, 2, 3, 21, 22, 23]
+    assert tiny.open_claims() == 0
+
+
+def test_a_source_table_that_lost_a_column_is_told_by_its_name(tiny: Tiny) -> None:
+    tiny.declare(COLLECT + DOUBLED)
+    assert not tiny.run(day(2)).failed
+    tiny.shop("ALTER TABLE orders RENAME COLUMN amount TO amuont")
+    error = the_error(tiny.run(day(3)))
+    assert error.code == "E805"
+    text = error.render()
+    assert "no column amount" in text
+    assert "amuont" in text
+    assert f"shop.orders@{labels(2)[0]}" in text
+    assert ids(tiny, "clean.orders") == [1]
+
+    tiny.shop("ALTER TABLE orders RENAME COLUMN amuont TO amount")
+    retry(tiny, "shop.orders", 2)
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id, doubled FROM clean.orders ORDER BY id") == [(1, 2), (2, 4)]
+
+
+def test_a_locked_database_is_tried_again_and_the_next_run_carries_on(tiny: Tiny) -> None:
+    tiny.declare(COLLECT + DOUBLED)
+    with closing(sqlite3.connect(tiny.root / "shop.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        error = the_error(tiny.run(day(2)))
+        assert (error.code, error.transient) == ("E811", True)
+        assert f"shop.orders@{labels(1)[0]}" in error.render()
+        assert any("locked" in said and "tried again" in said for said in tiny.heard.said_)
+        with tiny.ledger() as ledger:
+            assert len(ledger.audit("shop.orders", day(1)).attempts) == tiny.settings.attempts
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny, "clean.orders") == [1]
+
+
+def test_a_database_that_is_gone_stops_its_own_tables_alone(tiny: Tiny) -> None:
+    tiny.declare(COLLECT + CLICKS)
+    for number in (1, 2):
+        tiny.land("clicks", day(number, 12), f"id,customer\n{number},a\n")
+    away = (tiny.root / "shop.sqlite").rename(tiny.root / "away.sqlite")
+    error = the_error(tiny.run(day(2)))
+    assert error.code == "E810"
+    text = error.render()
+    assert f"shop.orders@{labels(1)[0]}" in text
+    assert "shop.sqlite" in text
+    assert ids(tiny, "web.clicks") == [1]
+    assert not (tiny.root / "shop.sqlite").exists()
+
+    away.rename(tiny.root / "shop.sqlite")
+    retry(tiny, "shop.orders", 1)
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny) == [1]
+
+
+def test_a_landing_folder_that_is_gone_stops_its_own_tables_alone(tiny: Tiny) -> None:
+    tiny.declare(COLLECT + CLICKS)
+    for number in (1, 2):
+        tiny.land("clicks", day(number, 12), f"id,customer\n{number},a\n")
+    away = (tiny.root / "landing").rename(tiny.root / "away")
+    error = the_error(tiny.run(day(2)))
+    assert error.code == "E804"
+    assert f"web.clicks@{labels(1)[0]}" in error.render()
+    assert ids(tiny) == [1]
+
+    away.rename(tiny.root / "landing")
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny, "web.clicks") == [1]
+
+
+def test_a_full_disk_in_the_stage_leaves_nothing_visible_and_is_made_good(tiny: Tiny) -> None:
+    tiny.declare(COLLECT + DOUBLED)
+
+    def fill(point: str) -> None:
+        if point == "written":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "part-00000.parquet")
+
+    with striking(fill):
+        error = the_error(tiny.run(day(2)))
+    assert (error.code, error.transient) == ("E711", True)
+    assert f"shop.orders@{labels(1)[0]}" in error.render()
+    assert ids(tiny) == []
+    assert tiny.open_claims() == 0
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny, "clean.orders") == [1]
+
+
+@contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
+    """Put a file system of a few kilobytes at `folder`; skips the test where this user may not."""
+    folder.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+    if sys.platform != "linux" or os.geteuid() != 0 or subprocess.call(mount, stderr=subprocess.DEVNULL):
+        pytest.skip("a small file system is mounted by root on Linux only")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_disk_that_is_really_full_is_said_to_be(tiny: Tiny) -> None:
+    tiny.declare(COLLECT + "TRANSFORM big.texts PARTITIONED AS SELECT id, repeat(uuid_of, 1) AS text FROM "
+                 "(SELECT id, sha2(CAST(id * n AS STRING), 512) AS uuid_of FROM shop.orders "
+                 "LATERAL VIEW explode(sequence(1, :count)) AS n);")  # fmt: skip
+    toml = tiny.root / "waterclock.toml"
+    toml.write_text(toml.read_text() + "[vars]\ncount = 40000\n")
+    with small_disk(tiny.root / ".waterclock" / "tables" / "big" / "texts", 600):
+        error = the_error(tiny.run(day(2)))
+        assert error.code == "E711", error.render()
+        assert f"big.texts@{labels(1)[0]}" in error.render()
+        assert tiny.rows("SELECT count(*) FROM big.texts") == [(0,)]
+        toml.write_text(toml.read_text().replace("40000", "10"))
+        outcome = tiny.run(day(2))
+        assert not outcome.failed, described(outcome)
+        assert tiny.rows("SELECT count(*) FROM big.texts") == [(10,)]
+
+
+def test_a_foreign_commit_stops_its_table_until_it_is_undone(tiny: Tiny, spark: SparkSession) -> None:
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    tiny.declare(COLLECT + DOUBLED)
+    assert not tiny.run(day(2)).failed
+    folder = str(tiny.root / ".waterclock" / "tables" / "shop" / "orders")
+    spark.sql(f"OPTIMIZE delta.`{folder}`")
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    ours = version(tiny, "shop.orders")
+
+    row = {"timelabel": [labels(1)[0]], "id": [77], "amount": [7]}
+    write_deltalake(folder, pa.table(row), mode="append")
+    error = the_error(tiny.run(day(4)))
+    assert error.code == "E751"
+    text = error.render()
+    assert f"shop.orders@{labels(3)[0]}" in text
+    assert f"version {ours + 1}" in text
+    assert version(tiny, "shop.orders") == ours + 1
+    assert tiny.done("shop.orders") == labels(1, 2)
+
+    spark.sql(f"RESTORE TABLE delta.`{folder}` TO VERSION AS OF {ours}")
+    retry(tiny, "shop.orders", 3)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny) == [1, 2, 3]
+    assert ids(tiny, "clean.orders") == [1, 2, 3]
+
+
+def test_a_storage_without_put_if_absent_is_refused_before_anything_is_claimed(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny.declare(COLLECT)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", refuse)
+        with pytest.raises(WaterclockError) as refused:
+            tiny.run(day(2))
+    assert refused.value.code == "E602"
+    assert str(tiny.root / ".waterclock") in refused.value.render()
+    assert tiny.batches() == {}
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny) == [1]
+
+
+SLOW = """\
+from __future__ import annotations
+
+from pathlib import Path
+
+import waterclock as wc
+
+
+@wc.transform("clean.orders", partitioned=True)
+def orders(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
+    Path(__file__).with_name("begun").touch()
+    endless = orders.sparkSession.range(10**12).selectExpr("sum(hash(id)) AS n")
+    return orders.crossJoin(endless).selectExpr("id", "2 * amount AS doubled", "n")
+"""
+
+
+@pytest.mark.slow
+def test_a_jvm_killed_in_the_middle_of_a_run_is_said_to_be_gone(tiny: Tiny) -> None:
+    tiny.declare(COLLECT)
+    slow = tiny.root / "flows" / "slow.py"
+    slow.write_text(SLOW)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "waterclock", "run", "--now", "2020-01-02"],
+        cwd=tiny.root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        wait_until(slow.with_name("begun").exists)
+        wait_until(lambda: any((tiny.root / ".waterclock" / "tables" / "clean").rglob("_temporary")))
+        (jvm,) = (child for child in children(run.pid) if "java" in child[1])
+        os.kill(jvm[0], signal.SIGKILL)
+        said, _ = run.communicate(timeout=PATIENCE)
+    finally:
+        run.kill()
+        run.wait()
+    assert run.returncode == 1, said
+    assert "E712" in said
+    assert "Traceback" not in said
+    assert f"clean.orders@{labels(1)[0]}" in said
+    assert tiny.open_claims() == 0
+
+    slow.unlink()
+    tiny.declare(COLLECT + DOUBLED)
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id, doubled FROM clean.orders") == [(1, 2)]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < until, "it does not come about"
+        time.sleep(0.05)
+
+
+def children(process: int) -> list[tuple[int, str]]:
+    """Give the processes that a process has started, with their commands."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # one that has ended meanwhile
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == process:
+                found.append((int(folder.name), (folder / "cmdline").read_text()))
+    return found
