@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
-from waterclock.storage.commit import commit_slices, create_table, kill
+from waterclock.storage.commit import commit_slices, kill
+from waterclock.storage.creation import create_table
 from waterclock.storage.identity import Identity, Killed
 from waterclock.storage.lake import Lake
 from waterclock.storage.manifest import Manifest, read_manifest, seal

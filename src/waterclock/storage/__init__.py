@@ -9,8 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from waterclock.storage.commit import NeedsSpark, commit_nothing, commit_slices, create_table, kill, require_owner
+    from waterclock.storage.change import NeedsSpark
+    from waterclock.storage.commit import commit_nothing, commit_slices, kill
     from waterclock.storage.confs import SESSION_CONFS
+    from waterclock.storage.creation import create_table, require_owner
     from waterclock.storage.digest import digest_columns, digest_of_row, digests
     from waterclock.storage.identity import Identity, Killed
     from waterclock.storage.keys import duplicate_keys
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
     from waterclock.storage.undone import is_undone
 
 _MODULES = {
-    "commit": ("NeedsSpark", "commit_nothing", "commit_slices", "create_table", "kill", "require_owner"),
+    "change": ("NeedsSpark",),
+    "commit": ("commit_nothing", "commit_slices", "kill"),
     "confs": ("SESSION_CONFS",),
+    "creation": ("create_table", "require_owner"),
     "digest": ("digest_columns", "digest_of_row", "digests"),
     "identity": ("Identity", "Killed"),
     "keys": ("duplicate_keys",),

@@ -8,92 +8,28 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
+from waterclock.storage.change import Change, change_for, change_of_state, may_rewrite
+from waterclock.storage.creation import PROJECT, refuse_stranger
 from waterclock.storage.identity import Identity, Killed, app_id
-from waterclock.storage.live import LiveFile, files_with_deletion_vectors, is_plain, live_files, may_hold
-from waterclock.storage.log import find_claim, head, table_exists
+from waterclock.storage.live import LiveFile, live_files
+from waterclock.storage.log import find_claim, head
 from waterclock.storage.manifest import DataFile, Manifest
 from waterclock.storage.opened import opened
 from waterclock.storage.types import TIMELABEL, check_files, schema_text, widened
-from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
     from waterclock.storage.types import Schema as AnySchema
 
-_PROJECT = "waterclock.project"
 _MOST_LOOKS = 200
-_DATA_CHANGE = True
-_PROPERTIES = {
-    "delta.enableDeletionVectors": "false",
-    "delta.columnMapping.mode": "none",
-    "delta.enableTypeWidening": "false",
-    "delta.enableRowTracking": "false",
-    "delta.enableInCommitTimestamps": "false",
-    "delta.checkpointInterval": "10",
-    # VACUUM LITE works from the log and knows nothing of sealed slices: it must never find one old enough (M3)
-    "delta.deletedFileRetentionDuration": "interval 36500 days",
-    "delta.logRetentionDuration": "interval 30 days",
-    "delta.setTransactionRetentionDuration": "interval 30 days",
-}
-# features of a table on which delta-rs's commits of ready files were seen to be right
-_KNOWN_FEATURES = frozenset(
-    {"appendOnly", "invariants", "timestampNtz", "changeDataFeed", "deletionVectors", "v2Checkpoint"}
-)
-
-
-class NeedsSpark(WaterclockError):
-    """Delta-rs must not write this commit: Spark does, under the same claim's id."""
-
-    def __init__(self, reason: str, *, where: str | None = None) -> None:
-        super().__init__("E631", f"the commit needs Spark: {reason}", where=where, fix="commit it by Spark")
-        self.reason = reason
-
-
-@dataclass(slots=True)
-class _Change:
-    """What one commit does to the table as it was looked at."""
-
-    adds: list[AddAction] = field(default_factory=list)
-    removes: list[RemoveAction] = field(default_factory=list)
-    mode: str = "append"
-    labels: list[str] = field(default_factory=list)
-
-
-def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, project: str) -> None:
-    """Create the table, once; what stands there already is left as it is. Cost: 10 ms.
-
-    Raises  E601 where the table is another project's
-            E624 where it is partitioned otherwise
-            E615 where a type cannot be stored
-    """
-    wanted = [TIMELABEL] if is_partitioned else []
-    if not table_exists(folder):
-        try:
-            DeltaTable.create(
-                folder,
-                Schema.from_json(schema_text(schema)),
-                mode="error",
-                partition_by=wanted,
-                configuration=_PROPERTIES | {_PROJECT: project},
-                raise_if_key_not_exists=False,
-                # else the loser of a race writes its metadata over the winner's, at the next version
-                commit_properties=CommitProperties(max_commit_retries=0),
-            )
-        except DeltaError as error:
-            if not table_exists(folder):  # else somebody was quicker
-                raise WaterclockError("E615", "the table cannot be created", where=folder, why=str(error)) from error
-    with opened(folder) as table:
-        _require_owner(table, folder, project)
-        if table.metadata().partition_columns != wanted:
-            raise _partitioned_otherwise(folder, table.metadata().partition_columns, wanted)
 
 
 def commit_slices(
@@ -120,11 +56,11 @@ def commit_slices(
             seen = _seen(table, folder, identity.claim)
             if seen is not None:
                 return seen
-            _require_owner(table, folder, identity.project)
+            refuse_stranger(table, folder, identity.project)
             wide = _schema_with(table.schema().to_json(), new)
             for manifest in manifests:
                 check_files(manifest, wide)
-            change = _change(table, folder, manifests, mode)
+            change = change_for(table, folder, manifests, mode)
             if change.mode == "append" and wide != table.schema().to_json():
                 _add_columns(table, wide, identity)
                 continue
@@ -161,12 +97,12 @@ def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeL
             seen = _seen(table, folder, identity.claim)
             if seen is not None:
                 return MergeLook(seen, table.version(), known)
-            _require_owner(table, folder, identity.project)
+            refuse_stranger(table, folder, identity.project)
             wide = _schema_with(known, [manifest.schema])
             check_files(manifest, wide)
             if wide == known:
                 live = tuple(live_files(table))
-                return MergeLook(None, table.version(), known, live, _may_rewrite(table, folder))
+                return MergeLook(None, table.version(), known, live, may_rewrite(table, folder))
             _add_columns(table, wide, identity)
     raise _too_busy(folder)
 
@@ -185,28 +121,9 @@ def commit_state(folder: str, identity: Identity, files: Sequence[DataFile], *, 
             return seen
         if table.version() != base:
             return None
-        change = _Change(adds=[_add(file, {}, int(time.time() * 1000)) for file in files], mode="overwrite")
+        change = change_of_state(files)
         fault("looked")
         return _try_commit(table, change, table.schema().to_json(), identity)
-
-
-def _may_rewrite(table: DeltaTable, folder: str) -> bool:
-    """Tell whether a whole new state may be committed: nobody then learns from a change feed which rows changed."""
-    try:
-        _require_known_layout(table, folder)
-    except NeedsSpark:
-        return False
-    has_feed = table.metadata().configuration.get("delta.enableChangeDataFeed") == "true"
-    return is_plain(table) and not has_feed and not table.metadata().partition_columns
-
-
-def require_owner(folder: str, project: str) -> None:
-    """Refuse a table that another project has created.
-
-    Raises  E601 naming the owner
-    """
-    with opened(folder) as table:
-        _require_owner(table, folder, project)
 
 
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:
@@ -218,10 +135,10 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
         with opened(folder) as table:
             if table.transaction_version(app_id(claim)) is not None:
                 return
-            owner = project or table.metadata().configuration.get(_PROJECT) or ""
+            owner = project or table.metadata().configuration.get(PROJECT) or ""
             identity = Identity.of_kill(claim, project=owner)
             fault("looked")
-            if _try_commit(table, _Change(), table.schema().to_json(), identity) is not None:
+            if _try_commit(table, Change(), table.schema().to_json(), identity) is not None:
                 return
         time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311
     raise _too_busy(folder)
@@ -232,7 +149,7 @@ def commit_nothing(folder: str, identity: Identity) -> int:
     return commit_slices(folder, identity, (), mode="append")
 
 
-def _try_commit(table: DeltaTable, change: _Change, schema: str, identity: Identity) -> int | None:
+def _try_commit(table: DeltaTable, change: Change, schema: str, identity: Identity) -> int | None:
     """Commit on exactly the version that `table` shows; None where another commit came first (M1)."""
     shown = table.version()
     actions: list[AddAction | RemoveAction] = [*change.removes, *change.adds]
@@ -281,74 +198,6 @@ def _seen(table: DeltaTable, folder: str, claim: int) -> int | None:
     return found.version
 
 
-def _change(table: DeltaTable, folder: str, manifests: Sequence[Manifest], mode: str) -> _Change:
-    if not manifests:
-        return _Change()
-    _require_known_layout(table, folder)
-    live = live_files(table)
-    if mode == "replace":
-        return _replacing(table, folder, live, manifests)
-    if table.metadata().partition_columns == [TIMELABEL]:
-        return _by_partition(table, folder, live, manifests)
-    return _by_path(table, folder, live, manifests)
-
-
-def _replacing(table: DeltaTable, folder: str, live: Sequence[LiveFile], manifests: Sequence[Manifest]) -> _Change:
-    new = {file.path for manifest in manifests for file in manifest.files}
-    old = {file.path for file in live}
-    if old == new:
-        return _Change()  # all of it is live already: adding it again would hide it from Spark (M5)
-    if old & new:
-        raise NeedsSpark("a part of the slice is live already", where=folder)
-    _require_no_deletion_vectors(table, folder, old)
-    return _Change(adds=[add for manifest in manifests for add in _adds(manifest, partitioned=False)], mode="overwrite")
-
-
-def _by_partition(table: DeltaTable, folder: str, live: Sequence[LiveFile], manifests: Sequence[Manifest]) -> _Change:
-    change = _Change(mode="overwrite")
-    for manifest in manifests:
-        label = label_of(manifest.label)
-        old = {file.path for file in live if file.label == label}
-        new = {file.path for file in manifest.files}
-        if old == new and new:
-            continue  # M5
-        if old & new:
-            raise NeedsSpark(f"a part of the slice of {label} is live already", where=folder)
-        _require_no_deletion_vectors(table, folder, old)
-        change.labels.append(label)
-        change.adds += _adds(manifest, partitioned=True)
-    return change if change.labels else _Change()
-
-
-def _by_path(table: DeltaTable, folder: str, live: Sequence[LiveFile], manifests: Sequence[Manifest]) -> _Change:
-    change = _Change()
-    for manifest in manifests:
-        label = label_of(manifest.label)
-        own = manifest.slice_path.rsplit("/", 1)[0] + "/"
-        old = {file.path: file for file in live if file.path.startswith(own)}
-        joined = [file for file in live if file.path not in old and may_hold(file, label)]
-        if joined:
-            raise NeedsSpark(f"rows of {label} lie in {joined[0].path}, joined with others", where=folder)
-        new = {file.path for file in manifest.files}
-        gone = [old[path] for path in old if path not in new]
-        _require_no_deletion_vectors(table, folder, {file.path for file in gone})
-        now = int(time.time() * 1000)
-        # of what is live on this very snapshot, with its true size: anything else removes nothing (M6)
-        change.removes += [RemoveAction(file.path, _DATA_CHANGE, now, file.size, {}) for file in gone]
-        change.adds += [add for add in _adds(manifest, partitioned=False) if add.path not in old]
-    return change
-
-
-def _adds(manifest: Manifest, *, partitioned: bool) -> list[AddAction]:
-    values: dict[str, str | None] = {TIMELABEL: label_of(manifest.label)} if partitioned else {}
-    at = int(manifest.sealed_at.timestamp() * 1000)
-    return [_add(file, values, at) for file in manifest.files]
-
-
-def _add(file: DataFile, values: dict[str, str | None], at: int) -> AddAction:
-    return AddAction(file.path, file.size, values, at, _DATA_CHANGE, file.stats)
-
-
 def _schema_with(table: str, new: Sequence[str]) -> str:
     for schema in new:
         table = widened(table, schema) or table
@@ -368,48 +217,6 @@ def _add_columns(table: DeltaTable, wide: str, identity: Identity) -> None:
         table.update_incremental()
 
 
-def _require_owner(table: DeltaTable, folder: str, project: str) -> None:
-    owner = table.metadata().configuration.get(_PROJECT)
-    if owner == project:
-        return
-    raise WaterclockError(
-        "E601",
-        f"the table belongs to project {owner}" if owner else "the table belongs to no project",
-        where=folder,
-        why=f"project {project} may not write it: a table has one writer",
-        fix="read it through a connection of type waterclock, or store this project elsewhere",
-    )
-
-
-def _require_known_layout(table: DeltaTable, folder: str) -> None:
-    protocol = table.protocol()
-    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
-    unknown = sorted(features - _KNOWN_FEATURES)
-    configured = sorted(key for key in table.metadata().configuration if key.startswith("delta.constraints."))
-    if unknown or configured:
-        raise NeedsSpark(f"the table has {', '.join(unknown or configured)}", where=folder)
-    columns = table.metadata().partition_columns
-    if columns not in ([], [TIMELABEL]):
-        raise _partitioned_otherwise(folder, columns, [])
-
-
-def _require_no_deletion_vectors(table: DeltaTable, folder: str, removed: set[str]) -> None:
-    if removed and "deletionVectors" in (table.protocol().reader_features or ()):
-        marked = removed & files_with_deletion_vectors(table, folder)
-        if marked:
-            raise NeedsSpark(f"{min(marked)} carries a deletion vector", where=folder)  # M4
-
-
-def _partitioned_otherwise(folder: str, found: Sequence[str], wanted: Sequence[str]) -> WaterclockError:
-    return WaterclockError(
-        "E624",
-        f"the table is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",
-        where=folder,
-        why="PARTITIONED and regular tables lie differently on disk",
-        fix="`waterclock rebuild` makes the table anew from its stage",
-    )
-
-
 def _too_busy(folder: str) -> WaterclockError:
     return WaterclockError(
         "E622",
@@ -418,15 +225,3 @@ def _too_busy(folder: str) -> WaterclockError:
         fix="try again",
         transient=True,
     )
-
-
-__all__ = [
-    "Identity",
-    "Killed",
-    "NeedsSpark",
-    "TableNotFoundError",
-    "commit_nothing",
-    "commit_slices",
-    "create_table",
-    "kill",
-]

@@ -30,7 +30,9 @@ from tests.slices import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.storage.commit import NeedsSpark, commit_nothing, commit_slices, create_table, kill
+from waterclock.storage.change import NeedsSpark
+from waterclock.storage.commit import commit_nothing, commit_slices, kill
+from waterclock.storage.creation import create_table
 from waterclock.storage.identity import Killed
 from waterclock.storage.log import foreign_commits, outcome
 
