@@ -217,8 +217,8 @@ LEDGER: Mapping[str, Code] = {
     ),
     "E405": Code(
         "a table that would need a rebuild",
-        "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. They change "
-        "by `rebuild`, which re-cuts the table from its stage.",
+        "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. Put the "
+        "declaration back, or give the table another name: `rebuild`, which re-cuts a table from its stage, is to follow.",
     ),
     "E406": Code(
         "a flow that is not applied",
@@ -273,11 +273,11 @@ STORAGE: Mapping[str, Code] = {
     "E606": Code("rows of another label", "A group's rows bear only the labels that are being made."),
     "E610": Code(
         "a column that is lost",
-        "A column of the table is no longer in the rows. Bring it back, or rebuild the table without it.",
+        "A column of the table is no longer in the rows. Bring it back: rebuilding a table without it is to follow.",
     ),
     "E611": Code(
         "a column that changed its type",
-        "What lies in the table would no longer be read. Declare the old type, or rebuild the table.",
+        "What lies in the table would no longer be read. Declare the old type: rebuilding a table is to follow.",
     ),
     "E612": Code(
         "a value that does not have the declared type",
@@ -310,7 +310,7 @@ STORAGE: Mapping[str, Code] = {
     "E623": Code("no table there", "The folder holds no Delta table."),
     "E624": Code(
         "a table that lies otherwise on disk",
-        "PARTITIONED and regular tables lie differently. `rebuild` makes the table anew from its stage.",
+        "PARTITIONED and regular tables lie differently. Put the declaration back: `rebuild` is to follow.",
     ),
     "E630": Code(
         "a claim that was killed",
