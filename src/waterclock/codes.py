@@ -218,7 +218,7 @@ LEDGER: Mapping[str, Code] = {
     "E405": Code(
         "a table that would need a rebuild",
         "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. Put the "
-        "declaration back, or give the table another name: `rebuild`, which re-cuts a table from its stage, is to follow.",
+        "declaration back, or give the table another name; `rebuild`, which re-cuts it from its stage, is to follow.",
     ),
     "E406": Code(
         "a flow that is not applied",
@@ -415,7 +415,7 @@ SELECTION: Mapping[str, Code] = {
     ),
     "E512": Code(
         "labels that cannot be read",
-        "A label is said as 20130105050000, 2013-01-05, 20130105, 2013-01 or 2013-01-05T06:00, and a range as two of them "
+        "A label is said as 20130105050000, 2013-01-05, 20130105, 2013-01 or 2013-01-05T06:00; a range is two of them "
         "with two dots between.",
     ),
     "E513": Code(
