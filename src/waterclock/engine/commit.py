@@ -82,7 +82,7 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
             f"somebody else changed {table.name}: {first.operation} at version {first.version}",
             where=f"{work.lake.location(table.name)} version {first.version}",
             why=f"by {first.by} at {first.at:%Y-%m-%d %H:%M:%S} UTC; no batch of this project knows of it",
-            fix=f"undo it: RESTORE TABLE … TO VERSION AS OF {first.version - 1}, or `waterclock rebuild {table.name}`",
+            fix=f"undo it: RESTORE TABLE … TO VERSION AS OF {first.version - 1}",
         )
 
 

@@ -74,7 +74,7 @@ def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: st
         f"{table} has batches and would change what they mean",
         where=where,
         why=told,
-        fix=f"`waterclock rebuild {table}` re-cuts it from its stage; or put the declaration back",
+        fix="put the declaration back, or give the table another name; to rebuild one from its stage is to follow",
     )
 
 

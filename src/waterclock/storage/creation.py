@@ -91,5 +91,5 @@ def partitioned_otherwise(folder: str, found: Sequence[str], wanted: Sequence[st
         f"the table is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",
         where=folder,
         why="PARTITIONED and regular tables lie differently on disk",
-        fix="`waterclock rebuild` makes the table anew from its stage",
+        fix="put the declaration back, or give the table another name",
     )

@@ -68,5 +68,5 @@ def _no_table(folder: str, why: str) -> WaterclockError:
         "the folder holds no Delta table",
         where=folder,
         why=why,
-        fix="create the table first; where it was removed, `waterclock rebuild` makes it from the stage",
+        fix="create the table first; where it was removed, bring its folder back: its stage lay in it",
     )

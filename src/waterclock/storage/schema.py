@@ -172,7 +172,7 @@ class _Plan:
                 f"{self.table} lost {'a column' if len(lost) == 1 else 'columns'}: {names}",
                 where=self.table,
                 why=f"the table has {'it' if len(lost) == 1 else 'them'}; the rows have {', '.join(self.names)}",
-                fix=f"bring the column back, or `waterclock rebuild {self.table}` without it",
+                fix="bring the column back; where it has no values any more, as CAST(NULL AS its type)",
             )
 
     def refuse_changed(self, fields: Iterable[StructField]) -> None:
@@ -184,7 +184,7 @@ class _Plan:
                     f"{self.table}.{field.name} changed from {_said(before.dataType)} to {_said(field.dataType)}",
                     where=f"{self.table}.{field.name}",
                     why="what lies in the table would no longer be read",
-                    fix=f"declare the column {_said(before.dataType).upper()}, or `waterclock rebuild {self.table}`",
+                    fix=f"declare the column {_said(before.dataType).upper()}",
                 )
 
     def explain(self, frame: DataFrame, error: AnalysisException) -> WaterclockError:

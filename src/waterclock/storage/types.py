@@ -67,7 +67,7 @@ def check_files(manifest: Manifest, table_schema: str) -> None:
             f"the slice does not fit {manifest.table}: {broken[0]}",
             where=manifest.slice_path,
             why="; ".join(broken[1:]) or "committed all the same, it would break reading the table later",
-            fix=f"give the columns the table's names and types, or `waterclock rebuild {manifest.table}`",
+            fix="give the columns the table's names and types",
         )
     nulls = _forbidden_nulls(manifest, table)
     if nulls:
