@@ -6,8 +6,9 @@ import logging
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,8 +61,17 @@ class Sessions:
         """Stop Spark, if it was started."""
         with self._lock:
             if self._root is not None and not self._is_borrowed:
-                self._root.stop()
+                _stop(self._root)
                 self._root = None
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop Spark; a JVM that was killed has nothing left to stop."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # published without types
+
+    with warnings.catch_warnings(), suppress(Py4JError, OSError):
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark warns of a JVM that does not answer
+        session.stop()
 
 
 def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> SparkSession:
