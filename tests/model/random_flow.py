@@ -10,7 +10,7 @@ from random import Random
 from tests.model.flows import collect, flow, publish, snapshot, transform
 from tests.model.oracle import ERA, windows_of
 from waterclock.flow import Batching, Flow, Kind, Mode, Read, ReadKind, Table
-from waterclock.timelabel import UTC, Cadence, Duration, fits
+from waterclock.timelabel import UTC, Cadence, Duration, Unit, fits
 
 # Where a life begins: just before midnights in Berlin and London, and before Berlin's clocks go forward at 01:00 UTC.
 EVE = datetime(2013, 3, 30, 22, 20, tzinfo=UTC)
@@ -70,11 +70,16 @@ def _collect(random: Random, name: str, period: str, zone: str) -> Table:
     )
     batching = random.choice((Batching.DATA_TIME, Batching.DATA_TIME, Batching.ARRIVAL_TIME))
     table = collect(name, period, mode=mode, is_partitioned=is_partitioned, batching=batching, zone=zone, delay=delay)
-    retain = random.choice((Duration(12, "HOUR"), Duration(2, "DAY"))) if random.random() < 0.2 else None
-    if mode is not Mode.APPEND or (retain and not _is_whole(_bare(table.cadence), _bare(table.cadence), retain)):
-        retain = None
+    retain = _retain(random, table.cadence) if mode is Mode.APPEND and random.random() < 0.3 else None
     is_sequential = random.random() < 0.1
     return replace(table, start=_start(random, table.cadence), retain=retain, is_sequential=is_sequential)
+
+
+def _retain(random: Random, cadence: Cadence) -> Duration:
+    """Keep some windows, counted so that the oldest is kept whole."""
+    windows = random.choice((2, 3, 8))
+    is_short = cadence.period.unit is Unit.MINUTE
+    return Duration(windows * cadence.period.count, "MINUTE") if is_short else Duration(windows, "DAY")
 
 
 def _start(random: Random, cadence: Cadence) -> datetime:
@@ -99,6 +104,8 @@ def _transform(random: Random, name: str, tables: dict[str, Table], palette: tup
         name, [], period, mode=mode, is_partitioned=is_partitioned, zone=zone, delay=random.choice((0, 0, 0, 10))
     )
     bare = replace(bare, is_sequential=random.random() < 0.1)
+    if mode is Mode.APPEND and random.random() < 0.15:
+        bare = replace(bare, retain=_retain(random, bare.cadence))
     if bare.cadence.period.minutes <= 30 or random.random() < 0.1:
         bare = replace(bare, start=_start(random, bare.cadence))  # else it may have a thousand windows
     reads: list[Read] = []
@@ -135,7 +142,7 @@ def _read(random: Random, reader: Table, u: Table, kinds: tuple[ReadKind, ...] =
         span for span in _SPANS if _is_whole(_bare(reader.cadence), _bare(u.cadence), span) and _hours(span) <= kept
     ]
     legal = [kind for kind in kinds if kind in {ReadKind.HISTORY, ReadKind.LATEST} or not u.is_partitioned]
-    if u.is_partitioned and fits(reader.cadence, u.cadence) and kept >= 36:  # else slices may go before the window ends
+    if u.is_partitioned and fits(reader.cadence, u.cadence) and kept >= _hours_of(reader.cadence):
         legal += [kind for kind in kinds if kind in {ReadKind.PLAIN, ReadKind.PREVIOUS}]
     legal = [kind for kind in legal if kind is not ReadKind.PAST]
     if u.is_partitioned and spans and ReadKind.PAST in kinds:
@@ -154,6 +161,11 @@ def _is_whole(reader: Cadence, u: Cadence, span: Duration) -> bool:
 
 def _bare(cadence: Cadence) -> Cadence:
     return replace(cadence, delay=timedelta(0))
+
+
+def _hours_of(cadence: Cadence) -> float:
+    """Bound the length of a window from above: a day may have 25 hours."""
+    return cadence.period.minutes / 60 + (cadence.period.unit is not Unit.MINUTE)
 
 
 def _hours(span: Duration) -> float:
