@@ -67,8 +67,9 @@ def carry_out(project: Project, asked: Asked) -> int:
         apply_flow(work, now)
         runner = Runner(work, only=asked.only, labels=asked.labels, force=asked.force)
         stop = threading.Event()
-        with _noted(work, asked, now), _stoppable(runner, progress, stop), progress.shown():
+        with _noted(work, asked, now) as noted, _stoppable(runner, progress, stop), progress.shown():
             outcome = _driven(runner, work, progress, asked, now, until, stop)
+            noted.append("failed" if outcome.failed else "interrupted" if outcome.was_stopped else "done")
         seconds = time.perf_counter() - begun
         if asked.is_json:
             print_json(run_json(outcome, project.flow, now, until, seconds))
@@ -167,15 +168,14 @@ def _leave(progress: Progress) -> None:
 
 
 @contextmanager
-def _noted(work: Workplace, asked: Asked, now: datetime) -> Iterator[None]:
-    """Keep the run in the ledger: when it began, and how it ended."""
-    run = work.ledger.begin_run(who=work.settings.who, command=asked.command, now=now)
-    outcome = "interrupted"
+def _noted(work: Workplace, asked: Asked, now: datetime) -> Iterator[list[str]]:
+    """Keep the run in the ledger: when it began, and how it ended, which is the last of what is put on the list."""
+    work.run = work.ledger.begin_run(who=work.settings.who, command=asked.command, now=now)
+    outcomes = ["interrupted"]
     try:
-        yield
-        outcome = "done"
+        yield outcomes
     except Exception:
-        outcome = "failed"
+        outcomes.append("failed")
         raise
     finally:
-        work.ledger.end_run(run, outcome, who=work.settings.who)
+        work.ledger.end_run(work.run, outcomes[-1], who=work.settings.who)

@@ -87,7 +87,7 @@ class _Attempt:
     def bound(self) -> Bound:
         """What every label reads, bound once, and which done windows are read again."""
         ledger = self.work.ledger
-        pins = {batch.label: pin(ledger, self.work.flow, batch) for batch in self.group.batches}
+        pins = {batch.label: pin(ledger, batch) for batch in self.group.batches}
         return Bound(pins, revisited(ledger, self.table, self.group))
 
     @property
@@ -193,6 +193,7 @@ class _Attempt:
             lease_seconds=settings.lease,
             target_version=self.work.ledger.table(self.table.name).head_version,
             inputs={label: tuple(read.input for read in reads) for label, reads in self.bound.pins.items()},
+            run=self.work.run,
             restates="late rows within LOOKBACK" if self.bound.again else None,
         )
 

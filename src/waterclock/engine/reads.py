@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Mode, Read
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import Input, Pin, Slice
-from waterclock.planner.plan import Batch, BoundRead, ReadScope
+from waterclock.ledger.records import Input, Slice
+from waterclock.planner.plan import Batch, BoundRead
 from waterclock.storage import FILES_READ_DIRECTLY, Lake, frame_at, frame_of_slices, read_manifest, table_schema
 
 if TYPE_CHECKING:
@@ -33,39 +32,20 @@ class PinnedRead:
         return self.bound.read
 
 
-def pin(ledger: Ledger, flow: Flow, batch: Batch) -> tuple[PinnedRead, ...]:
-    """Bind every reference of `batch` to the current slices and Delta version. Cost: a few ledger queries each.
+def pin(ledger: Ledger, batch: Batch) -> tuple[PinnedRead, ...]:
+    """Bind every reference of `batch` to the slices and Delta version of one moment. Cost: one ledger transaction.
 
     What changes between this look and the claim makes the claim refuse (E410): it is looked at again.
     """
-    bounds = batch.reads
-    pins = ledger.pins([(bound.read.table, bound.low, bound.high) for bound in bounds])
+    pins = ledger.pins([(bound.read.table, bound.low, bound.high) for bound in batch.reads])
     return tuple(
-        PinnedRead(bound, _input(bound, found), tuple(_slices_of(ledger, flow, bound)))
-        for bound, found in zip(bounds, pins, strict=True)
+        PinnedRead(
+            bound,
+            found.input(str(bound.read), bound.scope.value),
+            found.slices if bound.low < bound.high else (),  # an empty interval reads nothing
+        )
+        for bound, found in zip(batch.reads, pins, strict=True)
     )
-
-
-def _input(bound: BoundRead, found: Pin) -> Input:
-    return Input(
-        table=found.table,
-        read=str(bound.read),
-        kind=bound.scope.value,
-        low=found.low,
-        high=found.high,
-        location=found.location,
-        version=found.version,
-        content=found.content,
-    )
-
-
-def _slices_of(ledger: Ledger, flow: Flow, bound: BoundRead) -> Sequence[Slice]:
-    if bound.low >= bound.high:
-        return ()
-    if bound.scope is ReadScope.STATE and flow.tables[bound.read.table].mode is not Mode.APPEND:
-        state = ledger.state(bound.read.table, bound.high)
-        return () if state is None else (state,)
-    return ledger.slices(bound.read.table, bound.low, bound.high)
 
 
 def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) -> DataFrame:

@@ -20,7 +20,10 @@ from waterclock.storage import Lake
 
 @dataclass(slots=True)
 class Workplace:
-    """The surroundings of a run, shared by its threads. `now` of the run is passed beside it."""
+    """The surroundings of a run, shared by its threads. `now` of the run is passed beside it.
+
+    `run` names the run in the ledger, where there is one.
+    """
 
     project: Project
     ledger: Ledger
@@ -29,6 +32,7 @@ class Workplace:
     connections: Connections
     settings: RunSettings = field(default_factory=RunSettings)
     listener: Listener = field(default_factory=Silent)
+    run: str | None = None
     _held: dict[int, Claim] = field(default_factory=dict)
     _noted: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
