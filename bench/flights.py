@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=10, help="days measured (10)")
     parser.add_argument("--warm", type=int, default=2, help="days before them (2)")
     parser.add_argument("--minutes", type=float, default=20, help="begin no day after these (20)")
+    parser.add_argument("--one-thread", action="store_true", help="leave out ours with its default threads")
     asked = parser.parse_args()
     days = [make_data.FIRST_DAY + timedelta(days=n) for n in range(asked.warm + asked.days)]
     with tempfile.TemporaryDirectory() as name, warm_spark(Path(name)) as spark:
@@ -99,8 +100,9 @@ def main() -> None:
             "ours": ours(spark, data, folder / "ours", 1),
             "idempotent": by_hand(spark, data, folder / "idempotent", is_idempotent=True),
             "plain": by_hand(spark, data, folder / "plain", is_idempotent=False),
-            "threaded": ours(spark, data, folder / "threaded", default),
         }
+        if not asked.one_thread:
+            sides["threaded"] = ours(spark, data, folder / "threaded", default)
         totals = interleaved(
             {name: partial(_day, spark, side, data, folder / name, days) for name, side in sides.items()},
             asked.days,
@@ -169,13 +171,17 @@ def _print(sides: dict[str, Side], totals: dict[str, list[Cost]], warm: int, thr
         *(f"{unit} {name}" for unit in ("CPU s", "wall s") for name in ("ours", "(a)", "(b)", "ours/(a)", "ours/(b)")),
     ]
     print(grid(head, rows))
-    one = whole["threaded"]
-    print(
-        f"\nOurs with its {threads} threads: {one.cpu:.2f} s of CPU, {one.wall:.2f} s wall a day: wall "
-        f"{ratio(one.wall, whole['idempotent'].wall)} of (a), {ratio(one.wall, whole['plain'].wall)} of (b), "
-        f"{ratio(one.wall, whole['ours'].wall)} of ours with one. "
-        f"Spark jobs a day: ours {whole['ours'].jobs}, (a) {whole['idempotent'].jobs}, (b) {whole['plain'].jobs}."
+    jobs = ", ".join(
+        f"{side} {whole[name].jobs}" for side, name in (("ours", "ours"), ("(a)", "idempotent"), ("(b)", "plain"))
     )
+    print(f"\nSpark jobs a day: {jobs}.")
+    if "threaded" in whole:
+        one = whole["threaded"]
+        print(
+            f"Ours with its {threads} threads: {one.cpu:.2f} s of CPU, {one.wall:.2f} s wall a day: wall "
+            f"{ratio(one.wall, whole['idempotent'].wall)} of (a), {ratio(one.wall, whole['plain'].wall)} of (b), "
+            f"{ratio(one.wall, whole['ours'].wall)} of ours with one."
+        )
 
 
 def _row(name: str, mine: Cost, first: Cost, second: Cost) -> list[str]:

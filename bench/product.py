@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from measure import Cost, now
 
+import waterclock.engine.retry  # noqa: F401 - loaded by the first batch, which is not to be charged for it
 from waterclock.cli.opening import open_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.progress import GroupReport, Silent
