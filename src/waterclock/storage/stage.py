@@ -91,7 +91,8 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     draft = _Draft(folder, name or _table_of(folder), claim, schema_text(ordered.schema), code)
     taken = [*measures, *(order_measures(merge) if merge else ())]
     if len(labels) == 1:
-        found = {labels[0]: _write_one(ordered, Path(folder, paths[labels[0]]), taken, draft.table)}
+        row = _write_one(ordered, Path(folder, paths[labels[0]]), taken, draft.table)
+        found = {labels[0]: row} if row else {}
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
@@ -158,13 +159,30 @@ def _with_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
 
 
 def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> Mapping[str, Any]:
+    """Write one label; gives its digest and measures, nothing where they are left to a scan."""
     seen = Observation()
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     fault("make")
     with _told(table):
-        frame.observe(seen, *columns).write.mode("overwrite").parquet(str(leaf))
+        observed = _observing(frame, seen, columns)
+        (frame if observed is None else observed).write.mode("overwrite").parquet(str(leaf))
+    if observed is None:
+        return {}
     # the write has returned, so the observation is there: asked for earlier it could block for ever
     return seen.get
+
+
+def _observing(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
+    """Give the frame as it is watched while it is written; None where a measure calls a SQL function of the project.
+
+    Spark answers those in a query, and not while it writes.
+    """
+    try:
+        return frame.observe(seen, *columns)
+    except PySparkException as raised:
+        if raised.getCondition() != "UNSUPPORTED_SQL_UDF_USAGE":
+            raise
+        return None
 
 
 def _write_group(
