@@ -36,7 +36,7 @@ storage = "{storage}"
 publish = true
 connections.shop = {{ path = "shop.sqlite" }}
 connections.out = {{ path = "out.sqlite", create = true }}
-connections.land = {{ path = "landing" }}
+connections.land = {{ path = "landing/new" }}
 connections.files = {{ path = "files" }}
 """
 CONNECTIONS = """
