@@ -111,19 +111,25 @@ class Driver:
         self.rest()
 
     def rest(self) -> None:
-        """Run whatever is ready, in any order, until nothing is; each batch must need to run only once for that."""
+        """Run whatever is ready, in any order, until nothing is; each batch must need to run only once for that.
+
+        What was ready stays ready while others are made and committed: it need not be asked for again.
+        """
         self.commits.clear()
+        ready: list[Group] = []
+        interruptions = self.random.randint(1, 5) if self.is_wild else 0
         while True:
             self.turn += 1
-            if self.is_wild and self.random.random() < 0.05:
+            if interruptions and self.random.random() < 0.05:
+                interruptions -= 1
                 self.restate()
-            groups = self.ready()
-            if not groups and not self.flights:
+                ready = []
+            if not ready or self.random.random() < 0.2:
+                ready = self.ready()
+            if not ready and not self.flights:
                 return
-            if groups and (not self.flights or self.random.random() < 0.6):
-                self.random.shuffle(groups)
-                for group in groups[: self.random.randint(1, 3)]:
-                    self.take_off(group)
+            if ready and (not self.flights or self.random.random() < 0.6):
+                self.take_off(ready.pop(self.random.randrange(len(ready))))
             else:
                 self.land(self.flights.pop(self.random.randrange(len(self.flights))))
 
@@ -137,7 +143,6 @@ class Driver:
     def take_off(self, group: Group) -> None:
         """Claim a group and make its batches, on the inputs of this moment."""
         table = self.flow.tables[group.table]
-        inputs = {batch.label: self._inputs(batch) for batch in group.batches}
         request = ClaimRequest(
             table=group.table,
             labels=tuple(batch.label for batch in group.batches),
@@ -148,7 +153,7 @@ class Driver:
             now=self.now,
             lease_seconds=1e6,
             target_version=-1,
-            inputs=inputs,
+            inputs=self._inputs(group),
         )
         claim = self.ledger.claim(request)
         seen = {batch.label: self._look(table, batch.window) for batch in group.batches}
@@ -201,10 +206,12 @@ class Driver:
                 else:
                     self.ledger.retry(name, [label], who="test")
 
-    def _inputs(self, batch: Batch) -> tuple[Input, ...]:
-        pins = self.ledger.pins([(read.read.table, read.low, read.high) for read in batch.reads])
-        return tuple(
-            Input(
+    def _inputs(self, group: Group) -> dict[datetime, tuple[Input, ...]]:
+        reads = [(batch.label, read) for batch in group.batches for read in batch.reads]
+        pins = self.ledger.pins([(read.read.table, read.low, read.high) for _, read in reads]) if reads else []
+        inputs: dict[datetime, tuple[Input, ...]] = {}
+        for (label, read), pin in zip(reads, pins, strict=True):
+            pinned = Input(
                 table=pin.table,
                 read=str(read.read),
                 kind="state" if read.scope is ReadScope.STATE else "slices",
@@ -214,8 +221,8 @@ class Driver:
                 version=pin.version,
                 content=pin.content,
             )
-            for read, pin in zip(batch.reads, pins, strict=True)
-        )
+            inputs[label] = (*inputs.get(label, ()), pinned)
+        return inputs
 
     def _look(self, table: Table, window: Window) -> int | None:
         """Ask the source: a snapshot says what holds now, all others what their window holds."""

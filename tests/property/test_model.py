@@ -16,7 +16,7 @@ from tests.model.oracle import Oracle
 from tests.model.random_flow import random_flow
 from waterclock.planner import Status
 
-FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "300"))
+FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "200"))
 FIRST = int(os.environ.get("WATERCLOCK_MODEL_SEED", "0"))
 CHUNK = 10
 
