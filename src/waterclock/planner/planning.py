@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby, islice
 
 from waterclock.flow import Flow
-from waterclock.ledger.facts import LedgerSnapshot
+from waterclock.ledger.facts import LedgerSnapshot, TableFacts
 from waterclock.planner.due import Work, work
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.plan import Batch, Group, Plan, Status
@@ -54,7 +54,8 @@ class Planner:
         """Say what is to be done at `now`; changes nothing.
 
         `only`: the tables that may run; all others are looked at for causes alone. `labels`: those that may run.
-        `cap`: how many batches of a table are listed, and `group_cap` how many share a claim. `force`: labels to run
+        `cap`: how many batches of a table are listed, and how many of those that are ready are put into groups (what
+        stands before them, blocked, does not count); `group_cap`: how many share a claim. `force`: labels to run
         although done or not needed, as if somebody had asked for it. `clock`: the ledger's real clock, by which timed
         retries go; `now` where it is not given.
         """
@@ -66,7 +67,7 @@ class Planner:
             cadence, name = node.table.cadence, node.table.name
             listed = [judge.batch(name, window) for window in islice(to_do.windows(cadence), cap)]
             batches += listed
-            groups += _groups(node, snapshot, listed, group_cap)
+            groups += self._offered(judge, node, to_do, cap, group_cap)
             if left := to_do.count(cadence) - len(listed):
                 left_out[name] = left
         return Plan(
@@ -90,23 +91,23 @@ class Planner:
         force: Mapping[str, frozenset[datetime]] = _NONE,
         clock: datetime | None = None,
     ) -> tuple[Group, ...]:
-        """Give what may be claimed now, as `plan(...).groups`, at a fraction of the cost where much waits.
-
-        `cap` bounds the ready batches of each table: what stands before them, blocked, does not count.
-        """
+        """Give what may be claimed now: the groups of `plan`, at a fraction of its cost where much waits."""
         judge = replace(self._judge(snapshot, now, clock, only, force), is_brief=True)
         groups: list[Group] = []
-        for node, backlog in self._selected(judge, labels):
-            to_do = backlog
-            if node.is_single and snapshot.of(node.table.name).open_claims:
-                continue
-            if node.is_ordered and not node.groups_in_order:
-                to_do = to_do.front(node.table.cadence)
-            to_do = to_do.reached(within_reach(node, judge.facts.settlement.settled, self.graph.nodes))
-            judged = (judge.batch(node.table.name, window) for window in to_do.windows(node.table.cadence))
-            found = list(islice((batch for batch in judged if batch.status is Status.READY), _enough(node, cap)))
-            groups += _groups(node, snapshot, found, group_cap)
+        for node, to_do in self._selected(judge, labels):
+            groups += self._offered(judge, node, to_do, cap, group_cap)
         return self._in_turn(groups)
+
+    def _offered(self, judge: Judge, node: Node, to_do: Work, cap: int, group_cap: int) -> list[Group]:
+        """Give the groups of one table that may be claimed, looking only where a batch may be ready."""
+        past = judge.facts.snapshot.of(node.table.name)
+        if node.is_single and past.open_claims:
+            return []
+        front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
+        within = front.reached(within_reach(node, judge.facts.settlement.settled, self.graph.nodes))
+        judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
+        ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, cap))
+        return _shared(node, past, tuple(ready), group_cap)
 
     def _judge(
         self,
@@ -177,19 +178,13 @@ def _enough(node: Node, cap: int) -> int:
     return 1 if node.is_single and not node.groups_in_order else cap
 
 
-def _groups(node: Node, snapshot: LedgerSnapshot, listed: list[Batch], group_cap: int) -> list[Group]:
+def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
     """Share the ready batches of one table out to claims, oldest first.
 
     A batch that is tried again goes alone: what failed in a group is split.
     """
-    name, past = node.table.name, snapshot.of(node.table.name)
-    if node.is_single and past.open_claims:
-        return []
-    ready = [batch for batch in listed if batch.status is Status.READY]
-    if node.is_single and not node.groups_in_order:
-        return [Group(name, (ready[0],))] if ready else []
     groups: list[Group] = []
     for is_alone, run in groupby(ready, key=lambda batch: batch.label in past.troubles):
         while chunk := tuple(islice(run, 1 if is_alone else max(group_cap, 1))):
-            groups.append(Group(name, chunk))
+            groups.append(Group(node.table.name, chunk))
     return groups[:1] if node.is_single else groups
