@@ -143,7 +143,7 @@ def _print(sides: dict[str, Side], totals: dict[str, list[Cost]], warm: int, thr
         for name, side in sides.items()
     }
     print(
-        f"Days measured: {len(totals['ours'])} (medians of them), after {warm} to warm up. (a) `replaceWhere` and MERGE, "
+        f"Days measured: {len(totals['ours'])} (medians), after {warm} to warm up. (a) `replaceWhere` and MERGE, "
         "(b) appends and overwrites. All with one thread; the answers were compared and are equal.\n"
     )
     rows = [_row(table, *(by_table[name][table] for name in ("ours", "idempotent", "plain"))) for table in names]
