@@ -38,6 +38,6 @@ def _is_late(item: Item, sealed: IntervalSet, oldest_open: Window) -> bool:
     return item.stamp < oldest_open.start or sealed.covers_instant(item.stamp)
 
 
-def complete_until(newest_stamp: datetime | None) -> datetime | None:
-    """Give the instant up to which a source that stamps its items is complete; None where it holds nothing."""
-    return None if newest_stamp is None else newest_stamp + _STAMP_RESOLUTION
+def complete_until(newest_stamp: datetime) -> datetime:
+    """Give the instant up to which a source that stamps its items is complete."""
+    return newest_stamp + _STAMP_RESOLUTION

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors import connector
-from waterclock.connectors.interface import Collector, Deliverer, Listing, Setting
-from waterclock.flow import Connection, Options, Secret, Table, Unit, Value
+from waterclock.connectors.interface import ArrivalCollector, Collector, Deliverer, Listing, Setting
+from waterclock.engine.arrivals import complete_until
+from waterclock.flow import Connection, Options, Secret, Unit, Value
+from waterclock.ledger.facts import BEGINNING
 from waterclock.planner import Group
 from waterclock.secrets import Secrets
 
@@ -78,22 +80,30 @@ class SourceClocks:
     def complete(self, group: Group) -> Group:
         """Leave out the labels whose windows the source has not passed yet."""
         table = self._work.flow.tables[group.table]
-        if table.source is None:
+        if table.source is None or table.is_snapshot:
             return group
-        clock = self._clock(table)
+        clock = self._clock(table.source.unit)
         if clock is None:
             return group
         passed = tuple(batch for batch in group.batches if batch.window.end <= clock)
         return dataclasses.replace(group, batches=passed)
 
-    def _clock(self, table: Table) -> datetime | None:
-        if table.source is None or table.is_snapshot:
-            return None
-        unit = self._work.connections.opened(table.source.unit)
-        key = table.name
+    def _clock(self, declared: Unit) -> datetime | None:
+        key = str(declared)
         if key not in self._clocks:
-            self._clocks[key] = self._work.connections.collector(unit.connection).clock(unit)
+            unit = self._work.connections.opened(declared)
+            collector = self._work.connections.collector(unit.connection)
+            clock = collector.clock(unit)
+            if clock is not None and clock > self._now and isinstance(collector, ArrivalCollector):
+                clock = _clock_at(self._now, collector.arrivals(unit))
+            self._clocks[key] = clock
         return self._clocks[key]
+
+
+def _clock_at(now: datetime, listing: Listing) -> datetime:
+    """Give how far a source of stamped items had come at `now`, in a replay of the past."""
+    stamps = [item.stamp for item in arrived(listing, now).items]
+    return complete_until(max(stamps)) if stamps else BEGINNING
 
 
 def arrived(listing: Listing, now: datetime) -> Listing:

@@ -101,7 +101,6 @@ def test_windows_sealed_in_order_take_every_item_once(stamps: list[float], cuts:
 def test_a_source_that_stamps_is_complete_up_to_the_second_after_its_newest_stamp() -> None:
     stamp = datetime(2013, 1, 1, 23, 59, 59, tzinfo=UTC)
     assert complete_until(stamp) == datetime(2013, 1, 2, tzinfo=UTC)
-    assert complete_until(None) is None
 
 
 def test_a_replay_does_not_see_what_arrives_at_its_now_or_later() -> None:
