@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tests.slices import PROJECT, actions, commit, hour, identity, ids, new_table, rows_of, sealed, version
+from tests.slices import PROJECT, SCHEMA, actions, commit, hour, identity, ids, new_table, rows_of, sealed, version
 from waterclock.faults import striking
 from waterclock.storage import (
     Killed,
@@ -320,3 +320,16 @@ def test_column_mapping_is_minded_when_a_version_is_read(spark: SparkSession, tm
     row = frame_at(spark, folder, 3, is_partitioned=False).first()
     assert row is not None
     assert row["number"] == 1
+
+
+@both_types
+def test_spark_widens_the_table_in_the_commit_that_brings_a_new_column(
+    spark: SparkSession, tmp_path: Path, is_partitioned: bool
+) -> None:
+    folder = new_table(tmp_path, is_partitioned=is_partitioned)
+    commit(folder, 1, {hour(0): rows_of(1), hour(1): rows_of(2)})
+    wider = SCHEMA.append(pa.field("age", pa.int32()))
+    late = sealed(folder, hour(0), 2, [{"id": 7, "name": "x", "age": 40}], schema=wider)
+    assert commit_by_spark(spark, folder, identity(2, hour(0)), [late], mode="append") == 2
+    rows = spark.read.format("delta").load(folder).orderBy("id").collect()
+    assert [(row["id"], row["age"]) for row in rows] == [(2, None), (7, 40)]
