@@ -261,6 +261,10 @@ class Driver:
     def _note(self, flight: Flight, batch: Batch) -> None:
         """Keep what the oracle must be told, and check that a batch runs again only for a reason, and only once."""
         key = (batch.table, batch.label)
+        node = self.planner.graph.nodes[batch.table]
+        if node.is_ordered and not node.is_optional and not batch.is_revision:
+            done = self.lake.tables[batch.table].slices
+            assert not done or max(done) < batch.label, f"{key} ran out of label order"
         self.batches += 1
         self.commits[key] += 1
         assert self.commits[key] == 1 or self.is_wild, f"{key} ran twice for one ripple"

@@ -155,6 +155,14 @@ def test_retain_bounds_what_an_append_table_holds() -> None:
     assert [(read.low, read.high) for read in found] == [(at("2013-01-04"), at("2013-01-06"))] * 2
 
 
+def test_retain_counts_days_in_the_zone_of_the_table_read() -> None:
+    kept = collect("kept", zone="Europe/Berlin", retain=days(2))
+    table = transform("t", [history("kept")], zone="Europe/Berlin")
+    after_the_change = Window(at("2013-03-31 22:00"), at("2013-04-01 22:00"))
+    (found,) = bind(table, after_the_change, flow(kept, table), {"kept": at("2013-01-01"), "t": at("2013-01-01")})
+    assert (found.low, found.high) == (at("2013-03-30 23:00"), at("2013-04-01 22:00"))
+
+
 def test_arrival_and_data_time_tables_are_read_alike() -> None:
     arrived = replace(HOURLY, source=replace(HOURLY.source, batching=Batching.ARRIVAL_TIME))  # type: ignore[type-var]  # it is a collect
     table = transform("t", ["hourly"])
