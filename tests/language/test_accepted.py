@@ -11,7 +11,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, HERE
 from waterclock.dpl import Project, load_project, splice
-from waterclock.flow import Read, ReadKind, Scope, Table
+from waterclock.flow import Merge, Read, ReadKind, Scope, Table
 
 FOLDER = HERE / "accepted"
 SETTINGS = """\
@@ -106,6 +106,6 @@ def test_appendix_a_is_the_flow_that_it_describes(tmp_path: Path) -> None:
     assert flow.tables["marts.delays"].reads == (Read("clean.flights"), Read("raw.airlines"))
     assert flow.tables["marts.hours_flown"].reads[0] == Read("marts.hours_flown", ReadKind.PREVIOUS)
     assert flow.tables["marts.hours_flown"].in_label_order
-    assert flow.tables["ops.plane_use"].merge == flow.tables["marts.plane_use"].merge.__class__(("tailnum",))
+    assert flow.tables["ops.plane_use"].merge == Merge(("tailnum",))
     assert flow.tables["clean.flights"].rules[0].scope is Scope.ROW
     assert flow.order.index("raw.flights") < flow.order.index("clean.flights") < flow.order.index("ops.delays")
