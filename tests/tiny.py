@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,11 @@ CREATE CONNECTION land TYPE files; CREATE CONNECTION files TYPE files;
 def day(number: int, hour: int = 0) -> datetime:
     """Give an instant of January 2020: `day(2)` is the end of the first day."""
     return datetime(2020, 1, number, hour, tzinfo=UTC)
+
+
+def evening(number: int) -> datetime:
+    """Give the last second of a day of January 2020: a file stamped so tells that its day is complete."""
+    return day(number + 1) - timedelta(seconds=1)
 
 
 @dataclass

@@ -65,7 +65,8 @@ def test_scenario_b_one_failing_day_of_ten_blocks_only_its_own_child(tiny: Tiny)
     tiny.shop("UPDATE orders SET amount = 40 WHERE id = 4")
     tiny.declare(
         COLLECT
-        + "TRANSFORM clean.orders PARTITIONED AS SELECT id, amount, try_divide(10, amount - 4) AS s FROM shop.orders;"
+        + "TRANSFORM clean.orders PARTITIONED AS\n"
+        + "SELECT id, amount, try_divide(10, amount - 4) AS share FROM shop.orders;"
         + "TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM clean.orders;"
     )
     before = tiny.runs_of("clean.orders"), tiny.runs_of("sales.revenue")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from tests.tiny import Tiny, day
+from tests.tiny import Tiny, evening
 
 FLOW = """
 COLLECT shop.orders PARTITIONED (id BIGINT KEY, customer STRING, amount BIGINT, at TIMESTAMP)
@@ -48,9 +48,7 @@ def prepare(tiny: Tiny) -> None:
         + [("c1", "name 1", 1, "2020-01-02 09:00:00"), ("c2", "other", 0, "2020-01-03 09:00:00")],
     )
     for number in range(1, DAYS + 1):
-        tiny.land("clicks", day(number, 12), f"id,customer\n{number}1,c1\n{number}2,c2\n")
-    # a newer file tells that the source's clock has passed the last day
-    tiny.land("clicks", day(DAYS + 1, 1), "id,customer\n99,c3\n")
+        tiny.land("clicks", evening(number), f"id,customer\n{number}1,c1\n{number}2,c2\n")
     tiny.declare(FLOW)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tiny import Tiny, day, described, labels
+from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.engine.runner import RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
@@ -72,13 +72,13 @@ def version(tiny: Tiny, table: str) -> int:
 
 def test_half_written_and_misnamed_files_are_left_alone_and_told_of(tiny: Tiny) -> None:
     tiny.declare(CLICKS)
-    tiny.land("clicks", day(1, 12), "id,customer\n1,a\n")
+    tiny.land("clicks", evening(1), "id,customer\n1,a\n")
     whole = tiny.land("clicks", day(1, 13), "id,customer\n2,b\n3,c\n")
     content = whole.read_bytes()
     whole.write_bytes(content[: len(content) // 2])
     misnamed = whole.with_name("clicks of monday.csv.gz")
     misnamed.write_bytes(gzip.compress(b"id,customer\n9,z\n"))
-    tiny.land("clicks", day(2, 12), "id,customer\n4,d\n")
+    tiny.land("clicks", evening(2), "id,customer\n4,d\n")
     outcome = tiny.run(day(2))
     assert not outcome.failed, described(outcome)
     assert ids(tiny, "web.clicks") == [1]
@@ -98,7 +98,7 @@ def test_half_written_and_misnamed_files_are_left_alone_and_told_of(tiny: Tiny) 
 def test_a_broken_row_is_named_with_file_and_line_and_other_labels_go_on(tiny: Tiny) -> None:
     tiny.declare(CLICKS + COLLECT)
     for number in (1, 2, 3, 4):
-        tiny.land("clicks", day(number, 12), f"id,customer\n{number},a\n")
+        tiny.land("clicks", evening(number), f"id,customer\n{number},a\n")
     broken = tiny.land("clicks", day(2, 13), "id,customer\n21,a\n22,b\nx23,c\n")
     outcome = tiny.run(day(4))
     error = the_error(outcome)
@@ -160,7 +160,7 @@ def test_a_locked_database_is_tried_again_and_the_next_run_carries_on(tiny: Tiny
 def test_a_database_that_is_gone_stops_its_own_tables_alone(tiny: Tiny) -> None:
     tiny.declare(COLLECT + CLICKS)
     for number in (1, 2):
-        tiny.land("clicks", day(number, 12), f"id,customer\n{number},a\n")
+        tiny.land("clicks", evening(number), f"id,customer\n{number},a\n")
     away = (tiny.root / "shop.sqlite").rename(tiny.root / "away.sqlite")
     error = the_error(tiny.run(day(2)))
     assert error.code == "E810"
@@ -180,7 +180,7 @@ def test_a_database_that_is_gone_stops_its_own_tables_alone(tiny: Tiny) -> None:
 def test_a_landing_folder_that_is_gone_stops_its_own_tables_alone(tiny: Tiny) -> None:
     tiny.declare(COLLECT + CLICKS)
     for number in (1, 2):
-        tiny.land("clicks", day(number, 12), f"id,customer\n{number},a\n")
+        tiny.land("clicks", evening(number), f"id,customer\n{number},a\n")
     away = (tiny.root / "landing").rename(tiny.root / "away")
     error = the_error(tiny.run(day(2)))
     assert error.code == "E804"

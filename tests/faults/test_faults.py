@@ -117,5 +117,7 @@ def test_what_stands_is_compared_whole(tmp_path: Path, spark: SparkSession) -> N
     seen: dict[str, Any] = standing(tiny)
     assert seen["open claims"] == 0
     assert seen["shop.orders"]
+    assert seen["web.clicks"]
+    assert seen["archive"]
     assert seen["out.orders"]
     assert seen["files"]
