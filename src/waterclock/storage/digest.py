@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _LABEL = "_label"
 ROWS, HIGH, LOW = "_rows", "_high", "_low"
 EMPTY = "0:0:0"
-JSON_OPTIONS = {
+_JSON_OPTIONS = {
     "ignoreNullFields": "false",
     # JSON's defaults cut to milliseconds, and a change of microseconds would be missed
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_OPTIONS = "map(" + ", ".join(sql_text(part) for option in JSON_OPTIONS.items() for part in option) + ")"
+JSON_OPTIONS_SQL = "map(" + ", ".join(sql_text(part) for option in _JSON_OPTIONS.items() for part in option) + ")"
 _NESTED = ("struct", "array", "map", "variant")
 
 
@@ -80,7 +80,7 @@ def _row_hash(schema: StructType) -> str:
     parts = [f"CAST('{seed}' AS BIGINT)"]
     for field in fields:
         name = quoted(field.name)
-        parts += [f"isnull({name})", f"to_json({name}, {_OPTIONS})" if _is_nested(field.dataType) else name]
+        parts += [f"isnull({name})", f"to_json({name}, {JSON_OPTIONS_SQL})" if _is_nested(field.dataType) else name]
     return f"xxhash64({', '.join(parts)})"
 
 

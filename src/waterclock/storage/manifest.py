@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -61,8 +61,9 @@ class Manifest:
 
     def to_json(self) -> str:
         """Write the manifest as JSON; labels as text, instants in ISO."""
-        parts = asdict(self) | {
+        parts = _shallow(self) | {
             "label": label_of(self.label),
+            "files": [_shallow(file) for file in self.files],
             "schema": json.loads(self.schema),
             "sealed_at": self.sealed_at.isoformat(),
         }
@@ -79,6 +80,11 @@ class Manifest:
             "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
         }
         return cls(**parts)
+
+
+def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
+    """Give the fields by name, not copied: `asdict` copies every value that JSON is about to write."""
+    return {field.name: getattr(part, field.name) for field in fields(part)}
 
 
 def is_sealed(folder: str, slice_path: str) -> bool:

@@ -17,7 +17,7 @@ from waterclock.storage.identity import Identity, app_id
 from waterclock.storage.keys import duplicate_keys, require_one_row_per_order
 from waterclock.storage.log import find_claim, head
 from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.order import may_beat, order_struct
+from waterclock.storage.order import deletes_sql, may_beat, order_struct
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.rewrite import version_of
 from waterclock.storage.sql import quoted
@@ -138,8 +138,7 @@ def _rows(spark: SparkSession, folder: str, manifest: Manifest, schema: str) -> 
 
 
 def _marked(rows: DataFrame, merge: Merge) -> DataFrame:
-    deleted = f"({merge.delete_when}) IS TRUE" if merge.delete_when else "false"
-    return rows.withColumn(DELETED, F.expr(deleted))
+    return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
 
 
 def _rivals(folder: str, manifest: Manifest, merge: Merge, earlier: Sequence[str], schema: str) -> list[str]:

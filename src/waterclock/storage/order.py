@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.storage.digest import JSON_OPTIONS
+from waterclock.storage.digest import JSON_OPTIONS_SQL
 from waterclock.storage.sql import quoted
 
 if TYPE_CHECKING:
@@ -24,22 +24,32 @@ _Key = tuple[tuple[int, Any], ...]
 
 def order_measures(merge: Merge) -> list[tuple[str, Column]]:
     """Give the aggregates that bound a slice's ORDER BY values, as JSON, and count its deletes."""
-    deletes = F.expr(f"({merge.delete_when}) IS TRUE") if merge.delete_when else F.expr("false")
-    measures = [("_deletes", F.count_if(deletes))]
+    deleted = deletes_sql(merge)
+    texts = {"_deletes": f"count_if({deleted})"}
     if merge.order_by:
-        order = order_struct(merge.order_by)
-        measures += [
-            ("_order_high", F.to_json(F.max(order), JSON_OPTIONS)),
-            ("_order_low", F.to_json(F.min(order), JSON_OPTIONS)),
-            ("_delete_high", F.to_json(F.max(F.when(deletes, order)), JSON_OPTIONS)),
-        ]
-    return measures
+        order = order_sql(merge.order_by)
+        texts |= {
+            "_order_high": _as_json(f"max({order})"),
+            "_order_low": _as_json(f"min({order})"),
+            "_delete_high": _as_json(f"max(if({deleted}, {order}, NULL))"),
+        }
+    return [(name, F.expr(text)) for name, text in texts.items()]
 
 
-def order_struct(order_by: Sequence[str], *, of: str = "") -> Column:
-    """Give the ORDER BY columns as one value: Spark compares structs field by field, NULL lowest, NaN highest."""
-    prefix = f"{of}." if of else ""
-    return F.struct(*(F.col(prefix + quoted(name)).alias(f"o{index}") for index, name in enumerate(order_by)))
+def deletes_sql(merge: Merge) -> str:
+    """Write the condition of a delete; where it is NULL the row is none."""
+    # the line's end ends a comment in the user's own words
+    return f"(({merge.delete_when}\n) IS TRUE)" if merge.delete_when else "false"
+
+
+def order_sql(order_by: Sequence[str]) -> str:
+    """Write the ORDER BY columns as one value: Spark compares structs field by field, NULL lowest, NaN highest."""
+    return "struct(" + ", ".join(f"{quoted(name)} AS o{index}" for index, name in enumerate(order_by)) + ")"
+
+
+def order_struct(order_by: Sequence[str]) -> Column:
+    """Give the ORDER BY columns as one value, as `order_sql` writes them."""
+    return F.expr(order_sql(order_by))
 
 
 def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any]) -> bool:
@@ -52,6 +62,10 @@ def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any
         return False
     high, low = _key(delete_high, types), _key(order_low, types)
     return high is None or low is None or high > low
+
+
+def _as_json(text: str) -> str:
+    return f"to_json({text}, {JSON_OPTIONS_SQL})"
 
 
 def _key(text: str, types: Sequence[Any]) -> _Key | None:

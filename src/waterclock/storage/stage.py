@@ -155,7 +155,7 @@ def _with_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
         others = [F.col(quoted(name)) for name in frame.columns if name.lower() != TIMELABEL]
         return frame.select(F.col(TIMELABEL).cast("string").alias(TIMELABEL), *others)
     bare = frame.drop(TIMELABEL) if TIMELABEL in map(str.lower, frame.columns) else frame
-    return bare.select(F.lit(label_of(labels[0])).alias(TIMELABEL), "*")
+    return bare.select(F.expr(f"'{label_of(labels[0])}' AS {TIMELABEL}"), "*")
 
 
 def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> Mapping[str, Any]:

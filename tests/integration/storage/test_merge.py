@@ -170,6 +170,13 @@ def test_late_and_replayed_changes_never_beat_newer_ones(spark: SparkSession, tm
     assert sorted(planes.state()) == [1, 2]
 
 
+def test_a_comment_in_the_delete_condition_does_no_harm(spark: SparkSession, tmp_path: Path) -> None:
+    planes = Planes(spark, tmp_path, Merge(("k",), ("o",), "op = 'd' -- gone for good"))
+    planes.add([(1, 1, "u", "a"), (2, 1, None, "b")])
+    planes.add([(1, 2, "d", "a")])
+    assert sorted(planes.state()) == [2]
+
+
 def test_columns_that_a_change_does_not_carry_keep_their_value(spark: SparkSession, tmp_path: Path) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     planes.add([(1, 1, "u", "kept"), (2, 1, "u", "gone")])
