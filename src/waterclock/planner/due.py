@@ -9,7 +9,6 @@ from heapq import merge
 
 from waterclock.flow import Flow, Read, ReadKind
 from waterclock.ledger.facts import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
-from waterclock.planner.frontier import frontier, is_worth_making
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.reads import bind_read
 from waterclock.planner.settling import Settlement
@@ -110,29 +109,14 @@ def _work_of(question: _Question, node: Node, found: Mapping[str, Work]) -> Work
     asked = _asked(question, name, facts)
     revisions = asked | question.settlement.stale.get(name, frozenset())
     if node.is_newest_only or node.is_optional:
-        needed = IntervalSet.from_windows(_newest(question, node, facts, begin))
-        running = {label for claim in facts.open_claims for label in claim.labels}
-        needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked | running)
+        newest = _ripe_end(question, name)
+        needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if begin < newest else [])
+        needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked)
         if node.is_optional and (missing | unsettled) - needed:
             needed |= _needed_by_readers(question, node, found)
         missing, unsettled = missing & needed, unsettled & needed
         revisions = frozenset(label for label in revisions if needed.covers_instant(label))
     return Work(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled)
-
-
-def _newest(question: _Question, node: Node, facts: TableFacts, begin: datetime) -> list[Window]:
-    """Give the newest window to be made, and while that cannot be, perhaps an older one that can."""
-    end = _ripe_end(question, node.table.name)
-    if begin >= end:
-        return []
-    newest = Window(node.table.cadence.previous(end), end)
-    if facts.covered.covers_instant(newest.start):
-        return [newest]
-    settled, starts = question.settlement.settled, question.starts
-    found = frontier(question.flow, question.graph, node, settled, starts, (begin, end))
-    if found is None or found == newest or not is_worth_making(node, facts.covered, begin, found, end):
-        return [newest]
-    return [found, newest]
 
 
 def _ripe_end(question: _Question, name: str) -> datetime:

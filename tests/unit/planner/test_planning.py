@@ -320,28 +320,6 @@ class TestNotNeeded:
         found = planned(flow(slow, table), ledger, at("2013-01-05 02:40"))
         assert states(found, "s") == {"01-05": "ready"}
 
-    def test_a_table_whose_inputs_always_lag_is_still_made(self) -> None:
-        """Each newest label waits; an older one is made once it is as far ahead of the last as behind the newest."""
-        plain = replace_transform("s", ["a"])
-
-        def with_inputs_until(inputs: str, made: str) -> dict[str, str]:
-            ledger = past(a=done(("2013-01-01", inputs)), s=done(("2013-01-01", made)))
-            return states(planned(flow(A, plain), ledger, at("2013-01-11")), "s")
-
-        assert with_inputs_until("2013-01-05", "2013-01-02") == {"01-10": "waiting"}
-        assert with_inputs_until("2013-01-07", "2013-01-02") == {"01-06": "ready", "01-10": "waiting"}
-        assert with_inputs_until("2013-01-08", "2013-01-07") == {"01-10": "waiting"}
-        assert with_inputs_until("2013-01-09", "2013-01-07") == {"01-08": "ready", "01-10": "waiting"}
-
-    def test_a_newest_label_that_is_blocked_does_not_hold_back_the_one_before(self) -> None:
-        troubles = {at("2013-01-04"): failed()}
-        ledger = past(a=done(("2013-01-01", "2013-01-04"), troubles=troubles))
-        assert states(planned(flow(A, self.SUMMARY), ledger), "s") == {"01-03": "ready", "01-04": "blocked"}
-
-    def test_a_label_that_runs_is_listed_though_a_newer_one_is_due(self) -> None:
-        ledger = past(a=done(("2013-01-01", "2013-01-05")), s=done(open_claims=(running("2013-01-03"),)))
-        assert states(planned(flow(A, self.SUMMARY), ledger), "s") == {"01-03": "running", "01-04": "ready"}
-
     def test_a_forced_label_is_needed(self) -> None:
         found = plan(
             flow(A, self.SUMMARY),
