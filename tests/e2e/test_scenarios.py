@@ -199,7 +199,7 @@ def test_scenario_m_a_reader_during_refreshes_always_sees_a_whole_version(tiny: 
     folder = str(tiny.root / ".waterclock" / "tables" / "shop" / "orders")
     seen: set[int] = set()
     errors: list[BaseException] = []
-    stop = threading.Event()
+    stop, has_read = threading.Event(), threading.Event()
 
     def read() -> None:
         reader = spark.newSession()
@@ -208,11 +208,14 @@ def test_scenario_m_a_reader_during_refreshes_always_sees_a_whole_version(tiny: 
                 seen.add(reader.read.format("delta").load(folder).count())
             except Exception as error:  # noqa: BLE001 - any error of the reader is the finding
                 errors.append(error)
+            has_read.set()
 
     thread = threading.Thread(target=read)
     thread.start()
     try:
         for now in range(3, 9):
+            has_read.clear()
+            assert has_read.wait(60)
             tiny.shop(f"INSERT INTO orders SELECT id + 100 * {now}, amount, at FROM orders WHERE id < 100")
             assert not tiny.run(day(now)).failed
     finally:
