@@ -11,11 +11,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from waterclock.engine.jars import delta_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_MARK = "spark.waterclock.opened"
 
 
 class Sessions:
@@ -50,7 +54,10 @@ class Sessions:
         """Give the runner's session; starts Spark (seconds) on first use."""
         with self._lock:
             if self._root is None:
-                self._root = open_session(self._master, self._work, self._confs)
+                mark = uuid4().hex
+                self._root = open_session(self._master, self._work, {**self._confs, _MARK: mark})
+                # Spark gives the context that this process has, if it has one: a notebook's, which is not ours to stop
+                self._is_borrowed = self._root.sparkContext.getConf().get(_MARK) != mark
             return self._root
 
     def own(self) -> SparkSession:
@@ -58,7 +65,7 @@ class Sessions:
         return self.root().newSession()
 
     def close(self) -> None:
-        """Stop Spark, if it was started."""
+        """Stop Spark, if it was started here."""
         with self._lock:
             if self._root is not None and not self._is_borrowed:
                 _stop(self._root)

@@ -1,0 +1,22 @@
+"""Sessions beside a context that the process has already, as in a notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from waterclock.engine.session import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_context_that_is_there_is_used_and_not_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    sessions = Sessions(work_folder=tmp_path)
+    assert sessions.own().sparkContext.applicationId == spark.sparkContext.applicationId
+    sessions.close()
+    assert spark.sql("SELECT 1 AS one").collect()[0].one == 1
