@@ -70,16 +70,18 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
         known = _tables(write, request)
         _refuse_second(write, request, known[request.table].type)
         before = _batches(write, request)
+        _check_batches(request, before)
         _check_inputs(write, request, known)
         number = write.last_claim
         lease_until = write.at + timedelta(seconds=request.lease_seconds)
-        write.execute(_ADD_CLAIM, _claim_row(write, request, number, lease_until))
-        _add_labels(write, request, number, before)
-        rows = list(_input_rows(request, number, known))
-        if rows:
-            write.execute(_ADD_INPUTS, rows)
-        write.log("claimed", who=request.who, table=request.table, labels=request.labels, claim=number, run=request.run)
+        _put(write, request, number, lease_until, before, {name: row.changes for name, row in known.items()})
         return Claim(number, request, lease_until)
+
+
+def put_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
+    """Write a claim down that was given by a ledger that is lost; what it read is compared when it is recorded."""
+    never_compared = dict.fromkeys(_tables(write, request), -1)
+    _put(write, request, number, lease_until, _batches(write, request), never_compared)
 
 
 def open_claims(database: Database) -> list[Claim]:
@@ -87,6 +89,22 @@ def open_claims(database: Database) -> list[Claim]:
     with database.read() as connection:
         rows = sorted(connection.execute(_OPEN).all(), key=lambda row: row.number)
         return [_read_claim(connection, row) for row in rows]
+
+
+def _put(
+    write: Write,
+    request: ClaimRequest,
+    number: int,
+    lease_until: datetime,
+    before: Mapping[datetime, AnyRow],
+    changes: Mapping[str, int],
+) -> None:
+    write.execute(_ADD_CLAIM, _claim_row(write, request, number, lease_until))
+    _add_labels(write, request, number, before)
+    rows = list(_input_rows(request, number, changes))
+    if rows:
+        write.execute(_ADD_INPUTS, rows)
+    write.log("claimed", who=request.who, table=request.table, labels=request.labels, claim=number, run=request.run)
 
 
 def _tables(write: Write, request: ClaimRequest) -> Mapping[str, AnyRow]:
@@ -111,14 +129,16 @@ def _refuse_second(write: Write, request: ClaimRequest, table_type: str) -> None
 
 def _batches(write: Write, request: ClaimRequest) -> Mapping[datetime, AnyRow]:
     rows = write.execute(_BATCHES, {"of": request.table, "labels": request.labels})
-    before = {row.label: row for row in rows}
+    return {row.label: row for row in rows}
+
+
+def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> None:
     for row in before.values():
         if row.status == BatchStatus.SKIPPED:
             raise refusals.is_skipped(request.table, row.label)
         is_asked = row.requested is not None or row.is_suspect or request.restates is not None
         if row.current_claim is not None and not is_asked:
             raise refusals.already_done(request.table, row.label, row.current_claim)
-    return before
 
 
 def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRow]) -> None:
@@ -187,10 +207,9 @@ def _new_batch(table: str, label: datetime, number: int) -> dict[str, Any]:
     }
 
 
-def _input_rows(request: ClaimRequest, number: int, known: Mapping[str, AnyRow]) -> Iterable[dict[str, Any]]:
+def _input_rows(request: ClaimRequest, number: int, changes: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     for label, reads in request.inputs.items():
         for position, read in enumerate(reads):
-            row = known.get(read.table)
             yield {
                 "claim": number,
                 "label": label,
@@ -204,7 +223,7 @@ def _input_rows(request: ClaimRequest, number: int, known: Mapping[str, AnyRow])
                 "location": read.location,
                 "version": read.version,
                 "content": read.content,
-                "changes": row.changes if row else 0,
+                "changes": changes.get(read.table, 0),
             }
 
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from waterclock.ledger import refusals, schema, sqlite
 from waterclock.ledger.instants import to_micros
 
-NEWEST_SCHEMA = "0001"
+NEWEST_SCHEMA = "0002"
 Clock = Callable[[], datetime]
 
 _SCHEMA_VERSION = sa.text("SELECT version_num FROM alembic_version")

@@ -79,27 +79,32 @@ def record_done(database: Database, held: Claim, results: Sequence[BatchResult])
     Raises  E411 where the claim is not open, E413 for a result of a label that was not claimed,
             E414 for an item of the source that another batch has
     """
-    table = held.request.table
     with database.write() as write:
-        claimed = close(write, held.number, BatchStatus.DONE.value)
-        row = write.execute(_TABLE, {"of": table}).one()
-        before = _before(write, held, results)
-        weights = {found.label: weight(found.label, found.digest, found.rows, held.number) for found in results}
-        changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
-        moved = _moved(results, before, changed, row.mode)
-        write.execute(_ADD_REVISIONS, [_revision(write, held, found) for found in results])
-        finished = [_finished(write, held, found, weights[found.label]) for found in results]
-        write.execute(_FINISH, [values | {"claimed": claimed} for values in finished])
-        put_back(write, held.number, set(held.request.labels) - before.keys())
-        cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
-        _map_versions(write, held, row, results)
-        _move_head(write, held, row, results, changes=bool(moved))
-        _count_codes(write, held, before)
-        _take_items(write, held, results)
-        suspects = mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved else 0
-        if held.request.inputs:
-            suspects += mark_outdated(write, table, held.number, before)
-        _log(write, held, results, changed)
+        return record(write, held, results)
+
+
+def record(write: Write, held: Claim, results: Sequence[BatchResult]) -> Recorded:
+    """Do what `record_done` does, within a transaction."""
+    table = held.request.table
+    claimed = close(write, held.number, BatchStatus.DONE.value)
+    row = write.execute(_TABLE, {"of": table}).one()
+    before = _before(write, held, results)
+    weights = {found.label: weight(found.label, found.digest, found.rows, held.number) for found in results}
+    changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
+    moved = _moved(results, before, changed, row.mode)
+    write.execute(_ADD_REVISIONS, [_revision(write, held, found) for found in results])
+    finished = [_finished(write, held, found, weights[found.label]) for found in results]
+    write.execute(_FINISH, [values | {"claimed": claimed} for values in finished])
+    put_back(write, held.number, set(held.request.labels) - before.keys())
+    cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
+    _map_versions(write, held, row, results)
+    _move_head(write, held, row, results, changes=bool(moved))
+    _count_codes(write, held, before)
+    _take_items(write, held, results)
+    suspects = mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved else 0
+    if held.request.inputs:
+        suspects += mark_outdated(write, table, held.number, before)
+    _log(write, held, results, changed)
     return Recorded(changed, suspects)
 
 

@@ -72,6 +72,7 @@ tables = sa.Table(
     sa.Column("head_label", Instant),
     sa.Column("changes", sa.BigInteger, nullable=False),
     sa.Column("seconds", sa.Float),
+    sa.Column("dropped_before", Instant),
 )
 
 codes = sa.Table(

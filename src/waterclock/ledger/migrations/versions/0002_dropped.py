@@ -1,0 +1,16 @@
+"""What RETAIN has dropped of each table."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the instant before which no window of a table is there any more."""
+    op.add_column("tables", sa.Column("dropped_before", sa.BigInteger(), nullable=True))
