@@ -11,6 +11,7 @@ from waterclock.ledger import applying, claims, closing, decisions, provenance, 
 from waterclock.ledger.applying import Applied
 from waterclock.ledger.database import Clock, Database, open_database
 from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, LedgerSnapshot
+from waterclock.ledger.keeping import Keeping
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input, Pin, Recorded, Slice, TableRecord
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.ledger.snapshot import snapshot
@@ -250,3 +251,8 @@ class Ledger:
     def runs(self, most: int = 20) -> list[Run]:
         """See `runs.newest_runs`."""
         return runs.newest_runs(self._database, most)
+
+    @property
+    def keeping(self) -> Keeping:
+        """How it is kept: exported, made again, told of what maintenance did."""
+        return Keeping(self._database)

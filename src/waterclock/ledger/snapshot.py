@@ -36,7 +36,7 @@ from waterclock.ledger.schema import (
 from waterclock.timelabel import IntervalSet
 
 _LEDGER = sa.select(ledger.c.flow, ledger.c.sequence)
-_TABLES = sa.select(tables.c.name, tables.c.mode, tables.c.start, tables.c.seconds)
+_TABLES = sa.select(tables.c.name, tables.c.mode, tables.c.start, tables.c.seconds, tables.c.dropped_before)
 _COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high)
 _CODES = sa.select(codes.c.table_name, codes.c.code, codes.c.labels).where(codes.c.labels > 0)
 _TROUBLES = sa.select(
@@ -114,6 +114,7 @@ def snapshot(database: Database, flow: Flow, *, names: Collection[str] | None = 
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},
                 seconds_per_batch=row.seconds,
                 stands=_stands((*requested.get(name, ()), *claimed.get(name, ()))),
+                dropped_before=row.dropped_before,
             )
             for name, row in found.items()
             if name in wanted
