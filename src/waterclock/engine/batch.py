@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.audit import Verdict, has_batch_rules, judge, refusal, row_measures
+from waterclock.engine.claim_record import put_claim_record
 from waterclock.engine.collect import explain
 from waterclock.engine.commit import commit_group, refuse_foreign
 from waterclock.engine.functions import register_functions
@@ -119,6 +120,7 @@ class _Attempt:
         with self._step("audit"):
             verdicts = self._audit(written)
         fault("audited")
+        put_claim_record(self.folder, claim, self._results(written.manifests, notes, verdicts, version=-1))
         self.may_have_committed = True
         with self._step("commit"):
             version = commit_group(self.work, self.spark, self.table, claim, written.manifests)
