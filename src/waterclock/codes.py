@@ -322,6 +322,11 @@ STORAGE: Mapping[str, Code] = {
         "the same claim.",
     ),
     "E632": Code("a write that left no commit", "Spark said that it wrote, and the table's log shows no commit of it."),
+    "E640": Code(
+        "a state beyond what is kept",
+        "An older state of a table is read from the Delta version that holds it, or made again from its sealed slices. "
+        "Where both were cleaned away, only newer states can be read.",
+    ),
 }
 CONNECTORS: Mapping[str, Code] = {
     "E801": Code(
@@ -397,6 +402,10 @@ CONNECTORS: Mapping[str, Code] = {
     "E822": Code(
         "a sealed slice that cannot be delivered", "A file of the slice is gone or damaged. `retry` makes it anew."
     ),
+    "E823": Code(
+        "an item that is gone",
+        "What was taken is kept in the archive, to be read again by `recompute`. Somebody has moved or removed it.",
+    ),
 }
 SELECTION: Mapping[str, Code] = {
     "E501": Code(
@@ -427,6 +436,12 @@ SELECTION: Mapping[str, Code] = {
     "E517": Code(
         "no such column to follow",
         "The lineage of a column is asked for by schema.table.column. Open columns are known after the first run.",
+    ),
+    "E518": Code("a label that was dropped", "What RETAIN has dropped is gone, and is never made again as if empty."),
+    "E519": Code(
+        "a source that cannot be asked again",
+        "recollect asks the source of a collect by data time again. What arrived does not arrive again, and a live "
+        "table only says what it holds now: there recompute goes back to what was kept.",
     ),
 }
 ENGINE: Mapping[str, Code] = {

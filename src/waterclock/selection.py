@@ -61,6 +61,11 @@ class Labels:
     low: Point | None = None
     high: Point | None = None
 
+    @classmethod
+    def between(cls, first: datetime, last: datetime) -> Labels:
+        """Give the range of labels from `first` to `last`."""
+        return cls(Point(label_of(first), "label"), Point(label_of(last), "label"))
+
     def __str__(self) -> str:
         low, high = (self.low.text if self.low else ""), (self.high.text if self.high else "")
         return low if low and low == high else f"{low}..{high}"

@@ -18,6 +18,8 @@ from waterclock.cli.init import init
 from waterclock.cli.lineage import lineage
 from waterclock.cli.plan import plan
 from waterclock.cli.query import query
+from waterclock.cli.recollect import recollect
+from waterclock.cli.recompute import recompute
 from waterclock.cli.retry import retry
 from waterclock.cli.run import run
 from waterclock.cli.show import show
@@ -28,7 +30,7 @@ from waterclock.errors import WaterclockError
 PROGRAM = "waterclock"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check),
-    "Run": (plan, run, backfill, retry, skip),
+    "Run": (plan, run, backfill, retry, skip, recompute, recollect),
     "Look": (status, show, query, audit, lineage),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C."

@@ -1,4 +1,4 @@
-"""`waterclock backfill`: make the labels of a range that are not done, those that nobody needs included."""
+"""`waterclock backfill`: make the labels of a range that are not done, or those that ran under older code."""
 
 from __future__ import annotations
 
@@ -6,16 +6,26 @@ from typing import Annotated
 
 import typer
 
-from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Yes
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Which, Yes
 
-Which = Annotated[str, typer.Argument(metavar="SELECTION", help="Tables, as for run: marts.delays, +marts.delays, …")]
-Range = Annotated[str, typer.Argument(metavar="LABELS", help="From and to, both included: 2013-01-01..2013-01-07.")]
+Range = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="LABELS",
+        help="From and to, both included: 2013-01-01..2013-01-07. With --changed: all, if not said.",
+        show_default=False,
+    ),
+]
+Changed = Annotated[
+    bool, typer.Option("--changed", help="Make done labels again that ran under other code than today's.")
+]
 
 
-def backfill(
+def backfill(  # noqa: PLR0913 - each is an option
     selection: Which,
-    labels: Range,
+    labels: Range = None,
     *,
+    changed: Changed = False,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,
@@ -23,6 +33,13 @@ def backfill(
     json: AsJson = False,
 ) -> None:
     """Make the missing labels of a range, oldest first; shows plan and cost and asks before it starts."""
+    if changed:
+        from waterclock.cli.restating import Wish, labels_of_older_code, restated
+
+        wish = Wish("backfill", "recompute", selection, labels, labels_of_older_code)
+        raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=True, is_json=json))
+    if labels is None:
+        raise typer.BadParameter("say which labels: 2013-01-01..2013-01-07", param_hint="LABELS")
     from waterclock.cli.backfilling import backfilled
 
     raise typer.Exit(backfilled(project, env, (selection, labels), now, yes=yes, is_json=json))

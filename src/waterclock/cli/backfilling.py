@@ -15,7 +15,7 @@ from waterclock.cli.look import console
 from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.plan_view import print_plan
 from waterclock.cli.running import Asked, carry_out
-from waterclock.planner import Plan
+from waterclock.planner import Estimate, Plan, estimate
 from waterclock.selection import Labels
 
 
@@ -45,7 +45,7 @@ def backfilled(
         if asked.count:
             print_plan(to, asked.plan, at.flow, at.zone, {})
             to.print()
-            to.print(Text(f"estimate: {cost_words(at, asked.plan)}"))
+            to.print(Text(f"estimate: {cost_words(estimate(asked.plan, at.snapshot))}"))
     if asked.count:
         confirm(f"Make {count_words(asked.count, 'batch', 'batches')}?", yes=yes)
     elif not is_json:
@@ -85,18 +85,8 @@ def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:
     return Backfill(found.tables, by_table, force, plan)
 
 
-def cost_words(at: Reading, plan: Plan) -> str:
-    """Estimate the work from what a batch of each table took before: `3 min of work; not known for marts.delays`."""
-    seconds, unknown = 0.0, []
-    counts: dict[str, int] = dict(plan.left_out)
-    for batch in plan.batches:
-        counts[batch.table] = counts.get(batch.table, 0) + 1
-    for name, count in counts.items():
-        each = at.snapshot.of(name).seconds_per_batch
-        if each is None:
-            unknown.append(name)
-        else:
-            seconds += each * count
-    known = f"{seconds_words(seconds)} of work" if len(unknown) < len(counts) else ""
-    untold = f"not known for {', '.join(unknown)}, which never ran" if unknown else ""
+def cost_words(cost: Estimate) -> str:
+    """Say what work costs: `3 min 20 s of work; not known for marts.delays, which never ran`."""
+    known = f"{seconds_words(cost.seconds)} of work" if len(cost.unknown) < len(cost.tables) else ""
+    untold = f"not known for {', '.join(cost.unknown)}, which never ran" if cost.unknown else ""
     return "; ".join(part for part in (known, untold) if part) or "no work"

@@ -48,6 +48,11 @@ Now = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Which = Annotated[str, typer.Argument(metavar="SELECTION", help="Tables, as for run: marts.delays, +marts.delays, …")]
+SomeLabels = Annotated[
+    str | None, typer.Argument(metavar="LABELS", help="A label or a range; all, if not said.", show_default=False)
+]
+AskOnly = Annotated[bool, typer.Option("--no-run", help="Only ask for it: the next run does it.")]
 Selected = Annotated[
     list[str] | None,
     typer.Argument(

@@ -6,20 +6,17 @@ from typing import Annotated
 
 import typer
 
-from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, SomeLabels
 
 Which = Annotated[
     str | None, typer.Argument(metavar="SELECTION", help="Tables, as for run; all, if not said.", show_default=False)
-]
-Range = Annotated[
-    str | None, typer.Argument(metavar="LABELS", help="A label or a range; all, if not said.", show_default=False)
 ]
 OnlyClear = Annotated[bool, typer.Option("--no-run", help="Only make them due again.")]
 
 
 def retry(
     selection: Which = None,
-    labels: Range = None,
+    labels: SomeLabels = None,
     *,
     project: ProjectDir = HERE,
     env: Env = None,

@@ -15,7 +15,7 @@ from waterclock.cli.running import Asked, carry_out
 from waterclock.engine.settings import RunSettings
 from waterclock.ledger.facts import BatchStatus
 from waterclock.planner import Status
-from waterclock.selection import Labels, Point
+from waterclock.selection import Labels
 from waterclock.timelabel import label_of
 
 _NO_CAP = 1 << 30
@@ -88,7 +88,4 @@ def blocked_by(at: Reading, cleared: Mapping[str, Iterable[datetime]]) -> Found:
 
 
 def _ranges(found: Mapping[str, frozenset[datetime]]) -> dict[str, Labels]:
-    return {
-        name: Labels(Point(label_of(min(labels)), "label"), Point(label_of(max(labels)), "label"))
-        for name, labels in found.items()
-    }
+    return {name: Labels.between(min(labels), max(labels)) for name, labels in found.items()}

@@ -28,7 +28,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "now": "the instant planned for",
             "next_due": "when something becomes due next, or null",
             "summary": "counts: due in all, and by status",
-            "batches": "list of {table, label, local, end, status, reason, is_revision, stands_from, reads, causes}",
+            "batches": "list of {table, label, local, end, status, reason, is_revision, verb, stands_from, reads, "
+            "causes}",
             "groups": "list of {table, labels}: what may be claimed now, in order",
             "left_out": "by table, how many due batches are left for later runs",
             "older_code": "by table, how many done labels ran under older code",
@@ -114,4 +115,4 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
-ALIKE = MappingProxyType({"backfill": "run", "retry": "run"})
+ALIKE = MappingProxyType(dict.fromkeys(("backfill", "recollect", "recompute", "retry"), "run"))

@@ -12,7 +12,7 @@ Snapshot        The files of the newest stamp; where the names of a glob hold no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -124,6 +124,10 @@ class FilesCollector:
     def arrivals(self, unit: Unit) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
         return land.list_items(self._landing(unit), land.names_of(unit.path), now=datetime.now(UTC))
+
+    def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
+        """Files by their names, archived or not; see `landing.find_items`."""
+        return land.find_items(self._landing(unit), land.names_of(unit.path), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str

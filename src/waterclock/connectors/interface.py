@@ -10,7 +10,7 @@ first pass (ARCHITECTURE 3). Errors are `WaterclockError`s that name the unit; `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -129,6 +129,10 @@ class ArrivalCollector(Collector, Protocol):
 
     def arrivals(self, unit: Unit) -> Listing:
         """Everything there is, whether taken before or not."""
+        ...
+
+    def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
+        """Items by their names, wherever they lie now, archived or not; those that are gone are left out."""
         ...
 
     def read_items(

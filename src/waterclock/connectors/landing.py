@@ -17,7 +17,7 @@ from __future__ import annotations
 import filecmp
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,6 +140,20 @@ def list_items(landing: Landing, names: Names, *, now: datetime) -> Listing:
         items[one.name] = _item(one, is_archived=False)
     ordered = sorted(items.values(), key=lambda item: (item.stamp, item.name))
     return Listing(tuple(ordered), tuple(sorted(reports, key=lambda report: report.path)))
+
+
+def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple[Item, ...]:
+    """Find files by their names, those of the archive before those that still lie where they arrived.
+
+    Cost: a walk of the archive, and one of the landing folder where something is not archived
+    """
+    meant = set(wanted)
+    archived = _find(landing.archive, names, landing.stamp_zone).candidates
+    found = {one.name: _item(one, is_archived=True) for one in archived if one.name in meant}
+    if meant - found.keys():
+        fresh = _find(landing.folder, names, landing.stamp_zone).candidates
+        found |= {one.name: _item(one, is_archived=False) for one in fresh if one.name in meant - found.keys()}
+    return tuple(found.values())
 
 
 def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime | None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import (
     ArrivalCollector,
-    Collected,
     Collector,
     Item,
     SnapshotCollector,
     WindowCollector,
     WindowRequest,
 )
+from waterclock.engine.again import gather_again, is_recomputed
 from waterclock.engine.arrivals import assign
 from waterclock.engine.lookback import windows_read
+from waterclock.engine.made import Gathered
 from waterclock.engine.sources import arrived
 from waterclock.engine.workplace import Workplace
 from waterclock.flow import Batching, Source, Table, Unit
@@ -28,15 +28,6 @@ from waterclock.timelabel import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """Rows of a source, with what the manifest keeps of each label and what to do once they are committed."""
-
-    collected: Collected
-    source: Mapping[datetime, Mapping[str, Any]]
-    after: Callable[[Workplace], None]
 
 
 def gather(
@@ -51,6 +42,8 @@ def gather(
         raise AssertionError(f"{table.name} collects from nowhere, which check refuses")
     unit = work.connections.opened(source.unit)
     collector = work.connections.collector(unit.connection)
+    if is_recomputed(group):
+        return gather_again(work, spark, table, group, unit, collector)
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
         return _arrivals(work, spark, table, group, now, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
@@ -83,7 +76,7 @@ def _windows(
     request = WindowRequest(source.time_column or "", windows, slack=table.cadence.delay + late)
     collected = collector.read_windows(spark, unit, request, table.columns, table.cadence.zone)
     noted = {window.start: {**collected.source} for window in windows}
-    return Gathered(collected, noted, _nothing)
+    return Gathered(collected, noted)
 
 
 def _snapshot(
@@ -94,7 +87,7 @@ def _snapshot(
     noted = {**collected.source, "looked_at": now.isoformat()}
     if stands is not None:
         noted["stands_from"] = stands.isoformat()
-    return Gathered(collected, _for_each(group, noted), _nothing)
+    return Gathered(collected, _for_each(group, noted))
 
 
 def _arrivals(
@@ -150,7 +143,3 @@ def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[
 def _archive(collector: ArrivalCollector, unit: Unit, items: Sequence[Item], _: Workplace) -> None:
     """Move the taken items to the archive, once their batch is recorded; a crash before it leaves that to the next."""
     collector.archive(unit, items)
-
-
-def _nothing(_: Workplace) -> None:
-    """Leave the source as it is."""

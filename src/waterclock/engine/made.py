@@ -11,11 +11,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from waterclock.connectors.interface import Collected
     from waterclock.engine.workplace import Workplace
 
 
 def _nothing_after(_: Workplace) -> None:
     """Leave the source as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows of a source, with what the manifest keeps of each label and what to do once they are committed."""
+
+    collected: Collected
+    source: Mapping[datetime, Mapping[str, Any]]
+    after: Callable[[Workplace], None] = _nothing_after
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,16 +70,17 @@ class TableFacts:
 
     `covered`: done, skipped or stood for. `suspects`: done batches whose recorded inputs may differ from what is there
     now, or that stand on such batches, with their inputs (an upper bound; the planner compares). `requested`: done
-    batches somebody asked to restate. `latest`: the tick that LATEST picked at a label's first run, by read table.
-    `codes`: how many done labels ran under which fingerprint. `stands`: from when on a snapshot label that is requested
-    or claimed stands. `dropped_before`: what RETAIN has dropped on disk; no window before it can be read.
+    batches somebody asked to restate, by `recompute` or `recollect`. `latest`: the tick that LATEST picked at a label's
+    first run, by read table. `codes`: how many done labels ran under which fingerprint. `stands`: from when on a
+    snapshot label that is requested or claimed stands. `dropped_before`: what RETAIN has dropped on disk; no window
+    before it can be read.
     """
 
     start: datetime | None = None
     covered: IntervalSet = field(default_factory=IntervalSet)
     troubles: Mapping[datetime, Trouble] = field(default_factory=dict)
     open_claims: tuple[OpenClaim, ...] = ()
-    requested: frozenset[datetime] = frozenset()
+    requested: Mapping[datetime, str] = field(default_factory=dict)
     suspects: Mapping[datetime, tuple[InputFact, ...]] = field(default_factory=dict)
     latest: Mapping[datetime, Mapping[str, datetime]] = field(default_factory=dict)
     codes: Mapping[str, int] = field(default_factory=dict)

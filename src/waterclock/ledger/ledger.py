@@ -14,7 +14,7 @@ from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, LedgerSnaps
 from waterclock.ledger.keeping import Keeping
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input, Pin, Recorded, Slice, TableRecord
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
-from waterclock.ledger.snapshot import snapshot
+from waterclock.ledger.snapshot import NOBODY, Asking, snapshot
 from waterclock.ledger.trail import Audit, Cell, Link, Run
 from waterclock.timelabel import Window
 
@@ -139,9 +139,9 @@ class Ledger:
 
     # what readers are bound to
 
-    def snapshot(self, flow: Flow, *, tables: Collection[str] | None = None) -> LedgerSnapshot:
+    def snapshot(self, flow: Flow, *, tables: Collection[str] | None = None, asking: Asking = NOBODY) -> LedgerSnapshot:
         """See `snapshot.snapshot`."""
-        return snapshot(self._database, flow, names=tables)
+        return snapshot(self._database, flow, names=tables, asking=asking)
 
     def table(self, name: str) -> TableRecord:
         """See `reading.table`."""

@@ -61,7 +61,17 @@ _CLAIMS = (
     )
     .where(IS_OPEN)
 )  # fmt: skip
-_REQUESTED = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_REQUESTED)
+_REQUESTED = sa.select(
+    batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from, batches.c.requested
+).where(IS_REQUESTED)
+_MEANT = sa.select(
+    batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from,
+    sa.bindparam("verb", type_=sa.Text).label("requested"),
+).where(
+    batches.c.table_name == sa.bindparam("of"),
+    batches.c.label.in_(sa.bindparam("labels", expanding=True)),
+    batches.c.current_claim.is_not(None),
+)  # fmt: skip
 _SUSPECT = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_SUSPECT)
 _READ = (
     sa.select(
@@ -81,11 +91,16 @@ _READ = (
 )  # fmt: skip
 _CHUNK = 500
 Rows = Mapping[str, list[AnyRow]]
+Asking = Mapping[tuple[str, str], Collection[datetime]]
+NOBODY: Asking = {}
 
 
-def snapshot(database: Database, flow: Flow, *, names: Collection[str] | None = None) -> LedgerSnapshot:
+def snapshot(
+    database: Database, flow: Flow, *, names: Collection[str] | None = None, asking: Asking = NOBODY
+) -> LedgerSnapshot:
     """Give what the planner needs of the flow's tables, or of those named; tables the ledger has not seen are left out.
 
+    `asking` are labels by verb and table that somebody may ask to restate: they count as requested.
     Cost: nine queries, and one read of the inputs of each batch that may be stale; none of them grows with history
     """
     wanted = set(flow.tables if names is None else names)
@@ -97,7 +112,7 @@ def snapshot(database: Database, flow: Flow, *, names: Collection[str] | None = 
             for kind, query in (("coverage", _COVERAGE), ("codes", _CODES), ("troubles", _TROUBLES))
         }
         claimed = _by_table(connection, _CLAIMS)
-        requested = _by_table(connection, _REQUESTED)
+        requested = _requested(connection, asking)
         doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed)))
         reads = _reads(connection, doubted, wanted)
         facts = _input_facts(connection, found, reads)
@@ -108,7 +123,7 @@ def snapshot(database: Database, flow: Flow, *, names: Collection[str] | None = 
                 covered=_covered(read["coverage"].get(name)),
                 troubles={it.label: _trouble(it) for it in read["troubles"].get(name, ())},
                 open_claims=_open_claims(claimed.get(name, ())),
-                requested=frozenset(it.label for it in requested.get(name, ())),
+                requested={it.label: it.requested for it in requested.get(name, ())},
                 suspects=facts.get(name, {}),
                 latest=_latest(reads.get(name, ())),
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},
@@ -122,6 +137,16 @@ def snapshot(database: Database, flow: Flow, *, names: Collection[str] | None = 
         flow=first.flow,
         sequence=first.sequence,
     )
+
+
+def _requested(connection: sa.Connection, asking: Asking) -> Rows:
+    rows = defaultdict(list, _by_table(connection, _REQUESTED))
+    for (verb, name), labels in asking.items():
+        asked = sorted(set(labels).difference(row.label for row in rows[name]))
+        for start in range(0, len(asked), _CHUNK):
+            values = {"of": name, "labels": asked[start : start + _CHUNK], "verb": verb}
+            rows[name] += connection.execute(_MEANT, values)
+    return rows
 
 
 def _by_table(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> Rows:

@@ -152,6 +152,7 @@ def _cell(row: AnyRow) -> Cell:
         requested=row.requested,
         is_suspect=row.is_suspect,
         stands_from=row.stands_from,
+        code=row.code,
     )
 
 

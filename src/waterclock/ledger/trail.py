@@ -14,8 +14,8 @@ from waterclock.ledger.records import Input
 class Cell:
     """How one batch stands. `status` is None where nothing is stored of it: the planner derives it.
 
-    `rows` and `current_claim` are those of the revision that readers see, None where there is none; `claim` is the
-    newest attempt's.
+    `rows`, `code` and `current_claim` are those of the revision that readers see, None where there is none; `claim` is
+    the newest attempt's.
     """
 
     table: str
@@ -31,6 +31,7 @@ class Cell:
     requested: str | None
     is_suspect: bool
     stands_from: datetime | None
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

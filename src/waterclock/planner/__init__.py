@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from waterclock.planner.estimate import Estimate, TableCost, estimate
-from waterclock.planner.plan import Batch, BoundRead, Cause, Group, Plan, ReadScope, Status
+from waterclock.planner.estimate import Estimate, TableCost, cost_of, estimate
+from waterclock.planner.plan import Batch, BoundRead, Cause, Group, Plan, ReadScope, Ripple, Status
 from waterclock.planner.planning import DEFAULT_CAP, DEFAULT_GROUP_CAP, Planner, plan
 from waterclock.planner.reads import bind
 from waterclock.planner.starting import starts
@@ -19,9 +19,11 @@ __all__ = [
     "Plan",
     "Planner",
     "ReadScope",
+    "Ripple",
     "Status",
     "TableCost",
     "bind",
+    "cost_of",
     "estimate",
     "plan",
     "starts",

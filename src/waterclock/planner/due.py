@@ -157,7 +157,7 @@ def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:
 
 def _asked(question: _Question, name: str, facts: TableFacts) -> frozenset[datetime]:
     running = {label for claim in facts.open_claims for label in claim.labels}
-    asked = facts.requested | question.forced.get(name, frozenset()) | running
+    asked = running.union(facts.requested, question.forced.get(name, frozenset()))
     return frozenset(label for label in asked if facts.covered.covers_instant(label))
 
 

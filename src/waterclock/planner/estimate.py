@@ -53,8 +53,13 @@ def estimate(plan: Plan, snapshot: LedgerSnapshot) -> Estimate:
     """Tell what a plan costs from the mean seconds of past batches; costs nothing itself."""
     counts = Counter(batch.table for batch in plan.batches)
     counts.update(plan.left_out)
+    return cost_of(counts, snapshot)
+
+
+def cost_of(batches: Mapping[str, int], snapshot: LedgerSnapshot) -> Estimate:
+    """Tell what so many batches by table cost, from the mean seconds of past ones."""
     tables = {}
-    for name, count in counts.items():
+    for name, count in batches.items():
         mean = snapshot.of(name).seconds_per_batch
         tables[name] = TableCost(count, None if mean is None else mean * count)
     return Estimate(tables)

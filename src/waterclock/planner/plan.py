@@ -76,7 +76,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One due batch. `is_revision`: it was done before and runs again, for `reason`."""
+    """One due batch. `is_revision`: it was done before and runs again, for `reason`.
+
+    `verb`: how somebody asked for that, `recompute` or `recollect`; None where nobody did.
+    """
 
     table: str
     window: Window
@@ -86,6 +89,7 @@ class Batch:
     causes: tuple[Cause, ...] = ()
     is_revision: bool = False
     stands_from: datetime | None = None
+    verb: str | None = None
 
     @property
     def label(self) -> datetime:
@@ -101,6 +105,7 @@ class Batch:
             "status": str(self.status),
             "reason": self.reason,
             "is_revision": self.is_revision,
+            "verb": self.verb,
             "stands_from": _instant(self.stands_from),
             "reads": [read.to_dict() for read in self.reads],
             "causes": [cause.to_dict() for cause in self.causes],
@@ -145,6 +150,31 @@ class Plan:
             "groups": [group.to_dict() for group in self.groups],
             "left_out": dict(sorted(self.left_out.items())),
             "older_code": dict(sorted(self.older_code.items())),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ripple:
+    """What making done batches again may come to, by table, upstream first and oldest first.
+
+    `asked`: the batches that somebody asks for. `behind`: those that rest on them, directly or through others; each
+    runs again only where the rows it read turn out to differ.
+    """
+
+    asked: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    behind: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+
+    @property
+    def all(self) -> dict[str, tuple[Window, ...]]:
+        """All of them by table, oldest first."""
+        names = dict.fromkeys((*self.asked, *self.behind))
+        return {name: tuple(sorted({*self.asked.get(name, ()), *self.behind.get(name, ())})) for name in names}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the ripple for JSON."""
+        return {
+            kind: {name: [window.label for window in windows] for name, windows in of.items()}
+            for kind, of in (("asked", self.asked), ("behind", self.behind))
         }
 
 

@@ -11,12 +11,13 @@ from waterclock.flow import Flow
 from waterclock.ledger.facts import LedgerSnapshot, TableFacts
 from waterclock.planner.due import Work, work
 from waterclock.planner.graph import FlowGraph, Node, graph_of
-from waterclock.planner.plan import Batch, Group, Plan, Status
+from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.reaching import within_reach
 from waterclock.planner.settling import settle
 from waterclock.planner.starting import starts_of
 from waterclock.planner.status import Facts, Judge
 from waterclock.selection import Labels
+from waterclock.timelabel import Window
 
 LabelChoice = Labels | Mapping[str, Labels] | None
 
@@ -97,6 +98,24 @@ class Planner:
         for node, to_do in self._selected(judge, labels):
             groups += self._offered(judge, node, to_do, cap, group_cap)
         return self._in_turn(groups)
+
+    def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
+        """Say which done batches wait behind labels that are asked to be made again, and may have to follow them.
+
+        `snapshot` is one in which these labels count as requested (`Ledger.snapshot`, `asking`).
+        """
+        judge = self._judge(snapshot, now, None, None, _NONE)
+        asked: dict[str, tuple[Window, ...]] = {}
+        behind: dict[str, tuple[Window, ...]] = {}
+        for name, node in self.graph.nodes.items():
+            cadence, wanted = node.table.cadence, frozenset(asking.get(name, ()))
+            awaited = judge.facts.works[name].awaited
+            waiting = (window for low, high in awaited for window in cadence.windows(low, high))
+            if rest := tuple(window for window in waiting if window.start not in wanted):
+                behind[name] = rest
+            if wanted:
+                asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
+        return Ripple(asked, behind)
 
     def _offered(self, judge: Judge, node: Node, to_do: Work, cap: int, group_cap: int) -> list[Group]:
         """Give the groups of one table that may be claimed, looking only where a batch may be ready."""
@@ -181,10 +200,11 @@ def _enough(node: Node, cap: int) -> int:
 def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
     """Share the ready batches of one table out to claims, oldest first.
 
-    A batch that is tried again goes alone: what failed in a group is split.
+    A batch that is tried again goes alone: what failed in a group is split. What is read from the source shares no
+    claim with what is read from the stage.
     """
     groups: list[Group] = []
-    for is_alone, run in groupby(ready, key=lambda batch: batch.label in past.troubles):
+    for (is_alone, _), run in groupby(ready, key=lambda batch: (batch.label in past.troubles, batch.verb)):
         while chunk := tuple(islice(run, 1 if is_alone else max(group_cap, 1))):
             groups.append(Group(node.table.name, chunk))
     return groups[:1] if node.is_single else groups

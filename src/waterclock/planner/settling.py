@@ -56,7 +56,7 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
         standing: list[_Suspect] = []
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
-            asked = facts.requested | forced.get(member.table.name, frozenset())
+            asked = forced.get(member.table.name, frozenset()).union(facts.requested)
             standing += _begin(member, facts, asked, snapshot if is_any_dropped else None, stale, unsettled)
         _spread(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
     unsettled = {name: spans for name, spans in unsettled.items() if spans}

@@ -10,8 +10,8 @@ from waterclock.ledger.facts import BatchStatus, LedgerSnapshot
 from waterclock.ledger.trail import Cell
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
-from waterclock.selection import Labels, Point
-from waterclock.timelabel import IntervalSet, Window, label_of
+from waterclock.selection import Labels
+from waterclock.timelabel import IntervalSet, Window
 
 _NO_CAP = 1 << 30
 _STORED = {
@@ -61,7 +61,7 @@ def label_states(
     low, high = span
     if low >= high:
         return {name: () for name in planner.graph.nodes if only is None or name in only}
-    labels = Labels(Point(label_of(low), "label"), Point(label_of(high), "label"))
+    labels = Labels.between(low, high)
     plan = planner.plan(snapshot, now, only=only, labels=labels, cap=_NO_CAP)
     planned: dict[str, dict[datetime, Batch]] = {}
     for batch in plan.batches:

@@ -111,7 +111,8 @@ class Judge:
         stands = None
         if node.table.is_snapshot:
             stands = past.stands.get(window.start) if is_revision else stands_from(past)
-        return Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands)
+        verb = past.requested.get(window.start)
+        return Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands, verb)
 
     def _before_in_order(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
         """Give the batch that an ordered table must finish first, if it is not this one."""
@@ -216,7 +217,11 @@ def _why(past: TableFacts, label: datetime) -> str:
     if not past.covered.covers_instant(label):
         return "due"
     changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
-    return f"stale: {', '.join(sorted(changed))} changed since" if changed else "asked to be restated"
+    return f"stale: {', '.join(sorted(changed))} changed since" if changed else _asked(past.requested.get(label))
+
+
+def _asked(verb: str | None) -> str:
+    return "asked to be restated" if verb is None else f"{verb} asked for"
 
 
 def _first_line(error: str) -> str:

@@ -198,6 +198,18 @@ class ArrivalConformance:
         rows = _rows(collector.read_items(spark, system.unit, {_DAY: after}, declared(), "UTC"))
         assert [row["id"] for row in rows] == ["1"]
 
+    def test_items_are_found_by_name_archived_or_not(self, system: Arriving) -> None:
+        system.put(_DAY, [{"id": "1", "note": "n"}])
+        system.put(_DAY + _HOUR, [{"id": "2", "note": "n"}])
+        collector = _arrivals(system)
+        first, second = collector.arrivals(system.unit).items
+        collector.archive(system.unit, [first])
+        found = collector.find(system.unit, {first.name, second.name, "nobody"})
+        assert {(item.name, item.stamp, item.is_archived) for item in found} == {
+            (first.name, first.stamp, True),
+            (second.name, second.stamp, False),
+        }
+
     def test_archiving_twice_is_archiving_once(self, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
         collector = _arrivals(system)

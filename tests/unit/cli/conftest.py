@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from waterclock.cli import app
+from waterclock.cli import app, backfilling, restating, retrying
 from waterclock.cli.opening import open_project
+from waterclock.cli.running import Asked
 from waterclock.cli.starter import start_project
 from waterclock.dpl import Project
 from waterclock.ledger import Ledger
@@ -97,7 +98,7 @@ class Shop:
         )
 
 
-_TIMED = {"plan", "status", "run", "backfill", "retry", "skip"}
+_TIMED = {"plan", "status", "run", "backfill", "retry", "skip", "recompute", "recollect"}
 
 
 def ask(*arguments: str, width: int = 100, **environment: str) -> Result:
@@ -136,3 +137,27 @@ def busy_shop(shop: Shop) -> Shop:
 def texts(labels: Iterable[datetime]) -> list[str]:
     """Write labels as commands do."""
     return [label_of(label) for label in labels]
+
+
+class Runs:
+    """Stands where a run is carried out, and keeps what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    def __call__(self, _: object, asked: Asked) -> int:
+        self.asked.append(asked)
+        return 0
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    kept = Runs()
+    for module in (backfilling, restating, retrying):
+        monkeypatch.setattr(module, "carry_out", kept)
+    return kept
+
+
+def ranges(asked: Asked) -> dict[str, str]:
+    """Write the labels of a run by table, as people do."""
+    return {name: str(labels) for name, labels in asked.labels.items()}

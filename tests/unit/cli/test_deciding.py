@@ -6,36 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.conftest import Shop, day, texts
-from waterclock.cli import backfilling, retrying
-from waterclock.cli.running import Asked
-
-
-class Runs:
-    """Stands where a run is carried out, and keeps what was asked of it."""
-
-    def __init__(self) -> None:
-        self.asked: list[Asked] = []
-
-    def __call__(self, _: object, asked: Asked) -> int:
-        self.asked.append(asked)
-        return 0
-
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
-    kept = Runs()
-    monkeypatch.setattr(backfilling, "carry_out", kept)
-    monkeypatch.setattr(retrying, "carry_out", kept)
-    return kept
+from tests.unit.cli.conftest import Runs, Shop, day, ranges, texts
 
 
 def covered(shop: Shop, table: str, label: int) -> bool:
     return shop.ledger.snapshot(shop.project.flow).of(table).covered.covers_instant(day(label))
-
-
-def ranges(asked: Asked) -> dict[str, str]:
-    return {name: str(labels) for name, labels in asked.labels.items()}
 
 
 def test_scenario_b_retry_touches_what_failed_and_what_it_blocked_and_nothing_else(busy_shop: Shop, runs: Runs) -> None:

@@ -206,7 +206,7 @@ def test_a_failed_restatement_leaves_the_batch_readable(at_desk: Desk) -> None:
     at_desk.ledger.record_failed(at_desk.claim("raw.a", 0), error="gone", is_transient=False)
     facts = at_desk.ledger.snapshot(at_desk.flow).of("raw.a")
     assert facts.covered.covers(day(0), day(1))
-    assert facts.requested == {day(0)}
+    assert facts.requested == {day(0): "recollect"}
     assert set(facts.troubles) == {day(0)}
     assert [piece.digest for piece in at_desk.ledger.slices("raw.a", day(0), day(1))] == ["7:7:7"]
 

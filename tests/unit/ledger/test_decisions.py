@@ -79,7 +79,7 @@ def test_retrying_a_failed_restatement_leaves_the_batch_done(at_desk: Desk) -> N
     assert at_desk.ledger.retry("raw.a", [day(0)], who="ann") == (day(0),)
     assert statuses(at_desk) == ["done"]
     facts = at_desk.ledger.snapshot(at_desk.flow).of("raw.a")
-    assert facts.requested == {day(0)}
+    assert facts.requested == {day(0): "recompute"}
     assert facts.troubles == {}
     assert covered(at_desk) == [0]
 
@@ -89,7 +89,7 @@ def test_only_done_batches_are_restated(at_desk: Desk) -> None:
     with pytest.raises(WaterclockError, match="cannot be restated") as refused:
         at_desk.ledger.request_restate("raw.a", [day(0), day(1)], "recompute", who="ann")
     assert refused.value.code == "E413"
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == frozenset()
+    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {}
 
 
 def test_a_request_is_made_once_and_can_be_withdrawn(at_desk: Desk) -> None:
@@ -99,7 +99,7 @@ def test_a_request_is_made_once_and_can_be_withdrawn(at_desk: Desk) -> None:
     assert at_desk.ledger.request_restate("raw.a", both, "recompute", who="bob") == ()
     assert at_desk.ledger.request_restate("raw.a", [day(1)], "recollect", who="bob") == (day(1),)
     assert at_desk.ledger.withdraw_restate("raw.a", both, who="ann") == tuple(both)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == frozenset()
+    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {}
     kinds = [event.kind for event in at_desk.ledger.audit("raw.a", day(1)).events]
     assert kinds[2:] == ["recompute requested", "recollect requested", "request withdrawn"]
 

@@ -209,9 +209,9 @@ def test_a_request_made_while_the_claim_was_open_is_still_to_be_done(at_desk: De
     held = at_desk.claim("raw.a", 0)
     assert at_desk.ledger.request_restate("raw.a", [day(0)], "recollect", who="bob") == (day(0),)
     at_desk.done("raw.a", 0, claim=held)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {day(0)}
+    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recollect"}
     at_desk.done("raw.a", 0)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == frozenset()
+    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {}
 
 
 def test_nothing_of_the_past_is_ever_removed(at_desk: Desk) -> None:

@@ -146,9 +146,9 @@ class TestSettled:
         assert reason(found, "b", "2013-01-04") == "waits for a@20130104000000, running"
 
     def test_a_requested_batch_runs_again_and_its_readers_wait(self) -> None:
-        ledger = past(a=done(("2013-01-01", "2013-01-05"), requested=frozenset({at("2013-01-02")})))
+        ledger = past(a=done(("2013-01-01", "2013-01-05"), requested={at("2013-01-02"): "recompute"}))
         found = planned(flow(A, B), ledger)
-        assert reason(found, "a", "2013-01-02") == "asked to be restated"
+        assert reason(found, "a", "2013-01-02") == "recompute asked for"
         assert states(found, "b")["01-02"] == "waiting"
 
     def test_force_is_a_request_that_nobody_wrote_down(self) -> None:
@@ -193,7 +193,7 @@ class TestTrouble:
         ledger = past(
             a=done(
                 ("2013-01-01", "2013-01-05"),
-                requested=frozenset({at("2013-01-02")}),
+                requested={at("2013-01-02"): "recompute"},
                 troubles={at("2013-01-02"): failed()},
             )
         )
@@ -357,7 +357,7 @@ class TestSnapshots:
         label = at("2013-01-04")
         facts = TableFacts(
             covered=IntervalSet.from_intervals([(BEGINNING, at("2013-01-05"))]),
-            requested=frozenset({label}),
+            requested={label: "recompute"},
             stands={label: at("2013-01-02")},
         )
         found = planned(flow(A, self.SNAP, child), past(a=done(("2013-01-01", "2013-01-05")), s=facts))
@@ -405,7 +405,7 @@ class TestLatest:
             m=done(("2013-01-01", "2013-01-05")),
             t=done(
                 ("2013-01-01", "2013-01-05"),
-                requested=frozenset({at("2013-01-02")}),
+                requested={at("2013-01-02"): "recompute"},
                 latest={at("2013-01-02"): {"m": at("2013-01-03")}},
             ),
         )
@@ -494,6 +494,7 @@ def test_a_plan_is_the_same_json_each_time() -> None:
             "status": "blocked",
             "reason": "blocked by a@20130104000000, failed: boom",
             "is_revision": False,
+            "verb": None,
             "stands_from": None,
             "reads": [
                 {

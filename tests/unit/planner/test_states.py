@@ -67,7 +67,7 @@ def test_a_failed_batch_and_what_it_blocks_say_why() -> None:
 
 def test_a_done_batch_that_must_run_again_is_stale() -> None:
     flow = flow_of(collect("a.a"))
-    asked = facts([("2013-01-01", "2013-01-05")], requested=frozenset({at("2013-01-02")}))
+    asked = facts([("2013-01-01", "2013-01-05")], requested={at("2013-01-02"): "recompute"})
     stored = [cell("a.a", f"2013-01-0{day}") for day in range(1, 5)]
     assert states(flow, {"a.a": asked}, stored, "a.a") == [Status.DONE, Status.STALE, Status.DONE, Status.DONE]
 

@@ -1,0 +1,74 @@
+"""Makes done labels of a collect again from what was kept: the items that arrived, else the sealed slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item
+from waterclock.engine.made import Gathered
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow import Batching, Table, Unit
+from waterclock.planner import Group
+from waterclock.storage import Manifest, frame_of_slices, read_manifest
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECOMPUTE = "recompute"
+
+
+def is_recomputed(group: Group) -> bool:
+    """Whether the group's labels are made again from what was kept; the labels of a group share their verb."""
+    return group.batches[0].verb == RECOMPUTE
+
+
+def gather_again(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: Collector
+) -> Gathered:
+    """Give the rows of done labels as they were collected, in the columns that are declared today.
+
+    Arrived items are read again from where they lie now, so that a column declared since is filled; rows that were
+    asked for by data time, and snapshots, are those of the sealed slices.
+    Raises  E823 where an item is gone
+    """
+    folder = work.folder(table)
+    kept = {
+        batch.label: read_manifest(folder, piece.slice_path)
+        for batch in group.batches
+        for piece in work.ledger.slices(table.name, batch.window.start, batch.window.end)
+    }
+    source: Mapping[datetime, Mapping[str, Any]] = {
+        label: {**manifest.source, "recomputed_from": manifest.slice_path} for label, manifest in kept.items()
+    }
+    if _is_by_arrival(table) and isinstance(collector, ArrivalCollector):
+        items = _found(table, unit, collector, kept)
+        collected = collector.read_items(spark, unit, items, table.columns, table.cadence.zone)
+    else:
+        collected = Collected(frame_of_slices(spark, folder, tuple(kept.values())))
+    return Gathered(collected, source)
+
+
+def _is_by_arrival(table: Table) -> bool:
+    return table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
+
+
+def _found(
+    table: Table, unit: Unit, collector: ArrivalCollector, kept: Mapping[datetime, Manifest]
+) -> dict[datetime, tuple[Item, ...]]:
+    names = {label: [str(item["name"]) for item in of.source.get("items", ())] for label, of in kept.items()}
+    present = {item.name: item for item in collector.find(unit, {name for of in names.values() for name in of})}
+    for label, wanted in names.items():
+        gone = [name for name in wanted if name not in present]
+        if gone:
+            raise WaterclockError(
+                "E823",
+                f"{gone[0]} is gone" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more are gone",
+                where=f"{table.name}@{label_of(label)}",
+                why="the label was made from it, and it lies neither where it arrived nor in the archive",
+                fix="put it back into the archive; the label keeps its rows until then",
+            )
+    return {label: tuple(present[name] for name in wanted) for label, wanted in names.items()}

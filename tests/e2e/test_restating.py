@@ -1,0 +1,129 @@
+"""Done labels are made again, from what was kept or from the source, and exactly what rests on them follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, described, evening, labels
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ORDERS = "id INTEGER, amount INTEGER, at TEXT"
+FLOW = """
+COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders
+  EVERY DAY BY DATA TIME at;
+TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM shop.orders;
+TRANSFORM sales.is_large PARTITIONED AS SELECT revenue > 100 AS is_large FROM sales.revenue;
+"""
+VISITS = """
+COLLECT web.visits PARTITIONED (page, *) FROM land.acme.visits EVERY DAY BY ARRIVAL TIME;
+TRANSFORM web.pages PARTITIONED AS SELECT count(DISTINCT page) AS pages FROM web.visits;
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
+    return Tiny(tmp_path, spark)
+
+
+def three_days(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
+    tiny.declare(FLOW)
+    assert tiny.run(day(4)).done == 9
+
+
+def ask(tiny: Tiny, table: str, verb: str, *days: int) -> None:
+    with tiny.ledger() as ledger:
+        ledger.request_restate(table, [day(number) for number in days], verb, who="ann")
+
+
+def revisions(tiny: Tiny) -> dict[str, int]:
+    return {name: tiny.runs_of(name) for name in ("shop.orders", "sales.revenue", "sales.is_large")}
+
+
+def test_recollect_asks_the_source_again_and_the_ripple_ends_where_nothing_changed(tiny: Tiny) -> None:
+    three_days(tiny)
+    tiny.shop("UPDATE orders SET amount = 25 WHERE id = 2")
+    ask(tiny, "shop.orders", "recollect", 1, 2)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    # day 1 is equal and ends there; day 2 changes the revenue, which is large neither before nor after
+    assert outcome.done == 4
+    assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY 1") == [
+        (label, revenue) for label, revenue in zip(labels(1, 2, 3), (10, 25, 30), strict=True)
+    ]
+    assert tiny.run(day(4)).done == 0
+
+
+def test_recompute_of_a_collect_keeps_what_was_collected(tiny: Tiny) -> None:
+    three_days(tiny)
+    tiny.shop("UPDATE orders SET amount = 25 WHERE id = 2")
+    before = tiny.digests()
+    ask(tiny, "shop.orders", "recompute", 2)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert outcome.done == 1
+    assert tiny.digests() == before
+
+
+def test_recompute_of_what_arrived_reads_its_archived_items_with_the_columns_of_today(tiny: Tiny) -> None:
+    for number in (1, 2):
+        tiny.land("visits", evening(number), f"page,visitor\nhome,{number}\nnews,{number}\n")
+    tiny.declare(VISITS.replace("(page, *)", "(page)"))
+    assert tiny.run(day(3)).done == 4
+    tiny.declare(VISITS)
+    ask(tiny, "web.visits", "recompute", 1)
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT timelabel, page, visitor FROM web.visits ORDER BY 1, 2") == [
+        (labels(1)[0], "home", "1"),
+        (labels(1)[0], "news", "1"),
+        (labels(2)[0], "home", None),
+        (labels(2)[0], "news", None),
+    ]
+
+
+def test_an_archived_item_that_is_gone_is_named_and_the_label_keeps_its_rows(tiny: Tiny) -> None:
+    tiny.land("visits", evening(1), "page,visitor\nhome,1\n")
+    tiny.declare(VISITS)
+    assert tiny.run(day(2)).done == 2
+    [archived] = [path for path in tiny.root.rglob("acme_visits_*") if path.is_file()]
+    archived.rename(tiny.root / "elsewhere.csv.gz")
+    ask(tiny, "web.visits", "recompute", 1)
+    outcome = tiny.run(day(2))
+    assert "E823" in described(outcome)
+    assert "acme_visits_2020_01_01_23_59_59.csv.gz is gone" in described(outcome)
+    assert tiny.rows("SELECT page, visitor FROM web.visits") == [("home", "1")]
+
+
+def test_a_transform_is_recomputed_alone_and_what_it_changes_follows(tiny: Tiny) -> None:
+    three_days(tiny)
+    tiny.declare(FLOW.replace("sum(amount) AS", "sum(amount) * 10 AS"))
+    ask(tiny, "sales.revenue", "recompute", 2, 3)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert outcome.done == 4
+    assert tiny.rows("SELECT timelabel, is_large FROM sales.is_large ORDER BY 1") == [
+        (label, is_large) for label, is_large in zip(labels(1, 2, 3), (False, True, True), strict=True)
+    ]
+
+
+def test_the_rows_of_a_restated_label_are_kept_and_told_in_its_trail(tiny: Tiny) -> None:
+    three_days(tiny)
+    tiny.shop("UPDATE orders SET amount = 25 WHERE id = 2")
+    ask(tiny, "shop.orders", "recollect", 2)
+    tiny.run(day(4))
+    with tiny.ledger() as ledger:
+        first, second = [attempt.revision for attempt in ledger.audit("shop.orders", day(2)).attempts]
+    assert first is not None
+    assert second is not None
+    folder = tiny.root / ".waterclock" / "tables" / "shop" / "orders"
+    assert (folder / first.slice_path).is_dir()
+    assert (folder / second.slice_path).is_dir()
+    assert first.digest != second.digest

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.conftest import Runs, Shop, ranges, texts
+
+
+def requested(shop: Shop, table: str) -> dict[str, str]:
+    facts = shop.ledger.snapshot(shop.project.flow).of(table)
+    return dict(zip(texts(facts.requested), facts.requested.values(), strict=True))
+
+
+def test_recompute_shows_the_ripple_and_its_cost_before_it_asks(busy_shop: Shop, runs: Runs) -> None:
+    found = busy_shop.ask("recompute", "shop.orders", "2024-11-17")
+    assert found.exit_code == 1
+    assert "recompute: 1 batch\n" in found.stdout
+    assert "then, where rows turn out to differ, up to 1 batch\n  sales.by_country" in found.stdout
+    assert "estimate: 0.0 s of work at most" in found.stdout
+    assert "Recompute 1 batch?" in found.stderr
+    assert requested(busy_shop, "shop.orders") == {}
+    assert runs.asked == []
+
+
+def test_recompute_asks_for_done_labels_and_runs_them_with_what_rests_on_them(busy_shop: Shop, runs: Runs) -> None:
+    assert busy_shop.ask("recompute", "shop.orders", "--yes").exit_code == 0
+    assert requested(busy_shop, "shop.orders") == {"20241117000000": "recompute", "20241118000000": "recompute"}
+    [asked] = runs.asked
+    assert ranges(asked) == {
+        "shop.orders": "20241117000000..20241118000000",
+        "sales.by_country": "20241117000000..20241118000000",
+    }
+
+
+def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
+    told = busy_shop.json("recompute", "sales.by_country", "2024-11-18", "--no-run", "--yes")
+    assert told["verb"] == "recompute"
+    assert told["asked"] == {"sales.by_country": ["20241118000000"]}
+    assert told["behind"] == {}
+    assert runs.asked == []
+    plan = busy_shop.json("plan", "sales.by_country")
+    [again] = [batch for batch in plan["batches"] if batch["is_revision"]]
+    assert (again["label"], again["verb"], again["reason"]) == ("20241118000000", "recompute", "recompute asked for")
+
+
+def test_what_was_never_done_is_not_made_again(busy_shop: Shop, runs: Runs) -> None:
+    assert busy_shop.ask("recompute", "shop.orders", "2024-11-19", "--yes").stdout.startswith("nothing was done there")
+    assert runs.asked == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("shop.orders", "2019-01"), "E513"),
+        (("shop.orders", "2031-01-01"), "E513"),
+        (("sales.by_country", "2024-11-18"), "E519 nothing of sales.by_country is collected"),
+        (("web.visits", "2024-11-18"), "what has arrived does not arrive again"),
+        (("shop.customers", "2024-11-18..2024-11-19"), None),
+    ],
+)
+def test_recollect_refuses_what_no_source_can_tell_again(
+    busy_shop: Shop, runs: Runs, arguments: tuple[str, str], said: str | None
+) -> None:
+    found = busy_shop.ask("recollect", *arguments, "--yes")
+    if said is None:
+        assert found.exit_code == 0, found.stderr
+    else:
+        assert found.exit_code == 1
+        assert said in found.stderr
+        assert runs.asked == []
+
+
+def test_a_snapshot_that_is_not_the_newest_is_not_collected_again(shop: Shop) -> None:
+    shop.done("shop.customers", 19)
+    found = shop.ask("recollect", "shop.customers", "2024-11-19", "--yes", "--now", "2024-11-21T08:00")
+    assert found.exit_code == 1
+    assert "E519 shop.customers cannot be collected again for the past" in found.stderr
+    assert "recollect shop.customers@20241120000000" in found.stderr
+
+
+def test_a_source_by_data_time_is_asked_again(busy_shop: Shop, runs: Runs) -> None:
+    assert busy_shop.ask("recollect", "shop.orders+", "2024-11-17", "--yes").exit_code == 0
+    assert requested(busy_shop, "shop.orders") == {"20241117000000": "recollect"}
+    assert requested(busy_shop, "sales.by_country") == {}
+    [asked] = runs.asked
+    assert set(asked.only or ()) == {"shop.orders", "sales.by_country"}
+
+
+def test_backfill_of_changed_code_makes_what_ran_under_older_code(busy_shop: Shop, runs: Runs) -> None:
+    assert "nothing was done there" in busy_shop.ask("backfill", "sales.by_country", "--changed", "--yes").stdout
+    path = next(path for path in busy_shop.folder.rglob("*.dpl") if "sales.by_country" in path.read_text())
+    path.write_text(path.read_text().replace("sum(", "2 * sum("))
+    found = busy_shop.ask("backfill", "sales.by_country", "--changed", "--yes")
+    assert "recompute: 2 batches" in found.stdout
+    [asked] = runs.asked
+    assert (asked.command, asked.only) == ("backfill", ("sales.by_country",))
+
+
+def test_backfill_wants_labels_unless_code_changed(busy_shop: Shop) -> None:
+    assert busy_shop.ask("backfill", "shop.orders").exit_code == 2
