@@ -12,7 +12,17 @@ from waterclock.ledger.applying import Applied
 from waterclock.ledger.database import Clock, Database, open_database
 from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, LedgerSnapshot
 from waterclock.ledger.keeping import Keeping
-from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input, Pin, Recorded, Slice, TableRecord
+from waterclock.ledger.records import (
+    BatchResult,
+    Claim,
+    ClaimRequest,
+    Committed,
+    Input,
+    Pin,
+    Recorded,
+    Slice,
+    TableRecord,
+)
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.ledger.snapshot import NOBODY, Asking, snapshot
 from waterclock.ledger.trail import Audit, Cell, Link, Run
@@ -174,6 +184,10 @@ class Ledger:
     def versions(self, table: str) -> dict[datetime, int]:
         """See `reading.versions_of`."""
         return reading.versions_of(self._database, table)
+
+    def committed(self, table: str) -> list[Committed]:
+        """See `reading.committed`."""
+        return reading.committed(self._database, table)
 
     def content(self, table: str, low: datetime, high: datetime) -> str:
         """Give what an interval of a table holds, as `facts.InputFact` compares it."""

@@ -56,6 +56,12 @@ _DROP_VERSIONS = (
     .where(versions.c.dropped_by.is_(None))
     .values(dropped_by=sa.bindparam("number_"))
 )
+_DROP_VERSION = (
+    sa.update(versions)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.label == sa.bindparam("at"))
+    .where(versions.c.dropped_by.is_(None))
+    .values(dropped_by=sa.bindparam("number_"))
+)
 _ADD_VERSION = sa.insert(versions)
 _COUNT_CODE = (
     sa.update(codes)
@@ -193,7 +199,9 @@ def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[Batc
     newest = max(results, key=lambda found: found.label)
     head = newest.label if row.head_label is None else max(row.head_label, newest.label)
     if row.mode == Mode.REPLACE and newest.label < head:
-        return  # an older state lies in the table's history, its head stays
+        # an older state is its sealed slice: no version holds it, and the head stays
+        write.execute(_DROP_VERSION, {"of": row.name, "at": newest.label, "number_": held.number})
+        return
     if row.head_label is not None:
         oldest = min(found.label for found in results) if row.mode == Mode.MERGE else head
         if oldest <= row.head_label:

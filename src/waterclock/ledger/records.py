@@ -100,6 +100,18 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Committed:
+    """One slice that a claim committed, current or not: at which version, and since when it is known."""
+
+    label: datetime
+    claim: int
+    version: int
+    slice_path: str
+    stands_from: datetime | None
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class TableRecord:
     """What the ledger keeps of a table beside its batches: what may not change, and where its head is."""
 

@@ -14,14 +14,25 @@ if TYPE_CHECKING:
     from waterclock.storage.confs import SESSION_CONFS
     from waterclock.storage.creation import create_table, require_owner
     from waterclock.storage.digest import digest_columns, digest_of_row, digests
+    from waterclock.storage.folding import fold
+    from waterclock.storage.history import frame_of_resolved, state_of
     from waterclock.storage.identity import Identity, Killed
     from waterclock.storage.keys import duplicate_keys
     from waterclock.storage.lake import Lake, require_latch
     from waterclock.storage.link import link_slice
-    from waterclock.storage.log import ForeignCommit, Outcome, foreign_commits, head, outcome, table_exists
+    from waterclock.storage.log import (
+        ForeignCommit,
+        Outcome,
+        foreign_commits,
+        head,
+        outcome,
+        records_in_log,
+        table_exists,
+    )
     from waterclock.storage.manifest import DataFile, Manifest, is_sealed, read_manifest
-    from waterclock.storage.merge import fold, merge_slice
+    from waterclock.storage.merge import merge_slice, restate_slice
     from waterclock.storage.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, table_schema
+    from waterclock.storage.resolving import NO_VERSION, CommitRecord, Resolved, Step, resolve
     from waterclock.storage.rewrite import commit_by_spark
     from waterclock.storage.schema import Conformed, conform, row_error
     from waterclock.storage.stage import Written, write_slices
@@ -34,14 +45,17 @@ _MODULES = {
     "confs": ("SESSION_CONFS",),
     "creation": ("create_table", "require_owner"),
     "digest": ("digest_columns", "digest_of_row", "digests"),
+    "folding": ("fold",),
+    "history": ("frame_of_resolved", "state_of"),
     "identity": ("Identity", "Killed"),
     "keys": ("duplicate_keys",),
     "lake": ("Lake", "require_latch"),
     "link": ("link_slice",),
-    "log": ("ForeignCommit", "Outcome", "foreign_commits", "head", "outcome", "table_exists"),
+    "log": ("ForeignCommit", "Outcome", "foreign_commits", "head", "outcome", "records_in_log", "table_exists"),
     "manifest": ("DataFile", "Manifest", "is_sealed", "read_manifest"),
-    "merge": ("fold", "merge_slice"),
+    "merge": ("merge_slice", "restate_slice"),
     "read": ("FILES_READ_DIRECTLY", "frame_at", "frame_of_slices", "table_schema"),
+    "resolving": ("NO_VERSION", "CommitRecord", "Resolved", "Step", "resolve"),
     "rewrite": ("commit_by_spark",),
     "schema": ("Conformed", "conform", "row_error"),
     "stage": ("Written", "write_slices"),
@@ -52,7 +66,9 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "FILES_READ_DIRECTLY",
+    "NO_VERSION",
     "SESSION_CONFS",
+    "CommitRecord",
     "Conformed",
     "DataFile",
     "ForeignCommit",
@@ -62,6 +78,8 @@ __all__ = [
     "Manifest",
     "NeedsSpark",
     "Outcome",
+    "Resolved",
+    "Step",
     "Written",
     "check_files",
     "commit_by_spark",
@@ -76,6 +94,7 @@ __all__ = [
     "fold",
     "foreign_commits",
     "frame_at",
+    "frame_of_resolved",
     "frame_of_slices",
     "head",
     "is_sealed",
@@ -85,10 +104,14 @@ __all__ = [
     "merge_slice",
     "outcome",
     "read_manifest",
+    "records_in_log",
     "require_latch",
     "require_owner",
+    "resolve",
+    "restate_slice",
     "row_error",
     "spark_columns",
+    "state_of",
     "table_exists",
     "table_schema",
     "write_slices",

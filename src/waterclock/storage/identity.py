@@ -16,7 +16,11 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who committed what: labels as text, `inputs` as the ledger pinned them, `slices` as paths; all JSON."""
+    """Who committed what: labels as text, `inputs` as the ledger pinned them, `slices` as paths; all JSON.
+
+    `slices` are those of `labels`, in their order. `newest_label` is the label at which the commit leaves the table.
+    `stands_from` says from when on a snapshot stands, in ISO.
+    """
 
     project: str
     table: str
@@ -27,6 +31,7 @@ class Identity:
     code: str
     inputs: tuple[Any, ...] = ()
     slices: tuple[Any, ...] = ()
+    stands_from: str | None = None
 
     @classmethod
     def of_kill(cls, claim: int, *, project: str) -> Identity:

@@ -30,6 +30,10 @@ class Lake:
             return table
         return "tables/" + "/".join(table.split("."))
 
+    def history(self, table: str) -> str:
+        """Give the absolute folder in which a MERGE table's states lie that were made again."""
+        return f"{self.root.rstrip('/')}/history/" + "/".join(table.split("."))
+
     def slice_path(self, label: datetime, claim: int) -> str:
         """Give the folder of the slice that a claim seals for a label, relative to its table's."""
         return f"{label_folder(label)}/c={claim}"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from waterclock.storage.lake import STAGE
 from waterclock.storage.types import TIMELABEL
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 _WITH_COLUMN_MAPPING = 2
 
@@ -60,6 +59,20 @@ def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
     """Tell whether a file may hold rows with labels in `[low, high)`; a bound that is None bounds nothing."""
     least, most = (file.label, file.label) if file.label else (file.low, file.high)
     return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
+
+
+def is_whole(folder: str, version: int, low: str | None = None, high: str | None = None) -> bool:
+    """Tell whether a version can be read: its log is there, and all its files that may hold labels in `[low, high)`.
+
+    Cost: the log is opened at the version, some 10 ms, and a look-up a file.
+    """
+    if version < 0:
+        return False
+    try:
+        files = live_files(DeltaTable(folder, version=version))
+    except (DeltaError, OSError):
+        return False
+    return all(Path(folder, file.path).exists() for file in files if may_hold_any(file, low, high))
 
 
 def is_plain(table: DeltaTable) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.storage.identity import Identity, app_id, identity_in
+from waterclock.storage.resolving import CommitRecord
+from waterclock.timelabel import instant_of
 
 _NONE = -1
 
@@ -81,13 +83,31 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
     """
     found = []
     for version, text in _commits(folder, after_version, None):
-        actions = _actions(text)
-        info = _info(actions)
+        actions = actions_of(text)
+        info = info_of(actions)
         identity = identity_in(info)
         if (identity is None or identity.project != project) and any(map(_changes_data, actions)):
             at = datetime.fromtimestamp(info.get("timestamp", 0) / 1000, tz=UTC)
             by = str(info.get("userName") or info.get("engineInfo") or "unknown")
             found.append(ForeignCommit(version, str(info.get("operation", "unknown")), at, by))
+    return found
+
+
+def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
+    """List this project's data commits, oldest first. Cost: 0.1 ms a commit; the ledger gives the same at less.
+
+    Raises  E621 where the log's first commits have been cleaned away: only the ledger knows them then
+    """
+    found = []
+    for version, text in _commits(folder, _NONE, None):
+        info = info_of(actions_of(text)) if b'"userMetadata"' in text else {}
+        identity = identity_in(info)
+        if identity is None or identity.project != project or not identity.slices:
+            continue
+        slices = {instant_of(label): str(path) for label, path in zip(identity.labels, identity.slices, strict=True)}
+        at = datetime.fromtimestamp(info.get("timestamp", 0) / 1000, tz=UTC)
+        stands = None if identity.stands_from is None else datetime.fromisoformat(identity.stands_from)
+        found.append(CommitRecord(version, at, slices, stands))
     return found
 
 
@@ -106,17 +126,19 @@ def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tup
 
 
 def _claimed(text: bytes, claim: int) -> Identity | None:
-    actions = _actions(text)
+    actions = actions_of(text)
     if not any(action.get("txn", {}).get("appId") == app_id(claim) for action in actions):
         return None
-    return identity_in(_info(actions)) or Identity.unknown(claim)
+    return identity_in(info_of(actions)) or Identity.unknown(claim)
 
 
-def _actions(text: bytes) -> list[dict[str, Any]]:
+def actions_of(text: bytes) -> list[dict[str, Any]]:
+    """Read the actions of a commit's file."""
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def _info(actions: list[dict[str, Any]]) -> dict[str, Any]:
+def info_of(actions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Give what a commit says of itself."""
     return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 
 

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-
-from waterclock.faults import fault
 from waterclock.storage.commit import commit_nothing, commit_slices, prepare_merge
-from waterclock.storage.identity import Identity, app_id
+from waterclock.storage.folding import (
+    beating,
+    highest_deletes,
+    keys_in,
+    last_rows,
+    own_rows,
+    unbeaten,
+    winners_of,
+)
+from waterclock.storage.history import beginning, manifests_of
+from waterclock.storage.identity import Identity
 from waterclock.storage.keys import duplicate_keys, require_one_row_per_order
-from waterclock.storage.log import find_claim, head
-from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.order import deletes_sql, may_beat, order_struct
-from waterclock.storage.read import frame_of_slices
-from waterclock.storage.rewrite import version_of
+from waterclock.storage.lake import Lake
+from waterclock.storage.manifest import Manifest
+from waterclock.storage.resolving import Step
 from waterclock.storage.sql import quoted
-from waterclock.storage.state import DELETED, is_newer, is_small, rewrite_state
+from waterclock.storage.state import DELETED, Winners, is_newer
 from waterclock.storage.types import fields_of
+from waterclock.storage.winning import commit_winners
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from waterclock.flow import Merge
-
-_ORDER = "_waterclock_order"
-_MOST_TRIES = 5
-_APP_ID = "spark.databricks.delta.write.txnAppId"
-_APP_VERSION = "spark.databricks.delta.write.txnVersion"
-_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-# sealed files never change, so what MERGE reads twice is the same both times
-_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
-
-# the highest ORDER BY among a sealed slice's deletes, None where it holds none: slices never change, so it is kept
-_delete_highs: dict[tuple[str, str], tuple[bool, str | None]] = {}
-_lock = threading.Lock()
 
 
 def merge_slice(
@@ -53,206 +44,89 @@ def merge_slice(
     """Merge a new label's sealed slice into its table, in one commit under the claim's id; gives its version.
 
     `manifest` is newer than every label of the table. `earlier` are the paths of the slices before it, whose deletes
-    beat late rows. Cost: 10 ms into an empty table where keys are unique, one Spark job while the table is small, a
-    Delta MERGE (a second or more) beyond; that one runs under the session's confs, so the session must be the batch's.
+    beat late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
 
     Raises  Killed where the claim was killed first
             E620 for two different rows of one key and order
             E616, E617 where the slice does not fit the table
     """
-    if len(identity.labels) > 1:
-        raise AssertionError("a claim is one commit, so a MERGE claim has one label")
+    _require_one_label(identity)
     look = prepare_merge(folder, identity, manifest)
     if look.done is not None:
         return look.done
     if not manifest.rows:
         return commit_nothing(folder, identity)
-    is_unique = not duplicate_keys(spark, folder, manifest, merge.keys, most=1)
-    if not is_unique:
-        require_one_row_per_order(spark, folder, manifest, merge)
-    rivals = _rivals(folder, manifest, merge, earlier, look.schema)
+    is_unique = _is_unique(spark, folder, manifest, merge)
+    rivals = beating(folder, [path for path in earlier if path != manifest.slice_path], [manifest], merge, look.schema)
     if not look.live and is_unique and not manifest.has_deletes and not rivals:
         return commit_slices(folder, identity, [manifest], mode="append")
-    rows = _rows(spark, folder, manifest, look.schema)
-    winners = _marked(rows if is_unique else last_rows(rows, merge), merge)
+    rows = own_rows(spark, folder, manifest, merge, look.schema)
+    won = rows if is_unique else last_rows(rows, merge)
     if rivals:
-        winners = _unbeaten(winners, _deletes(spark, folder, rivals, merge, look.schema), merge)
-    for _ in range(_MOST_TRIES):
-        if not is_small(look):
-            break
-        version = rewrite_state(spark, folder, winners, merge, identity, look)
-        if version is not None:
-            return version
-        look = prepare_merge(folder, identity, manifest)
-        if look.done is not None:
-            return look.done
-    return _merge_by_delta(spark, folder, winners, merge, identity)
+        won = unbeaten(won, highest_deletes(spark, folder, rivals, merge, look.schema), merge)
+    winners = Winners(won, merge.keys, is_newer(merge.order_by))
+    return commit_winners(spark, folder, winners, manifest, identity, look)
 
 
-def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Give per key the last row by ORDER BY, NULL lowest; of equal rows one."""
-    every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
-    last = F.max_by(every, order_struct(merge.order_by)) if merge.order_by else F.first(every)
-    grouped = rows.groupBy(*(F.col(quoted(key)).alias(f"_key{i}") for i, key in enumerate(merge.keys)))
-    return grouped.agg(last.alias("_last")).select("_last.*")
+def restate_slice(
+    spark: SparkSession, lake: Lake, manifest: Manifest, merge: Merge, identity: Identity, steps: Sequence[Step]
+) -> int:
+    """Put a late or restated label's sealed slice in its place, in one commit on the head; gives its version.
 
+    `steps` are the current slices of all labels, that of the same label (which it replaces) among them, with the
+    versions that hold their states. The winners of the keys that the old and the new slice touch are made again, from
+    the newest stored state before the label and the slices after it, never from START where a state is stored. The
+    head stays at its label. Cost: a read of those, a shuffle of the touched keys' rows, and as `commit_winners`.
 
-def fold(spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
-    """Give the state that the slices, oldest first, add up to from nothing; `schema` is the table's.
-
-    A slice's row counts where no earlier slice has a row of its key with a higher order. The last one wins; where it
-    is a delete the key is gone. A column that slices do not carry keeps its value, back to the key's last delete.
+    Raises  as `merge_slice`
+            E640 where slices that are needed are gone
     """
-    parts = []
-    for index, manifest in enumerate(manifests):
-        rows = _rows(spark, folder, manifest, schema)
-        lacking = [name for name in fields_of(schema) if name not in rows.columns]
-        winners = _marked(last_rows(rows, merge), merge)
-        types = {name: _spark_type(schema, name) for name in lacking}
-        empty = {name: F.lit(None).cast(type_) for name, type_ in types.items()}
-        parts.append(winners.withColumns(empty | {"_slice": F.lit(index)}))
-    union = parts[0]
-    for part in parts[1:]:
-        union = union.unionByName(part)
-    return _folded(union, manifests, merge, schema)
-
-
-@contextmanager
-def committing_as(spark: SparkSession, identity: Identity) -> Iterator[None]:
-    """Have every Delta commit of the session bear the claim's id and identity, within the block."""
-    confs = {_APP_ID: app_id(identity.claim), _APP_VERSION: "1", _METADATA: identity.to_json(), _MATERIALIZE: "none"}
+    _require_one_label(identity)
+    folder = lake.folder(manifest.table)
+    look = prepare_merge(folder, identity, manifest)
+    if look.done is not None:
+        return look.done
+    _is_unique(spark, folder, manifest, merge)
+    old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
+    touching = [each for each in (*old, manifest) if each.rows]
+    if not touching or any(_is_same(each, manifest) for each in old):
+        return commit_nothing(folder, identity)
+    before = [step for step in steps if step.label < manifest.label]
+    after = [step for step in steps if step.label > manifest.label]
+    start = beginning(spark, lake, manifest.table, before, merge, look.schema)
+    later = [*start.manifests, manifest, *manifests_of(folder, after)]
+    keys = keys_in(spark, folder, touching, merge, look.schema)
+    past = start.past(folder, later, merge, look.schema)
+    won = winners_of(spark, folder, keys, later, merge, look.schema, past).persist()
     try:
-        for key, value in confs.items():
-            spark.conf.set(key, value)
-        yield
+        winners = Winners(won, merge.keys, _differs(look.schema))
+        return commit_winners(spark, folder, winners, manifest, identity, look)
     finally:
-        for key in confs:
-            spark.conf.unset(key)
+        won.unpersist()
 
 
-def _rows(spark: SparkSession, folder: str, manifest: Manifest, schema: str) -> DataFrame:
-    """Give the slice's own columns, in the table's types."""
-    own = fields_of(manifest.schema)
-    fields = [field for name, field in fields_of(schema).items() if name in own]
-    return frame_of_slices(spark, folder, [manifest], json.dumps({"type": "struct", "fields": fields}))
+def _require_one_label(identity: Identity) -> None:
+    if len(identity.labels) > 1:
+        raise AssertionError("a claim is one commit, so a MERGE claim has one label")
 
 
-def _marked(rows: DataFrame, merge: Merge) -> DataFrame:
-    return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
+def _is_unique(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> bool:
+    """Tell whether no key has two rows; two that contradict each other are refused (E620)."""
+    if not duplicate_keys(spark, folder, manifest, merge.keys, most=1):
+        return True
+    require_one_row_per_order(spark, folder, manifest, merge)
+    return False
 
 
-def _rivals(folder: str, manifest: Manifest, merge: Merge, earlier: Sequence[str], schema: str) -> list[str]:
-    """Give the earlier slices that hold a delete ordered above the lowest order of the new slice."""
-    if not (merge.delete_when and merge.order_by):
-        return []  # without an order a later label always wins
+def _is_same(old: Manifest, new: Manifest) -> bool:
+    """Tell whether a restatement changes nothing: the same rows, under the same code."""
+    return old.digest is not None and old.digest == new.digest and old.code == new.code
+
+
+def _differs(schema: str) -> str:
+    """Write the condition that `s` is another row than `t`: what stays as it is need not be written."""
     fields = fields_of(schema)
-    types = [fields[name]["type"] for name in merge.order_by]
-    rivals = []
-    for path in earlier:
-        has_deletes, high = _delete_high(folder, path)
-        if path != manifest.slice_path and has_deletes and may_beat(high, manifest.order_low, types):
-            rivals.append(path)
-    return rivals
-
-
-def _delete_high(folder: str, path: str) -> tuple[bool, str | None]:
-    known = _delete_highs.get((folder, path))
-    if known is None:
-        manifest = read_manifest(folder, path)
-        known = (manifest.has_deletes, manifest.delete_high)
-        with _lock:
-            _delete_highs[(folder, path)] = known
-    return known
-
-
-def _deletes(spark: SparkSession, folder: str, rivals: Sequence[str], merge: Merge, schema: str) -> DataFrame:
-    manifests = [read_manifest(folder, path) for path in rivals]
-    rows = _marked(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
-    keys = [F.col(quoted(key)).alias(f"_key{index}") for index, key in enumerate(merge.keys)]
-    return rows.groupBy(*keys).agg(F.max(order_struct(merge.order_by)).alias(_ORDER))
-
-
-def _unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
-    same: Column = F.col(_ORDER) > order_struct(merge.order_by)
-    for index, key in enumerate(merge.keys):
-        same = same & F.col(quoted(key)).eqNullSafe(F.col(f"_key{index}"))
-    return winners.join(deletes, same, "left_anti")
-
-
-def _merge_by_delta(spark: SparkSession, folder: str, winners: DataFrame, merge: Merge, identity: Identity) -> int:
-    _merge_winners(spark, folder, winners, merge, identity)
-    if find_claim(folder, identity.claim, newest=head(folder)).kind == "none":
-        return commit_nothing(folder, identity)  # nothing changed, so Delta committed nothing
-    return version_of(folder, identity.claim)
-
-
-def _merge_winners(spark: SparkSession, folder: str, winners: DataFrame, merge: Merge, identity: Identity) -> None:
-    view = f"_waterclock_merge_{identity.claim}"
-    winners.createOrReplaceTempView(view)
-    statement = _statement(folder, view, winners.columns, merge)
-    try:
-        for attempt in range(_MOST_TRIES):
-            fault("merge")
-            try:
-                with committing_as(spark, identity):
-                    spark.sql(statement).collect()
-                return
-            except PySparkException as raised:
-                if find_claim(folder, identity.claim, newest=head(folder)).kind != "none":
-                    return
-                if attempt == _MOST_TRIES - 1 or not _is_race(raised):
-                    raise
-    finally:
-        spark.catalog.dropTempView(view)
-
-
-def _is_race(raised: PySparkException) -> bool:
-    """Tell whether another commit came between: OPTIMIZE, or a kill of some other claim. The merge is planned anew."""
-    said = f"{raised.getCondition() or ''} {raised}".upper()
-    return any(word in said for word in ("CONCURRENT", "METADATA_CHANGED", "PROTOCOL_CHANGED"))
-
-
-def _statement(folder: str, view: str, columns: Sequence[str], merge: Merge) -> str:
-    names = [name for name in columns if name != DELETED]
-    on = " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in merge.keys)
-    newer = is_newer(merge.order_by)
-    sets = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
-    target, values = (", ".join(f"{side}{quoted(name)}" for name in names) for side in ("", "s."))
-    return (
-        f"MERGE INTO delta.{quoted(folder)} AS t USING {view} AS s ON {on} "
-        f"WHEN MATCHED AND s.{DELETED} AND {newer} THEN DELETE "
-        f"WHEN MATCHED AND NOT s.{DELETED} AND {newer} THEN UPDATE SET {sets} "
-        f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({target}) VALUES ({values})"
-    )
-
-
-def _folded(union: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
-    from pyspark.sql import Window
-
-    keys = [F.col(quoted(key)) for key in merge.keys]
-    before = Window.partitionBy(*keys).orderBy("_slice").rowsBetween(Window.unboundedPreceding, -1)
-    counting = union
-    if merge.order_by:
-        order = order_struct(merge.order_by)
-        highest = F.max(order).over(before)
-        counting = union.withColumn("_highest", highest).where(F.isnull("_highest") | (order >= F.col("_highest")))
-    last_delete = F.max(F.when(F.col(DELETED), F.col("_slice"))).over(Window.partitionBy(*keys))
-    alive = counting.withColumn("_gone", last_delete).where("_gone IS NULL OR _slice > _gone")
-    carried = {
-        name: [index for index, manifest in enumerate(manifests) if name in fields_of(manifest.schema)]
-        for name in fields_of(schema)
-    }
-    aggregates = [
-        F.max_by(F.struct(F.col(quoted(name)).alias("v")), F.when(F.col("_slice").isin(slices), F.col("_slice")))
-        .getField("v")
-        .alias(name)
-        for name, slices in carried.items()
-    ]
-    grouped = alive.groupBy(*(F.col(quoted(key)).alias(f"_key{i}") for i, key in enumerate(merge.keys)))
-    return grouped.agg(*aggregates).select(*(F.col(quoted(name)) for name in fields_of(schema)))
-
-
-def _spark_type(schema: str, name: str) -> Any:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(json.loads(schema))[name].dataType
+    if any('"map"' in json.dumps(field["type"]) for field in fields.values()):
+        return "true"  # maps are not compared
+    new, old = (", ".join(f"{side}.{quoted(name)}" for name in fields) for side in "st")
+    return f"(s.{DELETED} OR NOT (struct({new}) <=> struct({old})))"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,24 @@ from waterclock.storage.types import fields_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow import Merge
-
 # Every state stays on disk until VACUUM, so the whole is written anew only while it is small.
 MOST_BYTES_REWRITTEN = 16 * 1024 * 1024
 _MOST_FILES = 100
 DELETED = "_waterclock_deleted"
 _HERE = "_waterclock_here"
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """Rows that are put in place of a table's own, one a key; those marked as `_waterclock_deleted` take it away.
+
+    `beats` is the condition under which a row (`s`) does so with the one of its key that is there (`t`). Columns that
+    the rows lack keep what the table has.
+    """
+
+    rows: DataFrame
+    keys: tuple[str, ...]
+    beats: str
 
 
 def is_small(look: MergeLook) -> bool:
@@ -41,9 +53,9 @@ def is_small(look: MergeLook) -> bool:
 
 
 def rewrite_state(
-    spark: SparkSession, folder: str, winners: DataFrame, merge: Merge, identity: Identity, look: MergeLook
+    spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeLook
 ) -> int | None:
-    """Write the state after `winners` (with the column `_waterclock_deleted`), and commit it in place of the old one.
+    """Write the state after `winners`, and commit it in place of the old one.
 
     Gives the version; None where another commit came since the look. Files of a state lie below `state/`, where
     VACUUM finds those that no kept version needs. Cost: one Spark job.
@@ -53,19 +65,19 @@ def rewrite_state(
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
-    new_state(old, winners, merge, look.schema).write.mode("overwrite").parquet(str(Path(folder, path)))
+    new_state(old, winners, look.schema).write.mode("overwrite").parquet(str(Path(folder, path)))
     version = commit_state(folder, identity, read_files(Path(folder), path), base=look.base)
     if version is None:
         shutil.rmtree(Path(folder, path))
     return version
 
 
-def new_state(old: DataFrame, winners: DataFrame, merge: Merge, schema: str) -> DataFrame:
-    """Give the state that `winners`, one row a key, make of the state before them; columns they lack are kept."""
-    same = " AND ".join(f"s.{quoted(key)} <=> t.{quoted(key)}" for key in merge.keys)
-    joined = winners.alias("s").join(old.withColumn(_HERE, F.expr("true")).alias("t"), F.expr(same), "full_outer")
-    wins = f"s.{DELETED} IS NOT NULL AND (t.{_HERE} IS NULL OR {is_newer(merge.order_by)})"
-    carried = set(winners.columns)
+def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
+    """Give the state that `winners` make of the state before them."""
+    same = " AND ".join(f"s.{quoted(key)} <=> t.{quoted(key)}" for key in winners.keys)
+    joined = winners.rows.alias("s").join(old.withColumn(_HERE, F.expr("true")).alias("t"), F.expr(same), "full_outer")
+    wins = f"s.{DELETED} IS NOT NULL AND (t.{_HERE} IS NULL OR {winners.beats})"
+    carried = set(winners.rows.columns)
     columns = [
         f"if({wins}, s.{quoted(name)}, t.{quoted(name)}) AS {quoted(name)}" if name in carried else f"t.{quoted(name)}"
         for name in fields_of(schema)

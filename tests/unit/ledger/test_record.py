@@ -98,6 +98,15 @@ def test_a_restated_newest_replace_state_is_at_its_new_version(at_desk: Desk) ->
     assert at_desk.ledger.versions("core.r") == {day(1): 1, day(2): 3}
 
 
+def test_a_restated_older_replace_state_is_held_by_no_version(at_desk: Desk) -> None:
+    for number in (1, 2):
+        at_desk.done("core.r", number)
+    at_desk.done("core.r", 1, digest="9:9:9", restates="late rows")
+    assert at_desk.ledger.versions("core.r") == {day(2): 2}
+    committed = at_desk.ledger.committed("core.r")
+    assert [(found.label, found.version) for found in committed] == [(day(1), 1), (day(2), 2), (day(1), 3)]
+
+
 def test_a_late_merge_label_drops_the_states_it_makes_wrong(at_desk: Desk) -> None:
     for number in (0, 1, 2, 4):
         at_desk.done("core.m", number)  # versions 1 to 4

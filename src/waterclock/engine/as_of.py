@@ -1,0 +1,45 @@
+"""Where is a table's content as of a tick, by what the ledger keeps of its commits, and which rows is it?"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from waterclock.engine.workplace import Workplace
+from waterclock.flow import Table
+from waterclock.ledger.ledger import Ledger
+from waterclock.storage import CommitRecord, Resolved, frame_of_resolved, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
+    """Give the data commits of a table as the ledger keeps them, which outlives the Delta log.
+
+    What is known since when goes by the ledger's clock. Cost: some 10 µs a slice that was ever committed.
+    """
+    rows = ledger.committed(table)
+    records = []
+    for version, of_version in groupby(rows, key=lambda row: row.version):
+        members = list(of_version)
+        slices = {row.label: row.slice_path for row in members}
+        records.append(CommitRecord(version, members[0].recorded_at, slices, members[0].stands_from))
+    return records
+
+
+def resolved(work: Workplace, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:
+    """Say where the content of a table as of a tick is, as far as it was known at `known_at`."""
+    return resolve(table, tick, commit_records(work.ledger, table.name), known_at=known_at)
+
+
+def frame_as_of(
+    work: Workplace, spark: SparkSession, table: Table, tick: datetime, *, known_at: datetime | None = None
+) -> DataFrame:
+    """Give the rows of a table as of a tick, as far as they were known at `known_at`.
+
+    Raises:
+        WaterclockError: E623 where the table is not there yet, E640 where what was there then is not kept any more.
+    """
+    return frame_of_resolved(spark, work.lake, table, resolved(work, table, tick, known_at=known_at))

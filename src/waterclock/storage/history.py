@@ -1,0 +1,166 @@
+"""How are the rows of an older state had? From the version that holds it, from its slices, or made again and kept.
+
+A MERGE state that no version holds any more is made by the fold, from the newest stored state before it, and kept below
+`history/<schema>/<table>/<label>/`, named by what it was made of: whoever makes it makes the same, so nobody waits for
+anybody, and nothing there is ever changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow import Mode
+from waterclock.storage.folding import Past, beating, fold, with_all_columns
+from waterclock.storage.lake import Lake
+from waterclock.storage.live import is_whole
+from waterclock.storage.manifest import Manifest, is_sealed, read_manifest
+from waterclock.storage.read import frame_at, frame_of_files, frame_of_slices, table_schema
+from waterclock.storage.resolving import NO_VERSION, Resolved, Step
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.flow import Merge, Table
+
+# VACUUM takes old versions' files: where so many in a row have lost theirs, those before have lost them too
+_MOST_VERSIONS_TRIED = 20
+
+
+def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: Resolved) -> DataFrame:
+    """Give the rows of what `resolve` found, in the table's columns as of now; no steps, no rows.
+
+    Cost: no job, as `frame_at` and `frame_of_slices`, but where a MERGE state has to be made again: a fold of the
+    slices since the newest stored state before it, once.
+
+    Raises  E640 where neither a version nor the slices are kept
+            E623 where there is no table
+    """
+    folder = lake.folder(table.name)
+    schema = table_schema(folder).json()
+    if not resolved.steps:
+        return frame_of_files(spark, folder, [], schema)
+    if table.mode is Mode.MERGE and table.merge is not None:
+        return state_of(spark, lake, table.name, table.merge, resolved.steps)
+    slices = [step.slice_path for step in resolved.steps]
+    is_here = all(is_sealed(folder, path) for path in slices)
+    bounds = (None if resolved.low is None else label_of(resolved.low), label_of(resolved.high))
+    within = bounds if table.mode is Mode.APPEND else (None, None)
+    if not (table.mode is Mode.REPLACE and is_here) and is_whole(folder, resolved.version, *within):
+        low, high = (resolved.low, resolved.high) if table.mode is Mode.APPEND else (None, None)
+        rows = frame_at(spark, folder, resolved.version, low=low, high=high, is_partitioned=table.is_partitioned)
+        return with_all_columns(rows, schema)
+    return frame_of_slices(spark, folder, manifests_of(folder, resolved.steps), schema)
+
+
+def state_of(spark: SparkSession, lake: Lake, table: str, merge: Merge, steps: Sequence[Step]) -> DataFrame:
+    """Give a MERGE table's state after `steps`, its current slices from START on, in the table's columns as of now.
+
+    Raises  E640 where a slice is gone that is needed to make it again
+    """
+    schema = table_schema(lake.folder(table)).json()
+    start = beginning(spark, lake, table, steps, merge, schema)
+    if start.state is not None and not start.manifests:
+        return start.state
+    past = start.past(lake.folder(table), start.manifests, merge, schema)
+    made = fold(spark, lake.folder(table), start.manifests, merge, schema, past)
+    return _read(spark, _keep(made, _place(lake, table, steps[-1], _names(merge, steps)[-1])), schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The newest stored state at or before a label: its rows, the slices it was made of, and those after it."""
+
+    state: DataFrame | None
+    made_of: tuple[str, ...]
+    manifests: tuple[Manifest, ...]
+
+    def past(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> Past:
+        """Give what `later` slices are folded onto."""
+        return Past(self.state, beating(folder, self.made_of, later, merge, schema))
+
+
+def beginning(
+    spark: SparkSession, lake: Lake, table: str, steps: Sequence[Step], merge: Merge, schema: str
+) -> Beginning:
+    """Find the newest of the states after each of `steps` that is stored: in a version, or in the history.
+
+    Raises  E640 where a slice after it is gone
+    """
+    folder, names = lake.folder(table), _names(merge, steps)
+    state: DataFrame | None = None
+    count, tried = len(steps), 0
+    while count and state is None:
+        step, place = steps[count - 1], _place(lake, table, steps[count - 1], names[count - 1])
+        if step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED:
+            tried += 1
+            if is_whole(folder, step.version):
+                state = with_all_columns(frame_at(spark, folder, step.version, is_partitioned=False), schema)
+        if state is None and place.is_dir():
+            state = _read(spark, place, schema)
+        count -= state is None
+    made_of = tuple(step.slice_path for step in steps[:count])
+    return Beginning(state, made_of, manifests_of(folder, steps[count:]))
+
+
+def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
+    """Read the manifests of slices.
+
+    Raises  E640 where one is gone
+    """
+    found = []
+    for step in steps:
+        if not is_sealed(folder, step.slice_path):
+            raise WaterclockError(
+                "E640",
+                "a state is beyond what is kept",
+                where=f"{folder}/{step.slice_path}",
+                why=f"no version holds it any more, and the slice of {label_of(step.label)} that it is made of is gone",
+                fix="ask for a newer tick; a longer KEEP VERSIONS keeps more",
+            )
+        found.append(read_manifest(folder, step.slice_path))
+    return tuple(found)
+
+
+def _names(merge: Merge, steps: Sequence[Step]) -> list[str]:
+    """Name the state after each step by all that it is made of."""
+    made_of = blake2b(json.dumps([merge.keys, merge.order_by, merge.delete_when]).encode(), digest_size=12)
+    names = []
+    for step in steps:
+        made_of.update(f"\n{step.slice_path}".encode())
+        names.append(made_of.hexdigest())
+    return names
+
+
+def _place(lake: Lake, table: str, step: Step, name: str) -> Path:
+    return Path(lake.history(table), label_of(step.label), name)
+
+
+def _keep(state: DataFrame, place: Path) -> Path:
+    """Write a state into the history, whole or not at all; who comes second leaves the first's."""
+    beside = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+    fault("history")
+    try:
+        state.write.mode("overwrite").parquet(str(beside))
+        fault("history_written")
+        os.rename(beside, place)  # noqa: PTH104 - Path.rename is the same, and says less of what it refuses
+    except OSError:
+        if not place.is_dir():
+            raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return place
+
+
+def _read(spark: SparkSession, place: Path, schema: str) -> DataFrame:
+    return frame_of_files(spark, "", [str(place)], schema)
