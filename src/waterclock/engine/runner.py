@@ -85,6 +85,8 @@ class Runner:
         """Run all that is due at `now`, and what becomes ready by it, until nothing is ready."""
         outcome = RunOutcome()
         self._work.listener.tick(now)
+        if self._work.sessions.revive():
+            self._work.listener.said("Spark had ended; it is started anew")
         self._take_over()
         heartbeat = _Heartbeat(self._work)
         with heartbeat, ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads:

@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 
 _MARK = "spark.waterclock.opened"
 
+# A runner lives for months. What Spark keeps of past jobs is for a page that nobody sees, and its pools start a
+# thread for every task until they have a thousand.
+_BOUNDS = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.ui.retainedDeadExecutors": "5",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.shuffleExchange.maxThreadThreshold": "16",
+    "spark.sql.broadcastExchange.maxThreadThreshold": "16",
+    "spark.sql.resultQueryStage.maxThreadThreshold": "16",
+}
+
 
 class Sessions:
     """Starts Spark on first use and gives each batch a session of its own.
@@ -64,6 +77,18 @@ class Sessions:
         """Give a fresh session that shares the JVM and nothing else (about a millisecond)."""
         return self.root().newSession()
 
+    def revive(self) -> bool:
+        """Give True where Spark had ended, its JVM killed or its context stopped; the next `root` starts it anew.
+
+        Call it between batches only: what others hold of the old session is of no use then.
+        """
+        with self._lock:
+            if self._root is None or self._is_borrowed or _answers(self._root):
+                return False
+            _forget(self._root)
+            self._root = None
+            return True
+
     def close(self) -> None:
         """Stop Spark, if it was started here."""
         with self._lock:
@@ -81,6 +106,29 @@ def _stop(session: SparkSession) -> None:
         session.stop()
 
 
+def _answers(session: SparkSession) -> bool:
+    try:
+        session.newSession()
+    except Exception:  # noqa: BLE001 - a JVM that is gone, one that breaks off, a stopped context: each has its own
+        return False
+    return True
+
+
+def _forget(session: SparkSession) -> None:
+    """Clear away a Spark that has ended, the JVM with it: PySpark would go on asking the one it knows."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    _stop(session)
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to part with a JVM
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.kill()
+        gateway.proc.wait()
+
+
 def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> SparkSession:
     """Start Spark with Delta, every zone pinned to UTC, and its own folders below `work_folder`."""
     from pyspark.sql import SparkSession
@@ -91,6 +139,7 @@ def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> Sp
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_py4js)  # what it raises is told as an error of ours
     work_folder.mkdir(parents=True, exist_ok=True)
     settings = {
         "spark.jars": ",".join(str(jar) for jar in delta_jars()),
@@ -100,6 +149,7 @@ def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> Sp
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **_BOUNDS,
         "spark.sql.warehouse.dir": str(work_folder / "warehouse"),
         # Delta's SQL parser passes by the newer way of binding :name values, which then stay unbound
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
@@ -113,6 +163,10 @@ def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> Sp
         session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 @contextmanager

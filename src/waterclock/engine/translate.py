@@ -35,6 +35,7 @@ _TRANSIENT_WORDS = (
     "database is locked",
 )
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
+_JVM_GONE = re.compile("Answer from Java side is empty|stopped SparkContext|does not exist in the JVM$")
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== SQL|\.\.\. \d+ more|Caused by:)")
 _MOST_WHY = 400
 _MOST_FRAMES = 3
@@ -175,7 +176,7 @@ def _position(error: BaseException) -> tuple[int, int] | None:
 def _is_jvm_gone(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
     has_gone = {"Py4JNetworkError", "ConnectionRefusedError"}
-    return bool(names & has_gone) or "Answer from Java side is empty" in str(error)
+    return bool(names & has_gone) or _JVM_GONE.search(str(error)) is not None
 
 
 def _short(text: str) -> str:

@@ -61,7 +61,12 @@ def test_a_full_disk_is_said_by_whoever_met_it() -> None:
 
 @pytest.mark.parametrize(
     "gone",
-    [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "Connection refused")],
+    [
+        Py4JNetworkError("Answer from Java side is empty"),
+        RuntimeError("PythonUtils does not exist in the JVM"),
+        RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped"),
+        ConnectionRefusedError(111, "Connection refused"),
+    ],
 )
 def test_a_jvm_that_is_gone_is_a_passing_reason(gone: Exception) -> None:
     error = to_error(gone, where=WHERE)

@@ -1,0 +1,190 @@
+"""A run of the command line whose Spark dies under it, or that is stopped by Ctrl-C in the middle of a Spark job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+import sqlalchemy as sa
+
+from tests.tiny import Tiny, day, labels
+from waterclock.ledger.schema import claims
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+COLLECT = """
+COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders
+  EVERY DAY BY DATA TIME at;
+"""
+LATER = "TRANSFORM late.orders PARTITIONED AS SELECT id, 2 * doubled AS much FROM clean.orders;"
+CODE = """\
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import waterclock as wc
+
+BEGUN = Path(__file__).with_name("begun")
+
+
+@wc.transform("clean.orders", partitioned=True)
+def orders(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
+    is_first = not BEGUN.exists()
+    BEGUN.touch()
+    doubled = orders.selectExpr("id", "2 * amount AS doubled")
+    %s
+    return doubled
+"""
+KILLS_ITS_JVM = """\
+if is_first:
+        os.kill(orders.sparkSession.sparkContext._gateway.proc.pid, signal.SIGKILL)"""
+# three seconds a row, asleep in the executor
+TAKES_ITS_TIME = """doubled = doubled.where("reflect('java.lang.Thread', 'sleep', 3000L) IS NOT NULL OR id > 0")"""
+NEVER_ENDS = """\
+if is_first:
+        doubled = doubled.crossJoin(orders.sparkSession.range(10**12).selectExpr("sum(hash(id)) AS n")).drop("n")
+        doubled = doubled.where("rand() >= 0")"""
+PATIENCE = 120.0
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    # what runs is the command, in a process and a JVM of its own: this one needs none
+    made = Tiny(tmp_path, cast("SparkSession", None))
+    made.source("orders", "id INTEGER, amount INTEGER, at TEXT", [(n, n, f"2020-01-{n:02d} 12:00:00") for n in (1, 2)])
+    return made
+
+
+def declare(tiny: Tiny, code: str) -> Path:
+    """Declare the flow, its Python transform with `code` in it; gives the file that appears when it is called."""
+    tiny.declare(COLLECT + LATER)
+    (tiny.root / "flows" / "slow.py").write_text(CODE % code)
+    return tiny.root / "flows" / "begun"
+
+
+@contextmanager
+def running(tiny: Tiny, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Start `waterclock run` as the first of a process group, of which nothing is left behind the block."""
+    run = subprocess.Popen(
+        [sys.executable, "-m", "waterclock", "run", *words],
+        cwd=tiny.root,
+        env={**os.environ, "COLUMNS": "160"},
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield run
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+
+
+def said_by(run: subprocess.Popen[str]) -> str:
+    said, _ = run.communicate(timeout=PATIENCE)
+    return said
+
+
+def begins_to_make(tiny: Tiny, begun: Path) -> None:
+    """Wait until Spark is at the transform's batch."""
+    log = tiny.root / ".waterclock" / "tables" / "clean" / "orders" / "_delta_log"
+    wait_until(lambda: begun.exists() and log.exists())
+    time.sleep(1)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < until, "it does not come about"
+        time.sleep(0.05)
+
+
+def group_is_gone(group: int) -> bool:
+    """Say whether no process of a group is left, but for those that have ended and are not yet waited for."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # one that has ended meanwhile
+            state, _, of = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(of) == group and state != "Z":
+                return False
+    return True
+
+
+def let_leases_run_out(tiny: Tiny) -> None:
+    engine = sa.create_engine(tiny.load().ledger)
+    with engine.begin() as connection:
+        connection.execute(sa.update(claims).values(lease_until=day(1)))
+    engine.dispose()
+
+
+def test_a_run_through_time_starts_spark_anew_after_its_jvm_was_killed(tiny: Tiny) -> None:
+    declare(tiny, KILLS_ITS_JVM)
+    with running(tiny, "--now", "2020-01-02", "--until", "2020-01-03") as run:
+        said = said_by(run)
+    assert run.returncode == 1, said  # the first day's batch failed at its own instant
+    assert "E712" in said
+    assert "Spark had ended; it is started anew" in said
+    assert "Traceback" not in said
+    for table in ("shop.orders", "clean.orders", "late.orders"):
+        assert tiny.done(table) == labels(1, 2), said
+    assert tiny.open_claims() == 0
+    wait_until(lambda: group_is_gone(run.pid))
+
+
+def test_ctrl_c_lets_the_spark_job_that_runs_finish_and_says_what_is_left(tiny: Tiny) -> None:
+    begun = declare(tiny, TAKES_ITS_TIME)
+    with running(tiny, "--now", "2020-01-02") as run:
+        begins_to_make(tiny, begun)
+        os.killpg(run.pid, signal.SIGINT)
+        said = said_by(run)
+        assert run.returncode == 130, said
+        assert "what runs is finished" in said
+        assert "stopped; left: 1 due: 1 ready" in said
+        assert "Traceback" not in said
+        wait_until(lambda: group_is_gone(run.pid))
+    assert tiny.done("clean.orders") == labels(1)
+    assert tiny.done("late.orders") == []
+    assert tiny.open_claims() == 0
+
+    with running(tiny, "--now", "2020-01-02") as again:
+        said = said_by(again)
+    assert again.returncode == 0, said
+    assert tiny.done("late.orders") == labels(1)
+
+
+def test_ctrl_c_twice_leaves_at_once_and_the_next_run_takes_over(tiny: Tiny) -> None:
+    begun = declare(tiny, NEVER_ENDS)
+    with running(tiny, "--now", "2020-01-02") as run:
+        begins_to_make(tiny, begun)
+        os.killpg(run.pid, signal.SIGINT)
+        time.sleep(1)
+        assert run.poll() is None
+        os.killpg(run.pid, signal.SIGINT)
+        said = said_by(run)
+        assert run.returncode == 130, said
+        assert "the next run takes over" in said
+        wait_until(lambda: group_is_gone(run.pid))
+    assert tiny.open_claims() == 1
+    assert tiny.done("clean.orders") == []
+
+    let_leases_run_out(tiny)
+    with running(tiny, "--now", "2020-01-02") as again:
+        said = said_by(again)
+    assert again.returncode == 0, said
+    assert tiny.done("late.orders") == labels(1)
+    assert tiny.open_claims() == 0
