@@ -27,6 +27,7 @@ MADE = "*Made from the code by `python docs/generate.py`.*"
 LAYERS: Mapping[str, Mapping[str, codes.Code]] = {
     "Time": codes.TIME,
     "Language and project": codes.LANGUAGE,
+    "Temporal tables": codes.TEMPORAL,
     "Ledger": codes.LEDGER,
     "Selections and questions": codes.SELECTION,
     "Storage": codes.STORAGE,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from waterclock.temporal.refusals import REFUSALS
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -202,6 +204,7 @@ LANGUAGE: Mapping[str, Code] = {
         "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
     ),
 }
+TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}
 LEDGER: Mapping[str, Code] = {
     "E401": Code("no ledger", "The database exists, but no ledger made it, or its file is damaged."),
     "E402": Code(
@@ -504,4 +507,5 @@ CLI: Mapping[str, Code] = {
         "An error that should not be. All that is known of it was written into the file that is named.",
     ),
 }
-CODES: Mapping[str, Code] = {**TIME, **LANGUAGE, **LEDGER, **SELECTION, **STORAGE, **ENGINE, **CONNECTORS, **CLI}
+_BY_LAYER = (TIME, LANGUAGE, TEMPORAL, LEDGER, SELECTION, STORAGE, ENGINE, CONNECTORS, CLI)
+CODES: Mapping[str, Code] = {code: said for layer in _BY_LAYER for code, said in layer.items()}

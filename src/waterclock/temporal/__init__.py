@@ -1,0 +1,58 @@
+"""Normalized temporal modelling: plain functions on DataFrames, usable without the rest of Waterclock.
+
+Names are loaded when they are asked for: the codes of its errors are read without PySpark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from waterclock.temporal.counts import Counts
+    from waterclock.temporal.denorm import denorm_temporal, denorm_transactional
+    from waterclock.temporal.history import compute_temporal
+    from waterclock.temporal.numbers import Numbers, measure_temporal
+    from waterclock.temporal.record import OPEN, valid_at
+    from waterclock.temporal.sources import nulls_are_values, union_sources
+    from waterclock.temporal.text import format_attribute
+
+__all__ = [
+    "OPEN",
+    "Counts",
+    "Numbers",
+    "compute_temporal",
+    "denorm_temporal",
+    "denorm_transactional",
+    "format_attribute",
+    "measure_temporal",
+    "nulls_are_values",
+    "union_sources",
+    "valid_at",
+]
+
+_HOMES = {
+    "Counts": "counts",
+    "denorm_temporal": "denorm",
+    "denorm_transactional": "denorm",
+    "compute_temporal": "history",
+    "Numbers": "numbers",
+    "measure_temporal": "numbers",
+    "OPEN": "record",
+    "valid_at": "record",
+    "nulls_are_values": "sources",
+    "union_sources": "sources",
+    "format_attribute": "text",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,67 @@
+"""Which version of a parent was in effect at each row's time? One join under both denormalizations."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sql
+
+from waterclock.temporal.plans import Plan
+from waterclock.temporal.slices import at_moment, cuts_of, lacking, over_periods, spread_by
+
+HINTS = {Plan.HASH: "shuffle_hash", Plan.SLICES: "shuffle_hash", Plan.SORTED_SLICES: "merge"}
+
+
+def as_of(child: DataFrame, parent: DataFrame, keys: list[str], plan: Plan) -> DataFrame:
+    """Give every row of the child once, with the columns of the version in effect `at` its time, else null.
+
+    Both have `keys`; the child `at`; the parent `eff`, `exp` and what is wanted of it. `eff` tells if there was one.
+    """
+    if plan is Plan.WINDOW:
+        return _by_window(child, parent, keys)
+    if plan in {Plan.SLICES, Plan.SORTED_SLICES}:
+        cuts = cuts_of(parent, keys, is_small=True)
+        child = at_moment(child, cuts, "at")
+        parent = over_periods(parent, cuts, "eff", "exp")
+        return _by_range(child, parent, [*keys, "slice", "part"], plan).drop("slice", "part")
+    return _by_range(child, parent, keys, plan)
+
+
+def _by_range(child: DataFrame, parent: DataFrame, on: list[str], plan: Plan) -> DataFrame:
+    theirs = parent.withColumnsRenamed({key: f"p_{key}" for key in on})
+    hinted = sql.broadcast(theirs) if plan is Plan.BROADCAST else theirs.hint(HINTS[plan])
+    is_in_effect = (sql.col("at") >= sql.col("eff")) & (sql.col("at") < sql.col("exp"))
+    joined = child.join(hinted, reduce(Column.__and__, _equal(on), is_in_effect), "left")
+    return joined.drop(*(f"p_{key}" for key in on), "exp")
+
+
+def _equal(on: list[str]) -> list[Column]:
+    return [sql.col(key) == sql.col(f"p_{key}") for key in on]
+
+
+def _by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> DataFrame:
+    """Put rows and versions on one timeline: each row sees the last version before it.
+
+    The one plan that needs no numbers. It holds no key in memory, and stops with E309 at periods that overlap.
+    """
+    wanted = [name for name in parent.columns if name not in keys]
+    spread = sql.when(lacking(keys), spread_by("at")).otherwise(sql.lit(0).cast("long"))
+    versions = parent.where(~lacking(keys)).select(
+        *keys, sql.col("eff").alias("at"), sql.struct(*wanted).alias("version"), sql.lit(0).cast("long").alias("spread")
+    )
+    rows = child.select("*", spread.alias("spread"), sql.lit(col=True).alias("is_row"))
+    order = Window.partitionBy(*keys, "spread").orderBy("at", sql.col("is_row").asc_nulls_first())
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    timeline = rows.unionByName(versions, allowMissingColumns=True).select(
+        *child.columns,
+        "is_row",
+        sql.last("version", ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, 0)).alias("seen"),
+        sql.max(sql.col("version.exp")).over(before).alias("ended"),
+    )
+    is_sound = sql.coalesce(sql.col("ended") <= sql.col("at"), sql.lit(col=True))
+    stop = sql.raise_error(sql.lit("E309 periods of a key of the parent overlap; compute_temporal makes sound ones"))
+    is_row = sql.when(sql.col("is_row"), sql.lit(col=True)).otherwise(~is_sound & stop.cast("boolean"))
+    seen = sql.when(sql.col("at") < sql.col("seen.exp"), sql.col("seen"))
+    found = timeline.where(is_row).withColumn("seen", seen)
+    return found.select(*child.columns, *(sql.col(f"seen.{name}").alias(name) for name in wanted if name != "exp"))

@@ -1,0 +1,165 @@
+"""Does a frame have the columns that were asked for, and are they of types that can be used?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from zoneinfo import available_timezones
+
+from pyspark.sql import Column, DataFrame, types
+from pyspark.sql import functions as sql
+
+from waterclock.errors import WaterclockError, did_you_mean
+
+_INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)
+_WITHOUT_ZONE = (types.TimestampNTZType, types.DateType, types.StringType)
+
+
+def named(name: str) -> Column:
+    """Give the column of exactly that name, whatever signs are in it."""
+    return sql.col("`" + name.replace("`", "``") + "`")
+
+
+def listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Give one name, or several, as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def require_columns(df: DataFrame, names: Iterable[str], *, where: str) -> None:
+    """Refuse names that the frame does not have, with the nearest ones (E301)."""
+    for name in names:
+        if name not in df.columns:
+            raise WaterclockError(
+                "E301",
+                f"unknown column {name}",
+                where=where,
+                why=f"the frame has {', '.join(df.columns) or 'no columns'}",
+                fix=did_you_mean(name, df.columns),
+            )
+
+
+def require_distinct(names: Iterable[str], *, where: str) -> None:
+    """Refuse names that differ by their case alone, or not at all (E308)."""
+    twice = sorted(name for name, times in Counter(name.lower() for name in names).items() if times > 1)
+    if twice:
+        raise WaterclockError("E308", f"more than one column {', '.join(twice)}", where=where, fix="rename all but one")
+
+
+def require_comparable(df: DataFrame, names: Iterable[str], *, where: str) -> None:
+    """Refuse columns that Spark can neither order nor compare (E303)."""
+    for name in names:
+        kind = df.schema[name].dataType
+        if _holds(kind, _INCOMPARABLE):
+            raise WaterclockError(
+                "E303",
+                f"{name} is of type {kind.simpleString()}, which cannot be compared",
+                where=where,
+                fix="a map: map_entries(…), sorted; a variant: the fields that count, or its text",
+            )
+
+
+def require_keys(df: DataFrame, keys: Sequence[str], *, where: str) -> None:
+    """Refuse a key that is no column, not there, or of a type that cannot be compared (E305, E301, E303)."""
+    if not keys:
+        raise WaterclockError("E305", "a key of no columns", where=where, fix="name its columns")
+    require_distinct(df.columns, where=where)
+    require_distinct(keys, where=where)
+    require_columns(df, keys, where=where)
+    require_comparable(df, keys, where=where)
+
+
+def require_pairs(child: DataFrame, child_keys: Sequence[str], parent: DataFrame, parent_keys: Sequence[str]) -> None:
+    """Refuse keys of different lengths or types (E305): Spark would compare 1 and '1' in silence."""
+    pairs = f"({', '.join(child_keys)}) and ({', '.join(parent_keys)})"
+    if len(child_keys) != len(parent_keys):
+        raise WaterclockError("E305", f"keys of different lengths: {pairs}", fix="name them pair by pair")
+    for ours, theirs in zip(child_keys, parent_keys, strict=True):
+        kinds = [frame.schema[name].dataType for frame, name in ((child, ours), (parent, theirs))]
+        if kinds[0] != kinds[1]:
+            raise WaterclockError(
+                "E305",
+                f"keys of different types: {ours} is {kinds[0].simpleString()}, {theirs} {kinds[1].simpleString()}",
+                fix="cast one of them",
+            )
+
+
+def require_temporal(df: DataFrame, *, where: str) -> None:
+    """Refuse a frame without the columns of a record (E306)."""
+    wanted = {"rec_eff_time": "timestamp", "rec_exp_time": "timestamp", "rec_is_current": "boolean"}
+    has = {field.name: field.dataType.simpleString() for field in df.schema.fields}
+    wrong = [f"{name} {kind}" for name, kind in wanted.items() if has.get(name) != kind]
+    if wrong:
+        raise WaterclockError(
+            "E306",
+            f"not a temporal frame: it has no {', '.join(wrong)}",
+            where=where,
+            why=f"it has {', '.join(f'{name} {kind}' for name, kind in has.items())}",
+            fix="compute_temporal makes one from raw rows",
+        )
+
+
+def require_choice(said: str, choices: Sequence[str], *, where: str) -> None:
+    """Refuse a word that is none of the choices (E310)."""
+    if said not in choices:
+        raise WaterclockError(
+            "E310",
+            f"unknown choice {said!r}",
+            where=where,
+            fix=did_you_mean(said, choices, otherwise=f"one of {', '.join(choices)}"),
+        )
+
+
+def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column:
+    """Give a column as an instant: a TIMESTAMP is one; others become one in the declared `zone`.
+
+    A text with an offset of its own keeps it; one that is no time becomes null. The session's zone is never used.
+    Raises  E301 not there, E302 no instant and no zone, or of another type; E310 for a zone that is not known
+    """
+    require_columns(df, [name], where=where)
+    kind = df.schema[name].dataType
+    if isinstance(kind, types.TimestampType):
+        return named(name)
+    if zone is None or not isinstance(kind, _WITHOUT_ZONE):
+        raise WaterclockError(
+            "E302",
+            f"{name} is of type {kind.simpleString()}, which is no instant",
+            where=where,
+            why="times are compared as instants, and the session's zone is nobody's decision",
+            fix="say zone='Europe/Berlin', or whichever is meant" if isinstance(kind, _WITHOUT_ZONE) else None,
+        )
+    if zone not in available_timezones():
+        raise WaterclockError(
+            "E310", f"unknown zone {zone!r}", where=where, fix=did_you_mean(zone, available_timezones())
+        )
+    if isinstance(kind, types.StringType):
+        return _text_in_zone(named(name), zone)
+    return _in_zone(named(name).cast("timestamp_ntz"), zone)
+
+
+def _text_in_zone(text: Column, zone: str) -> Column:
+    trimmed = sql.trim(text)
+    own = trimmed.rlike(r"(?i)\d(z|[+-]\d{1,2}(:?\d{2})?|\s*(utc|gmt)([+-]\S*)?|\s+[a-z_]+/\S+)$") & trimmed.rlike(
+        r"\d:\d"
+    )
+    return sql.when(own, trimmed.try_cast("timestamp")).otherwise(_in_zone(trimmed.try_cast("timestamp_ntz"), zone))
+
+
+def _in_zone(local: Column, zone: str) -> Column:
+    parts = [local.cast("date")]
+    return sql.make_timestamp(
+        sql.year(parts[0]),
+        sql.month(parts[0]),
+        sql.day(parts[0]),
+        sql.hour(local),
+        sql.minute(local),
+        sql.extract(sql.lit("SECOND"), local),
+        sql.lit(zone),
+    )
+
+
+def _holds(kind: types.DataType, unwanted: tuple[type[types.DataType], ...]) -> bool:
+    if isinstance(kind, unwanted):
+        return True
+    if isinstance(kind, types.ArrayType):
+        return _holds(kind.elementType, unwanted)
+    return isinstance(kind, types.StructType) and any(_holds(field.dataType, unwanted) for field in kind.fields)

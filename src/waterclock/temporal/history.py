@@ -1,0 +1,302 @@
+"""How do raw rows become the versions of a key: cleaned, filled across time, and only what changed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sql
+
+from waterclock.errors import WaterclockError
+from waterclock.temporal.columns import (
+    instant,
+    listed,
+    named,
+    require_choice,
+    require_columns,
+    require_comparable,
+    require_keys,
+)
+from waterclock.temporal.counts import Counts
+from waterclock.temporal.numbers import LONG_KEY
+from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, open_end
+from waterclock.temporal.sources import is_wrapped, unwrapped
+
+if TYPE_CHECKING:
+    from pyspark.sql.window import WindowSpec
+
+_WHERE = "compute_temporal"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """One attribute: its name, the column that holds it between the stages, and how it is treated."""
+
+    name: str
+    held: str
+    is_filled: bool  # null is missing, not a value
+    is_tracked: bool
+    is_wrapped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What all stages know: which columns hold keys, sequence and attributes, and what was asked for."""
+
+    keys: tuple[str, ...]
+    attributes: tuple[_Attribute, ...]
+    sequence: int
+    fill_back: bool
+    has_deletes: bool
+
+    @property
+    def held_keys(self) -> list[str]:
+        return [f"k{at}" for at in range(len(self.keys))]
+
+    @property
+    def life(self) -> list[str]:
+        """A key, or where rows delete, one life of it."""
+        return [*self.held_keys, *(["life"] if self.has_deletes else [])]
+
+    @property
+    def marks(self) -> list[str]:
+        """Carried from stage to stage beside keys, time and attributes."""
+        return ["life", "gone", "dies"] if self.has_deletes else []
+
+    def in_order(self, by: Sequence[str]) -> WindowSpec:
+        """Rows of a key or life as they were said: by time, sequence, deletes first, then values."""
+        said = [f"s{at}" for at in range(self.sequence)]
+        deletes = [sql.col("gone").desc()] if self.has_deletes else []
+        return Window.partitionBy(*by).orderBy("at", *said, *deletes, *(each.held for each in self.attributes))
+
+
+def compute_temporal(  # noqa: PLR0913 - all but two are said by name
+    df: DataFrame,
+    natural_id: str | Sequence[str],
+    *,
+    time: str = EFFECTIVE,
+    sequence: str | Sequence[str] = (),
+    nulls: str | Mapping[str, str] = "missing",
+    delete_when: str | Column | None = None,
+    track: str | Sequence[str] | None = None,
+    fill_back: bool = True,
+    zone: str | None = None,
+    counts: Counts | None = None,
+) -> DataFrame:
+    """Give the versions of each key: one row per key and time at which something changed.
+
+    In      one row per key and time at which a source said something; in any order, repeated or late
+    Out     the key, rec_eff_time, the attributes, rec_exp_time, rec_is_current; the periods of a key do not overlap,
+            the last one ends at OPEN unless the key was deleted
+    time    the column that says since when; `zone` is needed where it is no TIMESTAMP
+    sequence  orders rows of one time, the last one wins attribute by attribute; it is not in the result. Rows that it
+            leaves equal are ordered by their attributes, in the order of the columns
+    nulls   "missing": filled from before, then from after; "value": now empty. For all, or by attribute
+    delete_when  the column (not in the result) or condition that says a row deletes its key; nothing is filled across
+    track   the attributes whose changes make a version; the others show their last value inside of it, so a read as of
+            a time within sees values of later
+    fill_back  False leaves what is not known yet null
+    counts  rows, no_key, no_time and bad_time (left out), versions, keys, most_versions, long_keys
+
+    Raises  E301 to E303, E305, E308, E310; the query stops with E304 at a row without key or time, unless `counts` are
+            there to tell of it
+    Cost    one exchange, one sort (two with `delete_when`), three windows (four)
+    Source  the article on recomputable data systems, made definite where it leaves open
+    """
+    keys, order = listed(natural_id), listed(sequence)
+    require_keys(df, keys, where=_WHERE)
+    attributes = tuple(_attributes(df, {*keys, time, *order, *_consumed(df, delete_when)}, nulls, track))
+    _require(df, (*keys, *order), attributes, time)
+    shape = _Shape(keys, attributes, len(order), fill_back, delete_when is not None)
+    raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), named(time), order, delete_when)
+    kept = _only_placed(raw, shape, counts)
+    said = _lives(kept, shape) if shape.has_deletes else kept
+    return _closed(_changes(_filled(said, shape), shape), shape, counts)
+
+
+def _attributes(
+    df: DataFrame, others: set[str], nulls: str | Mapping[str, str], track: str | Sequence[str] | None
+) -> Iterator[_Attribute]:
+    names = [name for name in df.columns if name not in others]
+    tracked = names if track is None else listed(track)
+    said = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls
+    require_columns(df.select(*(named(name) for name in names)), [*tracked, *said], where=_WHERE)
+    for choice in {nulls} if isinstance(nulls, str) else set(said.values()):
+        require_choice(choice, ("missing", "value"), where=_WHERE)
+    for at, name in enumerate(names):
+        wrapped = is_wrapped(df.schema[name].dataType)
+        yield _Attribute(name, f"a{at}", said.get(name, "missing") == "missing", name in tracked, wrapped)
+
+
+def _consumed(df: DataFrame, delete_when: str | Column | None) -> tuple[str, ...]:
+    return (delete_when,) if isinstance(delete_when, str) and delete_when in df.columns else ()
+
+
+def _require(df: DataFrame, names: Sequence[str], attributes: Sequence[_Attribute], time: str) -> None:
+    require_columns(df, names, where=_WHERE)
+    require_comparable(df, [*names, *(each.name for each in attributes)], where=_WHERE)
+    taken = [name for name in df.columns if name.lower() in RECORD and name != time]
+    if taken:
+        raise WaterclockError(
+            "E308",
+            f"{', '.join(taken)} is there already",
+            where=_WHERE,
+            why="versions are computed from raw rows; filled values of a temporal frame would pose as observations",
+            fix="give the raw rows, or drop it",
+        )
+
+
+def _raw(
+    df: DataFrame,
+    shape: _Shape,
+    at: Column,
+    said_at: Column,
+    order: Sequence[str],
+    delete_when: str | Column | None,
+) -> DataFrame:
+    flag = sql.expr(delete_when) if isinstance(delete_when, str) and delete_when not in df.columns else delete_when
+    gone = named(flag) if isinstance(flag, str) else flag
+    gone = None if gone is None else sql.coalesce(gone.cast("boolean"), sql.lit(col=False))
+    values = [
+        (named(each.name) if gone is None else sql.when(~gone, named(each.name))).alias(each.held)
+        for each in shape.attributes
+    ]
+    return df.select(
+        *(named(key).alias(held) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
+        at.alias("at"),
+        said_at.isNotNull().alias("is_timed"),
+        *(named(name).alias(f"s{place}") for place, name in enumerate(order)),
+        *([] if gone is None else [gone.alias("gone")]),
+        *values,
+    )
+
+
+def _only_placed(raw: DataFrame, shape: _Shape, counts: Counts | None) -> DataFrame:
+    """Leave out rows without key or time where that is counted; else let the query stop at one."""
+    no_key = reduce(or_, (sql.col(key).isNull() for key in shape.held_keys))
+    no_time = sql.col("at").isNull()
+    if counts is None:
+        why = "E304 a row without key or time; counts=Counts() leaves such rows out and counts them"
+        is_placed = sql.when(no_key | no_time, sql.raise_error(sql.lit(why)).cast("boolean")).otherwise(
+            sql.lit(col=True)
+        )
+        return raw.where(is_placed).drop("is_timed")
+    counts.begin(_WHERE)
+    watched = counts.watch(
+        raw,
+        rows=sql.count(sql.lit(1)),
+        no_key=sql.count_if(no_key),
+        no_time=sql.count_if(~no_key & ~sql.col("is_timed")),
+        bad_time=sql.count_if(~no_key & no_time & sql.col("is_timed")),
+    )
+    return watched.where(~no_key & ~no_time).drop("is_timed")
+
+
+def _lives(said: DataFrame, shape: _Shape) -> DataFrame:
+    """Number the lives of a key: a delete opens one. A row `dies` when the next one deletes at its own time."""
+    order = shape.in_order(shape.held_keys)
+    running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return said.select(
+        "*",
+        sql.sum(sql.col("gone").cast("long")).over(running).alias("life"),
+        (sql.lead("gone").over(order) & (sql.lead("at").over(order) == sql.col("at"))).alias("dies"),
+    )
+
+
+def _filled(said: DataFrame, shape: _Shape) -> DataFrame:
+    """Fill forward, then keep the last row of each time."""
+    order = shape.in_order(shape.life)
+    running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    values = (
+        (sql.last(each.held, ignorenulls=True).over(running) if each.is_filled else sql.col(each.held)).alias(each.held)
+        for each in shape.attributes
+    )
+    filled = said.select(*shape.held_keys, "at", *shape.marks, *values, sql.lead("at").over(order).alias("next_at"))
+    return filled.where(sql.col("next_at").isNull() | (sql.col("next_at") != sql.col("at"))).drop("next_at")
+
+
+def _changes(filled: DataFrame, shape: _Shape) -> DataFrame:
+    """Fill back, and keep the first row of a life and those where a tracked attribute changed.
+
+    Filled forward, an attribute is null at the start of a life alone, and filling it back is no change.
+    """
+    order = Window.partitionBy(*shape.life).orderBy("at")
+    whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    is_first = sql.lag("at").over(order).isNull()
+    if shape.has_deletes:
+        is_first |= sql.lag("gone").over(order)
+    changes = [is_first]
+    columns: list[Column] = []
+    for each in shape.attributes:
+        value, before = sql.col(each.held), sql.lag(each.held).over(order)
+        is_filled_back = each.is_filled and shape.fill_back
+        known = sql.first(each.held, ignorenulls=True).over(whole) if is_filled_back else None
+        columns.append((value if known is None else sql.coalesce(value, known)).alias(each.held))
+        if each.is_tracked:
+            differs = sql.coalesce(value != before, sql.lit(col=False)) if is_filled_back else ~value.eqNullSafe(before)
+            changes.append(differs)
+        else:
+            last = sql.last(each.held).over(whole)
+            columns += [
+                (before if known is None else sql.coalesce(before, known)).alias(f"before_{each.held}"),
+                (last if known is None else sql.coalesce(last, known)).alias(f"last_{each.held}"),
+            ]
+    kept = filled.select(*shape.held_keys, "at", *shape.marks, *columns, reduce(or_, changes).alias("is_kept"))
+    return kept.where(sql.col("is_kept")).drop("is_kept")
+
+
+def _closed(changes: DataFrame, shape: _Shape, counts: Counts | None) -> DataFrame:
+    """End each version where the next one, or a delete, begins."""
+    order = Window.partitionBy(*shape.held_keys).orderBy(*shape.life[len(shape.keys) :], "at")
+    is_real = ~sql.col("gone") & ~sql.coalesce(sql.col("dies"), sql.lit(col=False)) if shape.has_deletes else None
+    number = _running_number(order, is_real) if counts is not None else None
+    closed = changes.select(
+        *(sql.col(held).alias(key) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
+        sql.col("at").alias(EFFECTIVE),
+        *(_shown(each, shape, order).alias(each.name) for each in shape.attributes),
+        sql.coalesce(sql.lead("at").over(order), open_end()).alias(EXPIRES),
+        *([] if is_real is None else [is_real.alias("waterclock_is_real")]),
+        *([] if number is None else [number.alias("waterclock_number")]),
+    )
+    if is_real is not None:
+        closed = closed.where(sql.col("waterclock_is_real"))
+    if counts is not None:
+        closed = _counted(closed, counts)
+    names = [*shape.keys, EFFECTIVE, *(each.name for each in shape.attributes), EXPIRES]
+    return closed.select(*(named(name) for name in names), (named(EXPIRES) == open_end()).alias(CURRENT))
+
+
+def _running_number(order: WindowSpec, is_real: Column | None) -> Column:
+    if is_real is None:
+        return sql.row_number().over(order)
+    return sql.sum(is_real.cast("int")).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+
+
+def _shown(each: _Attribute, shape: _Shape, order: WindowSpec) -> Column:
+    value = sql.col(each.held)
+    if not each.is_tracked:
+        value = _last_within(each, shape, order)
+    return unwrapped(value) if each.is_wrapped else value
+
+
+def _last_within(each: _Attribute, shape: _Shape, order: WindowSpec) -> Column:
+    """What an untracked attribute was right before the next version of the life, else at the life's end."""
+    goes_on = sql.lead("at").over(order).isNotNull()
+    if shape.has_deletes:
+        goes_on = sql.coalesce(sql.lead("life").over(order) == sql.col("life"), sql.lit(col=False))
+    return sql.when(goes_on, sql.lead(f"before_{each.held}").over(order)).otherwise(sql.col(f"last_{each.held}"))
+
+
+def _counted(closed: DataFrame, counts: Counts) -> DataFrame:
+    number = sql.col("waterclock_number")
+    return counts.watch(
+        closed,
+        versions=sql.count(sql.lit(1)),
+        keys=sql.count_if(number == 1),
+        most_versions=sql.max(number),
+        long_keys=sql.count_if(number == LONG_KEY + 1),
+    )

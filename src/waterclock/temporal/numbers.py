@@ -1,0 +1,73 @@
+"""How many versions does a temporal frame hold, and how unevenly? The numbers that a plan of joins is chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sql
+
+from waterclock.errors import WaterclockError
+from waterclock.temporal.columns import listed, named, require_keys, require_temporal
+
+# a key with more versions has its time cut into slices where joins need it
+LONG_KEY = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Recorded when a temporal frame was written; numbers that are out of date make a join slower, never wrong.
+
+    `long_keys` are the keys of more than 32 versions.
+    """
+
+    versions: int
+    keys: int
+    most_versions: int
+    long_keys: int
+
+
+def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
+    """Count the versions of a temporal frame in one Spark job, and see that its periods are sound.
+
+    For frames that `compute_temporal` did not count: its `counts` give the same numbers for no job.
+
+    Raises  E309 for periods of a key that overlap, or end before they start, or lack key or time; E301, E303, E305,
+            E306
+    Cost    a job: one exchange, one sort, one window
+    """
+    keys = listed(natural_id)
+    require_keys(df, keys, where="measure_temporal")
+    require_temporal(df, where="measure_temporal")
+    order = Window.partitionBy(*(f"k{at}" for at in range(len(keys)))).orderBy("eff")
+    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
+    rows = df.select(
+        *(named(key).alias(f"k{at}") for at, key in enumerate(keys)),
+        named("rec_eff_time").alias("eff"),
+        named("rec_exp_time").alias("exp"),
+    ).select("*", sql.max("exp").over(earlier).alias("ended"), sql.row_number().over(order).alias("number"))
+    lacks = sql.lit(col=False)
+    for name in [*(f"k{at}" for at in range(len(keys))), "eff", "exp"]:
+        lacks |= sql.col(name).isNull()
+    is_bad = (
+        lacks | (sql.col("eff") >= sql.col("exp")) | sql.coalesce(sql.col("ended") > sql.col("eff"), sql.lit(col=False))
+    )
+    example = sql.concat_ws(", ", *(sql.col(f"k{at}").cast("string") for at in range(len(keys))))
+    found = rows.agg(
+        sql.count(sql.lit(1)).alias("versions"),
+        sql.count_if(sql.col("number") == 1).alias("keys"),
+        sql.max("number").alias("most"),
+        sql.count_if(sql.col("number") == LONG_KEY + 1).alias("long"),
+        sql.count_if(is_bad).alias("bad"),
+        sql.min(sql.when(is_bad, example)).alias("example"),
+    ).collect()[0]
+    if found["bad"]:
+        raise WaterclockError(
+            "E309",
+            f"{found['bad']} of {found['versions']} versions overlap an earlier one, or are no period",
+            where="measure_temporal",
+            why=f"for example those of the key {found['example']}",
+            fix="compute_temporal makes sound periods from raw rows",
+        )
+    return Numbers(found["versions"], found["keys"], found["most"] or 0, found["long"])

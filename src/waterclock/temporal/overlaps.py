@@ -1,0 +1,106 @@
+"""Which spans come of a child's versions when they are split at every change of a parent?"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sql
+
+from waterclock.temporal.asof import HINTS
+from waterclock.temporal.plans import Plan
+from waterclock.temporal.record import beginning, open_end
+from waterclock.temporal.slices import cuts_of, lacking, over_periods
+
+
+def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: Plan) -> DataFrame:
+    """Give spans that tile each child's version, each with the parent's attributes in it, null in holes.
+
+    Both have `keys`; the child `start` and `end`; the parent `eff`, `exp` and the attributes.
+    """
+    whole = completed(parent, keys, attributes)
+    if plan in {Plan.BROADCAST, Plan.HASH}:
+        return _cut(_by_overlap(child, whole, keys, plan))
+    return _cut(_in_slices(child, whole, keys, plan))
+
+
+def completed(parent: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
+    """Give each key's timeline from beginning to open end: real changes alone, null where nothing is known."""
+    order = Window.partitionBy(*keys).orderBy("eff")
+    whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    known = reduce(or_, (sql.col(name).isNotNull() for name in attributes), sql.lit(col=False))
+    ended = sql.lag("exp").over(order)
+    is_same = reduce(
+        Column.__and__,
+        (sql.col(name).eqNullSafe(sql.lag(name).over(order)) for name in attributes),
+        ended == sql.col("eff"),
+    )
+    starts = (
+        parent.where(~lacking(keys) & known)
+        .select(
+            *keys,
+            "eff",
+            _sound(ended).alias("ended"),
+            sql.last("exp").over(whole).alias("last_exp"),
+            *attributes,
+            sql.coalesce(~is_same, sql.lit(col=True)).alias("is_start"),
+        )
+        .where("is_start")
+        .select(
+            *keys,
+            "eff",
+            sql.coalesce(sql.lead("ended").over(order), "last_exp").alias("exp"),
+            sql.coalesce(sql.lead("eff").over(order), open_end()).alias("next_eff"),
+            sql.lag("eff").over(order).isNull().alias("is_first"),
+            *attributes,
+        )
+    )
+    return _with_holes(starts, keys, attributes)
+
+
+def _sound(ended: Column) -> Column:
+    stop = sql.raise_error(sql.lit("E309 periods of a key of the parent overlap; compute_temporal makes sound ones"))
+    return sql.when(ended > sql.col("eff"), stop.cast("timestamp")).otherwise(ended)
+
+
+def _with_holes(starts: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
+    def span(start: Column, end: Column, *, is_known: bool) -> Column:
+        return sql.struct(start.alias("eff"), end.alias("exp"), sql.lit(col=is_known).alias("is_known"))
+
+    spans = sql.array(
+        sql.when(sql.col("is_first"), span(beginning(), sql.col("eff"), is_known=False)),
+        span(sql.col("eff"), sql.col("exp"), is_known=True),
+        sql.when(sql.col("exp") < sql.col("next_eff"), span(sql.col("exp"), sql.col("next_eff"), is_known=False)),
+    )
+    exploded = starts.select(*keys, *attributes, sql.explode(spans).alias("span")).where("span is not null")
+    return exploded.select(
+        *keys,
+        sql.col("span.eff").alias("eff"),
+        sql.col("span.exp").alias("exp"),
+        *(sql.when(sql.col("span.is_known"), sql.col(name)).alias(name) for name in attributes),
+    )
+
+
+def _by_overlap(child: DataFrame, whole: DataFrame, on: list[str], plan: Plan) -> DataFrame:
+    theirs = whole.withColumnsRenamed({key: f"p_{key}" for key in on})
+    hinted = sql.broadcast(theirs) if plan is Plan.BROADCAST else theirs.hint(HINTS.get(plan, "merge"))
+    meets = (sql.col("start") < sql.col("exp")) & (sql.col("eff") < sql.col("end"))
+    pairs = reduce(Column.__and__, (sql.col(key) == sql.col(f"p_{key}") for key in on), meets)
+    return child.join(hinted, pairs, "left").drop(*(f"p_{key}" for key in on))
+
+
+def _in_slices(child: DataFrame, whole: DataFrame, keys: list[str], plan: Plan) -> DataFrame:
+    """Join slice by slice; a pair that meets in several counts in its first, where one of the two begins."""
+    cuts = cuts_of(whole, keys, is_small=plan in {Plan.SLICES, Plan.SORTED_SLICES})
+    left = over_periods(child, cuts, "start", "end", "is_left_begin")
+    right = over_periods(whole, cuts, "eff", "exp", "is_right_begin")
+    pairs = _by_overlap(left, right, [*keys, "slice", "part"], plan)
+    counts_here = sql.col("eff").isNull() | sql.col("is_left_begin") | sql.col("is_right_begin")
+    return pairs.where(counts_here).drop("slice", "part", "is_left_begin", "is_right_begin")
+
+
+def _cut(pairs: DataFrame) -> DataFrame:
+    start = sql.when(sql.col("eff") > sql.col("start"), sql.col("eff")).otherwise(sql.col("start"))
+    end = sql.when(sql.col("exp") < sql.col("end"), sql.col("exp")).otherwise(sql.col("end"))
+    return pairs.withColumns({"start": start, "end": end}).drop("eff", "exp")

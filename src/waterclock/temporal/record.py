@@ -1,0 +1,43 @@
+"""What are the columns that every temporal frame has, and which rows were in effect at a time?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from waterclock.errors import WaterclockError
+from waterclock.temporal.columns import named, require_temporal
+
+EFFECTIVE, EXPIRES, CURRENT = "rec_eff_time", "rec_exp_time", "rec_is_current"
+RECORD = (EFFECTIVE, EXPIRES, CURRENT)
+# the one open end, and the one beginning, of all temporal frames
+OPEN = datetime(9999, 12, 31, tzinfo=UTC)
+OPEN_MICROS = 253_402_214_400_000_000
+BEGINNING_MICROS = -62_135_596_800_000_000
+
+
+def open_end() -> Column:
+    """Give the open end as a value; from microseconds, so that no zone comes into it."""
+    return sql.timestamp_micros(sql.lit(OPEN_MICROS))
+
+
+def beginning() -> Column:
+    """Give the start of the year 1, before which nothing is."""
+    return sql.timestamp_micros(sql.lit(BEGINNING_MICROS))
+
+
+def valid_at(df: DataFrame, time: datetime | Column) -> DataFrame:
+    """Give the versions in effect at `time`: at most one for each key.
+
+    Raises  E306 for a frame that is not temporal, E302 for a datetime without a zone
+    """
+    require_temporal(df, where="valid_at")
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise WaterclockError(
+                "E302", f"a time without a zone: {time.isoformat()}", where="valid_at", fix="give it a tzinfo"
+            )
+        time = sql.lit(time)
+    return df.where((named(EFFECTIVE) <= time) & (time < named(EXPIRES)))

@@ -1,0 +1,111 @@
+"""Into which slice of time does a moment of a key fall, so that a key with very many versions is shared out?
+
+A key with more than 32 versions has its time cut into equal slices, one for every eight versions. A slice that
+more than 128 versions touch, as after a burst, is cut again the same way. Two numbers, `slice` and `part`, name the
+place of a moment. They grow with it, so a row lies in a place that its version touches, whatever they are rounded to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from waterclock.temporal.numbers import LONG_KEY
+
+_VERSIONS_OF_A_SLICE = 8
+_CROWDED_SLICE = 128
+_SPREAD = 4096
+_CUT = ("low", "width", "pieces")
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """How the time of long keys is cut, and that of crowded slices: two frames, and their keys."""
+
+    keys: tuple[str, ...]
+    first: DataFrame
+    second: DataFrame
+    is_small: bool  # both fit a broadcast
+
+    @property
+    def slice_keys(self) -> tuple[str, ...]:
+        """What names a slice."""
+        return (*self.keys, "slice")
+
+
+def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> Cuts:
+    """Find the cuts for a frame with columns `keys`, `eff` and `exp`; lazily, by two groupings of narrow rows."""
+    narrow = versions.select(*keys, "eff", "exp")
+    first = _cut(narrow, keys, LONG_KEY)
+    sliced = _spanned(narrow.join(_sent(first, is_small=is_small), list(keys)), "eff", "exp", "slice")
+    return Cuts(tuple(keys), first, _cut(sliced, [*keys, "slice"], _CROWDED_SLICE), is_small)
+
+
+def at_moment(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
+    """Add the slice and part of a moment."""
+    first = rows.join(_sent(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
+    first = first.withColumn("slice", _spread(cuts.keys, moment).otherwise(_place(moment))).drop(*_CUT)
+    second = first.join(_sent(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
+    return second.withColumn("part", _place(moment)).drop(*_CUT)
+
+
+def over_periods(rows: DataFrame, cuts: Cuts, start: str, end: str, begins: str | None = None) -> DataFrame:
+    """Repeat each row for every slice and part that its period touches; `begins` names a mark of the first of them."""
+    first = rows.join(_sent(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
+    first = _spanned(first, start, end, "slice", begins=begins)
+    first = first.withColumn("slice", _spread(cuts.keys, start).otherwise(sql.col("slice")))
+    second = first.join(_sent(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
+    return _spanned(second, start, end, "part", begins=begins)
+
+
+def lacking(keys: Sequence[str]) -> Column:
+    """True where any part of a key is null, which matches nothing."""
+    return reduce(or_, (sql.col(key).isNull() for key in keys))
+
+
+def spread_by(moment: str) -> Column:
+    """Give a number below 0 for a row that matches nothing: many of them would else meet in one task."""
+    return -1 - sql.pmod(sql.xxhash64(moment), sql.lit(_SPREAD))
+
+
+def _spread(keys: Sequence[str], moment: str) -> Column:
+    return sql.when(lacking(keys), spread_by(moment))
+
+
+def _place(moment: str, less: int = 0) -> Column:
+    """Give the piece that a moment, less some microseconds, falls into; the only one where there is no cut."""
+    micros = f"unix_micros({moment}) - {less}L"
+    return sql.expr(f"coalesce(least(greatest(({micros} - low) div width, 0L), pieces - 1), 0L)")
+
+
+def _sent(cuts: DataFrame, *, is_small: bool) -> DataFrame:
+    return sql.broadcast(cuts) if is_small else cuts
+
+
+def _cut(rows: DataFrame, by: Sequence[str], most: int) -> DataFrame:
+    """Boundaries lie between the first end and the last start; what is before or after falls into the outer pieces."""
+    counted = rows.groupBy(*by).agg(
+        sql.count(sql.lit(1)).alias("versions"),
+        sql.unix_micros(sql.min("exp")).alias("low"),
+        sql.unix_micros(sql.max("eff")).alias("high"),
+    )
+    pieces = f"versions div {_VERSIONS_OF_A_SLICE}"
+    return counted.where(sql.col("versions") > most).select(
+        *by,
+        "low",
+        sql.expr(pieces).alias("pieces"),
+        sql.expr(f"greatest(high - low, 0L) div ({pieces}) + 1").alias("width"),
+    )
+
+
+def _spanned(rows: DataFrame, start: str, end: str, name: str, *, begins: str | None = None) -> DataFrame:
+    spanned = rows.withColumn(name, sql.explode(sql.sequence(_place(start), _place(end, 1))))
+    if begins is not None:
+        is_begin = sql.col(name) == _place(start)
+        spanned = spanned.withColumn(begins, (sql.col(begins) & is_begin) if begins in rows.columns else is_begin)
+    return spanned.drop(*_CUT)

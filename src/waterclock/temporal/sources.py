@@ -1,0 +1,92 @@
+"""How do the raw rows of several sources come into one frame?"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DataType, NullType, StructType
+
+from waterclock.errors import WaterclockError
+from waterclock.temporal.columns import named, require_columns, require_distinct
+
+_SAID = "waterclock_said"
+
+
+def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
+    """Mark attributes of a source whose own null means "empty now", not "missing".
+
+    They are wrapped, so that filling takes an empty one for a value; `compute_temporal` unwraps them. Where all
+    sources mean it so, `compute_temporal(nulls="value")` says the same without wrapping.
+
+    Raises  E301 for an attribute that is not there
+    """
+    require_columns(df, attributes, where="nulls_are_values")
+    return df.select(
+        *(
+            sql.struct(named(name).alias(_SAID)).alias(name)
+            if name in attributes and not is_wrapped(kind)
+            else named(name)
+            for name, kind in _kinds(df).items()
+        )
+    )
+
+
+def union_sources(*sources: DataFrame) -> DataFrame:
+    """Give the raw rows of all sources; columns that a source does not have are missing there.
+
+    Columns are matched by name. Nothing is read and nothing is compared: one source after the other, for
+    `compute_temporal` to integrate on one timeline.
+
+    Raises  E311 where a column is of different types, E308 for names that differ by case alone
+    """
+    if not sources:
+        raise WaterclockError("E311", "no sources", where="union_sources", fix="give one at least")
+    known: dict[str, DataType] = {}
+    for source in sources:
+        require_distinct(source.columns, where="union_sources")
+        for name, kind in _kinds(source).items():
+            _require_same(name, kind, known)
+            if isinstance(known.get(name, NullType()), NullType) or is_wrapped(kind):
+                known[name] = kind
+    require_distinct(known, where="union_sources")
+    alike = [
+        source.select(*(_alike(name, kind, known[name]) for name, kind in _kinds(source).items())) for source in sources
+    ]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), alike)
+
+
+def is_wrapped(kind: DataType) -> bool:
+    """True for a column that `nulls_are_values` wrapped."""
+    return isinstance(kind, StructType) and kind.names == [_SAID]
+
+
+def unwrapped(value: Column) -> Column:
+    """Give what was wrapped."""
+    return value.getField(_SAID)
+
+
+def _kinds(df: DataFrame) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in df.schema.fields}
+
+
+def _bare(kind: DataType) -> DataType:
+    return kind[_SAID].dataType if isinstance(kind, StructType) and is_wrapped(kind) else kind
+
+
+def _require_same(name: str, kind: DataType, known: dict[str, DataType]) -> None:
+    one, other = _bare(known.get(name, kind)), _bare(kind)
+    if NullType() not in {one, other} and one.simpleString() != other.simpleString():
+        raise WaterclockError(
+            "E311",
+            f"{name} is {one.simpleString()} in one source and {other.simpleString()} in another",
+            where="union_sources",
+            fix=f"cast {name} in one of them; a time to TIMESTAMP in the zone it was meant in",
+        )
+
+
+def _alike(name: str, kind: DataType, wanted: DataType) -> Column:
+    if not is_wrapped(wanted) or is_wrapped(kind):
+        return named(name)
+    return sql.when(named(name).isNotNull(), sql.struct(named(name).alias(_SAID))).alias(name)
