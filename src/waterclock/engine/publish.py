@@ -180,13 +180,22 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
         )
 
 
-def kill_delivery(work: Workplace, table: Table, claim: Claim) -> bool:
+def kill_delivery(work: Workplace, table: Table, claim: int) -> bool:
     """Take the claim's place at the destination; True where it had been delivered."""
     if not work.project.publish:
         return False
     unit = _unit(work, table)
-    killed = work.connections.deliverer(unit.connection).kill(unit, work.flow.project, table.name, claim.number)
+    killed = work.connections.deliverer(unit.connection).kill(unit, work.flow.project, table.name, claim)
     return killed.outcome is not Outcome.KILLED
+
+
+def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
+    """Tell whether the destination has the claim's delivery; where nothing is delivered, what is staged is done."""
+    if not work.project.publish:
+        return True
+    unit = _unit(work, table)
+    found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, claim)
+    return found is not None and found.outcome is not Outcome.KILLED
 
 
 def _unit(work: Workplace, table: Table) -> Unit:

@@ -64,7 +64,7 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
 def _committed(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
     """Give version and labels of the claim's data commit, None where the kill came first."""
     if table.kind is Kind.PUBLISH:
-        return (-1, claim.request.labels) if kill_delivery(work, table, claim) else None
+        return (-1, claim.request.labels) if kill_delivery(work, table, claim.number) else None
     folder = work.folder(table)
     if not table_exists(folder):
         # a claim is taken only after its table was created: without a table nothing can land

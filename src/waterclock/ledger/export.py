@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from waterclock.errors import WaterclockError
 from waterclock.ledger.database import NEWEST_SCHEMA, Database
+from waterclock.ledger.instants import to_micros
 from waterclock.ledger.schema import metadata
 
 FORMAT = 1
@@ -120,6 +121,8 @@ def load(database: Database, exports: Iterable[Iterable[str]]) -> None:
         for position, lines in enumerate(exports):
             wanted = {*_GROWING, *(_STANDING if position == 0 else ())}
             _load_one(write.connection, lines, wanted, seen)
+        # another ledger from here on: what it will hold does not follow exports of the lost one
+        write.execute(sa.text("UPDATE ledger SET created_at = :at"), {"at": to_micros(write.at)})
 
 
 def damaged(what: str, why: str) -> WaterclockError:
@@ -142,7 +145,7 @@ def _head(connection: sa.Connection, database: Database) -> Head:
         schema=NEWEST_SCHEMA,
         project=row.project,
         created_at=row.created_at,
-        at=int(database.clock().timestamp() * 1_000_000),
+        at=to_micros(database.clock()),
         sequence=row.sequence,
         last_claim=row.last_claim,
         flows=newest.flows or 0,

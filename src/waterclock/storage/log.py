@@ -134,10 +134,12 @@ def _claimed(text: bytes, claim: int) -> Identity | None:
 
 def actions_of(text: bytes) -> list[dict[str, Any]]:
     """Read the actions of a commit's file."""
+    """Read the actions of a commit's file."""
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 def info_of(actions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Give what a commit says of itself."""
     """Give what a commit says of itself."""
     return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 

@@ -1,0 +1,88 @@
+"""Writes the ledger to the storage, and finds what was written there: the chain from which it is rebuilt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from waterclock.errors import WaterclockError
+from waterclock.ledger.export import Head, damaged
+from waterclock.ledger.ledger import Ledger
+from waterclock.storage.exports import export_name, export_names, first_line, remove_export, write_export
+
+# A chain is no longer than this, so that little is read and little depends on one file; older chains than the newest
+# two are not kept.
+MOST_IN_CHAIN = 30
+_CHAINS_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """An export that was written: its name below `ledger/`, its bytes, and the one it follows (None: it is whole).
+
+    `name` is None where nothing was written to the ledger since the newest export.
+    """
+
+    name: str | None
+    bytes: int = 0
+    follows: str | None = None
+
+
+def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Exported:
+    """Write what the ledger holds since the newest export, or all of it; removes chains that newer ones replace."""
+    moment = ledger.keeping.moment()
+    known = heads(root)
+    newest = next(((name, head) for name, head in known if moment.continues(head)), None)
+    if newest is not None and newest[1].sequence == moment.sequence and not is_whole:
+        return Exported(None)
+    earlier = [newest] if newest is not None and not is_whole and _may_follow(root, newest[0]) else []
+    lines = ledger.keeping.export_lines(earlier)
+    head_line = next(lines)
+    head = Head.of_line(head_line)
+    name = export_name(ledger.now(), head.sequence)
+    size = write_export(root, name, (line for part in ([head_line], lines) for line in part))
+    _forget_old(root)
+    return Exported(name, size, head.follows)
+
+
+def heads(root: str) -> list[tuple[str, Head]]:
+    """Give the exports of a storage with their heads, newest first; those that cannot be read are left out."""
+    found = []
+    for name in export_names(root):
+        try:
+            found.append((name, Head.of_line(first_line(root, name))))
+        except WaterclockError:
+            continue
+    return found
+
+
+def chain_of(root: str, name: str) -> list[str]:
+    """Give an export and those that it follows, newest first.
+
+    Raises  E418 where one of them is gone or damaged
+    """
+    by_name = dict(heads(root))
+    chain = [name]
+    while True:
+        head = by_name.get(chain[-1])
+        if head is None:
+            raise damaged(f"{chain[-1]} is not there, or its first line cannot be read", f"{name} needs it")
+        if head.follows is None:
+            return chain
+        chain.append(head.follows)
+
+
+def _may_follow(root: str, name: str) -> bool:
+    try:
+        return len(chain_of(root, name)) < MOST_IN_CHAIN
+    except WaterclockError:
+        return False
+
+
+def _forget_old(root: str) -> None:
+    """Remove the exports before the oldest whole one that is kept."""
+    known = heads(root)
+    whole = [name for name, head in known if head.follows is None]
+    if len(whole) > _CHAINS_KEPT:
+        for name in export_names(root):
+            if name < whole[_CHAINS_KEPT - 1]:
+                remove_export(root, name)

@@ -1,0 +1,50 @@
+"""What lies in a table's stage? Its slices, sealed or not, and what a claim left half-written."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from waterclock.storage.lake import STAGE
+from waterclock.storage.manifest import MANIFEST
+from waterclock.timelabel import instant_of, label_of_hive_path
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A folder of the stage: the slice of a label, or, without a label, what a group writes into first."""
+
+    path: str
+    claim: int
+    label: datetime | None
+    is_sealed: bool
+
+
+def leaves(folder: str) -> Iterator[Leaf]:
+    """Give every leaf of a table's stage. Cost: a listing of each label's folder."""
+    stage = Path(folder, STAGE)
+    for path in sorted(stage.glob("y=*/m=*/d=*/h=*/n=*/c=*")):
+        relative = path.relative_to(folder).as_posix()
+        label = instant_of(label_of_hive_path(path.parent.relative_to(stage).as_posix()))
+        yield Leaf(relative, _claim(path), label, (path / MANIFEST).is_file())
+    for path in sorted(stage.glob("c=*")):
+        yield Leaf(path.relative_to(folder).as_posix(), _claim(path), None, is_sealed=False)
+
+
+def size_of(folder: str, leaf: Leaf) -> int:
+    """Give the bytes that a leaf takes; a file that others link to counts as well."""
+    return sum(path.stat().st_size for path in Path(folder, leaf.path).rglob("*") if path.is_file())
+
+
+def remove(folder: str, leaf: Leaf) -> None:
+    """Remove a leaf: its manifest first, so that nobody takes what is left of it for a slice."""
+    path = Path(folder, leaf.path)
+    (path / MANIFEST).unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _claim(path: Path) -> int:
+    return int(path.name.removeprefix("c="))
