@@ -255,6 +255,15 @@ LEDGER: Mapping[str, Code] = {
         "a ledger that cannot be used",
         "The database refused a statement: a full disk, missing rights, a damaged file.",
     ),
+    "E417": Code(
+        "a ledger that is there", "`ledger rebuild` is for one that is lost. `--force` moves the one there aside."
+    ),
+    "E418": Code(
+        "an export that cannot be used",
+        "It was cut off, is damaged, or was written by newer code; or the export that it follows is gone. An earlier "
+        "one does as well where the logs since are there.",
+    ),
+    "E419": Code("no ledger to export", "The flow never ran here, or its ledger is lost."),
 }
 STORAGE: Mapping[str, Code] = {
     "E601": Code(

@@ -15,6 +15,7 @@ from waterclock.cli.audit import audit
 from waterclock.cli.backfill import backfill
 from waterclock.cli.check import check
 from waterclock.cli.init import init
+from waterclock.cli.ledger import ledger
 from waterclock.cli.lineage import lineage
 from waterclock.cli.plan import plan
 from waterclock.cli.query import query
@@ -32,6 +33,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect),
     "Look": (status, show, query, audit, lineage),
+    "Keep": (ledger,),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C."
 

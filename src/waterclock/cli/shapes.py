@@ -33,6 +33,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "groups": "list of {table, labels}: what may be claimed now, in order",
             "left_out": "by table, how many due batches are left for later runs",
             "older_code": "by table, how many done labels ran under older code",
+            "reported": "by table, the done labels that read what was restated since (ON RESTATE REPORT)",
             "not_needed": "by table, how many due labels nobody reads",
             "stood_for": "by table, how many labels a later snapshot stands for",
         },
@@ -112,6 +113,17 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "made_from": "list of tables, nearest first",
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}",
+        },
+        "ledger": {
+            "what": "export or rebuild",
+            "export": "the name of the export that was written, or begun from; null without one",
+            "bytes": "of the export that was written",
+            "follows": "the export before it, whose rows it does not repeat, or null",
+            "adopted": "by table, how many claims were found in commit records",
+            "missing": "by table, how many commits were cleaned from its log before they were exported",
+            "unknown": "list of claims that committed and left no record",
+            "killed": "how many claims were sealed, and had not committed",
+            "aside": "where the ledger lies that was there, or null",
         },
     }
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waterclock.errors import WaterclockError
-from waterclock.ledger.export import Head, damaged
+from waterclock.ledger.export import Head
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.refusals import unusable_export
 from waterclock.storage.exports import export_name, export_names, first_line, remove_export, write_export
 
 # A chain is no longer than this, so that little is read and little depends on one file; older chains than the newest
@@ -65,7 +66,7 @@ def chain_of(root: str, name: str) -> list[str]:
     while True:
         head = by_name.get(chain[-1])
         if head is None:
-            raise damaged(f"{chain[-1]} is not there, or its first line cannot be read", f"{name} needs it")
+            raise unusable_export(f"{chain[-1]} is not there, or its first line cannot be read", f"{name} needs it")
         if head.follows is None:
             return chain
         chain.append(head.follows)

@@ -21,10 +21,10 @@ from waterclock.engine.opening import open_workplace
 from waterclock.engine.publish import find_delivery, kill_delivery
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.workplace import Workplace
-from waterclock.errors import WaterclockError
 from waterclock.flow import Kind
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.records import TableRecord
+from waterclock.ledger.refusals import ledger_there
 from waterclock.storage import kill, read_manifest, table_exists
 from waterclock.storage.commits import Commit, commits_after
 from waterclock.storage.exports import read_export
@@ -60,13 +60,7 @@ def rebuild_ledger(
     """
     place = Path(str(sa.make_url(project.ledger).database))
     if place.exists() and not force:
-        raise WaterclockError(
-            "E417",
-            "a ledger is there",
-            where=str(place),
-            why="to rebuild it is for one that is lost; what it knows beyond commits and exports would be gone",
-            fix="give --force to move it aside first",
-        )
+        raise ledger_there(str(place))
     draft = place.with_name(f"{place.name}.rebuilding")
     for path in _files_of(draft):
         path.unlink(missing_ok=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.errors import WaterclockError
 from waterclock.ledger.database import NEWEST_SCHEMA, Database
 from waterclock.ledger.instants import to_micros
+from waterclock.ledger.refusals import unusable_export
 from waterclock.ledger.schema import metadata
 
 FORMAT = 1
@@ -75,9 +75,9 @@ class Head:
             said = json.loads(line)["export"]
             head = cls(**{**said, "open": tuple(said["open"])})
         except (ValueError, KeyError, TypeError) as error:
-            raise damaged("its first line is no export's", str(error)) from error
+            raise unusable_export("its first line is no export's", str(error)) from error
         if head.format > FORMAT or head.schema > NEWEST_SCHEMA:
-            raise damaged(
+            raise unusable_export(
                 "it was written by a newer version of waterclock", f"format {head.format}, schema {head.schema}"
             )
         return head
@@ -123,16 +123,6 @@ def load(database: Database, exports: Iterable[Iterable[str]]) -> None:
             _load_one(write.connection, lines, wanted, seen)
         # another ledger from here on: what it will hold does not follow exports of the lost one
         write.execute(sa.text("UPDATE ledger SET created_at = :at"), {"at": to_micros(write.at)})
-
-
-def damaged(what: str, why: str) -> WaterclockError:
-    """Give the error of an export that cannot be used."""
-    return WaterclockError(
-        "E418",
-        f"the export cannot be used: {what}",
-        why=why,
-        fix="name an earlier one by --from, or move it away: what it held since is found in the commit records",
-    )
 
 
 def _head(connection: sa.Connection, database: Database) -> Head:
@@ -195,14 +185,14 @@ def _load_one(connection: sa.Connection, lines: Iterable[str], wanted: set[str],
         rows = _put(connection, name, rows)
         name, columns, end = value.get("table", ""), value.get("columns", [""]), value.get("rows")
     if end != count:
-        raise damaged("it was cut off", f"it says {end} rows at its end, and holds {count}")
+        raise unusable_export("it was cut off", f"it says {end} rows at its end, and holds {count}")
 
 
 def _value(line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
-        raise damaged("a line of it cannot be read", str(error)) from error
+        raise unusable_export("a line of it cannot be read", str(error)) from error
 
 
 def _is_new(name: str, row: dict[str, Any], seen: dict[str, set[Any]]) -> bool:

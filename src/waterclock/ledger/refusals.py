@@ -1,4 +1,4 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E416."""
+"""What the ledger refuses, in the one shape of all errors; codes E401 to E419."""
 
 from __future__ import annotations
 
@@ -201,6 +201,37 @@ def failed(url: sa.URL, error: Exception) -> WaterclockError:
         f"the ledger {url.render_as_string()} cannot be used",
         why=_cause(error),
         fix="see that its folder exists, may be written and has space left",
+    )
+
+
+def ledger_there(place: str) -> WaterclockError:
+    """Refuse to rebuild a ledger that is not lost."""
+    return WaterclockError(
+        "E417",
+        "a ledger is there",
+        where=place,
+        why="what it knows beyond commits and exports would be gone",
+        fix="give --force to move it aside first",
+    )
+
+
+def unusable_export(what: str, why: str) -> WaterclockError:
+    """Refuse an export that was cut off, damaged or written by newer code."""
+    return WaterclockError(
+        "E418",
+        f"the export cannot be used: {what}",
+        why=why,
+        fix="name an earlier one by --from: what this one held besides is found in the commit records",
+    )
+
+
+def nothing_to_export(url: str) -> WaterclockError:
+    """Refuse to export a ledger that is not there."""
+    return WaterclockError(
+        "E419",
+        "there is no ledger to export",
+        where=url,
+        fix="run the flow first; a lost ledger is made again by `waterclock ledger rebuild`",
     )
 
 

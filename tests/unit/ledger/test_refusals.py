@@ -33,6 +33,9 @@ ALL = [
     refusals.taken_twice("a.x", day(0), "f.csv", day(1)),
     refusals.busy(URL, ValueError("locked")),
     refusals.failed(URL, ValueError("disk full")),
+    refusals.ledger_there("ledger.db"),
+    refusals.unusable_export("it was cut off", "it holds 3 rows"),
+    refusals.nothing_to_export("sqlite:///ledger.db"),
 ]
 
 
