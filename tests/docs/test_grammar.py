@@ -47,7 +47,7 @@ ACCEPTED = {
     "mode": [COLLECT.format(text) for text in (
         "APPEND", "REPLACE", "MERGE", "MERGE ON (a, b)", "MERGE ON (a) ORDER BY b, c DELETE WHEN gone",
     )],
-    "flow": [COLLECT.format(text) for text in ("SEQUENTIAL", "POOL heavy")],
+    "flow": [COLLECT.format(text) for text in ("SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE")],
     "rule": [TRANSFORM.format(text) for text in (
         "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
         "EXPECT a ELSE FAIL",
@@ -78,7 +78,7 @@ REFUSED = {
     "`CLUSTER BY`": TRANSFORM.format("CLUSTER BY (a)"),
     "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
-    "`ON RESTATE`": TRANSFORM.format("ON RESTATE REPORT"),
+    "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`MEASURE`": TRANSFORM.format("MEASURE PROFILE"),
     "`DEADLINE`": TRANSFORM.format("DEADLINE 1 HOUR"),
     "`APPEND ORDER BY`": "PUBLISH a.b TO c.d APPEND ORDER BY e",

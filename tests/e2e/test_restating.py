@@ -127,3 +127,20 @@ def test_the_rows_of_a_restated_label_are_kept_and_told_in_its_trail(tiny: Tiny)
     assert (folder / first.slice_path).is_dir()
     assert (folder / second.slice_path).is_dir()
     assert first.digest != second.digest
+
+
+def test_on_restate_report_leaves_stale_batches_until_they_are_asked_for(tiny: Tiny) -> None:
+    three_days(tiny)
+    tiny.declare(FLOW.replace("sales.revenue PARTITIONED AS", "sales.revenue PARTITIONED ON RESTATE REPORT AS"))
+    tiny.shop("UPDATE orders SET amount = 250 WHERE id = 2")
+    ask(tiny, "shop.orders", "recollect", 2)
+    outcome = tiny.run(day(4))
+    assert outcome.done == 1
+    assert outcome.plan is not None
+    assert outcome.plan.reported == {"sales.revenue": (day(2),)}
+    ask(tiny, "sales.revenue", "recompute", 2)
+    outcome = tiny.run(day(4))
+    assert outcome.done == 2
+    assert outcome.plan is not None
+    assert outcome.plan.reported == {}
+    assert tiny.rows(f"SELECT is_large FROM sales.is_large WHERE timelabel = '{labels(2)[0]}'") == [(True,)]

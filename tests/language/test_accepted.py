@@ -66,6 +66,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "retain": table.retain,
         "pool": table.pool if table.pool != "default" else None,
         "sequential": table.is_sequential or None,
+        "on restate": table.on_restate if table.on_restate != "recompute" else None,
         "in order": table.in_label_order or None,
         "about": table.about,
         "reads": ", ".join(str(read) for read in table.reads) or None,

@@ -190,8 +190,17 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, Quiet]
         to.print()
         for line in lines:
             to.print(Text(line, style="quiet"), soft_wrap=True)
-    if plan.older_code:
+    if plan.older_code or plan.reported:
         to.print()
+        for name, labels in plan.reported.items():
+            to.print(
+                Text.assemble(
+                    (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
+                    f"{name}: what {count_words(len(labels), 'done label')} read has changed; "
+                    f"ON RESTATE REPORT leaves it to `recompute {name}`",
+                ),
+                soft_wrap=True,
+            )
         for name, count in plan.older_code.items():
             to.print(
                 Text.assemble(

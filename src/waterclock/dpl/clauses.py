@@ -16,7 +16,7 @@ from waterclock.dpl.statements import BatchedSaid, ModeSaid, OptionsSaid, QueryS
 from waterclock.dpl.tokens import refuse_touching, statements_of, words_of
 from waterclock.dpl.trust import take_rules
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Mode, Secret, Value
+from waterclock.flow import Batching, Mode, OnRestate, Secret, Value
 from waterclock.timelabel import Duration, Period, nominal_zone, parse_period
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
@@ -231,6 +231,15 @@ def _pool(cursor: Cursor) -> str:
     return cursor.plain_name("a pool").text
 
 
+def _on_restate(cursor: Cursor) -> OnRestate:
+    if cursor.at("RESEND"):
+        raise not_yet("ON RESTATE RESEND", cursor.here(), fix="no destination of this release needs it")
+    choice = next((choice for choice in OnRestate if cursor.accept(choice.name)), None)
+    if choice is None:
+        cursor.unexpected("RECOMPUTE or REPORT behind ON RESTATE")
+    return choice
+
+
 def _flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the cursor
     return True
 
@@ -255,6 +264,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "RETAIN": _duration,
     "SEQUENTIAL": _flag,
     "POOL": _pool,
+    "ON RESTATE": _on_restate,
     "OWNER": _text_of("OWNER"),
     "TAGS": _tags,
     "COMMENT": _text_of("COMMENT"),

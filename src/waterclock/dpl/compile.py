@@ -334,6 +334,7 @@ class _Compiler:
             retain=draft.retain,
             pool=draft.pool,
             is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
+            on_restate=draft.on_restate,
             about=draft.about,
             reads=draft.reads,
             source=draft.source,

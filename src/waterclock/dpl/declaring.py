@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Texts = str | Sequence[str]
 _ABOUT = ("owner", "tags", "comment")
 _WHEN = ("every", "schedule", "delay", "zone", "start")
-_HOW = ("mode", "expect", "sequential", "pool")
+_HOW = ("mode", "expect", "sequential", "pool", "on_restate")
 OptionValue = str | int | float | bool | Secret
 
 
@@ -48,6 +48,7 @@ class Timed(Described, total=False):
     expect: Texts | None
     sequential: bool
     pool: str | None
+    on_restate: str | None
     columns: str | None
 
 

@@ -33,6 +33,7 @@ from waterclock.flow import (
     Kind,
     Merge,
     Mode,
+    OnRestate,
     PythonFunction,
     Query,
     Read,
@@ -74,6 +75,7 @@ class Draft:
     start: datetime | None = None
     retain: Duration | None = None
     pool: str = "default"
+    on_restate: OnRestate = OnRestate.RECOMPUTE
     about: About = field(default_factory=About)
     functions: frozenset[str] = frozenset()
     query_variables: tuple[str, ...] = ()
@@ -99,6 +101,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     draft.rules = _rules(statement, config.variables, errors)
     draft.about = _about(draft, config)
     draft.pool = _pool(draft, config, errors)
+    draft.on_restate = _on_restate(draft, config)
     if kind is Kind.COLLECT:
         draft.source = _source(draft, systems, errors)
     if kind is Kind.PUBLISH:
@@ -160,6 +163,12 @@ def _pool(draft: Draft, config: Config, errors: list[WaterclockError]) -> str:
             )
         )
     return pool
+
+
+def _on_restate(draft: Draft, config: Config) -> OnRestate:
+    default = config.default(draft.statement.name, "on_restate")
+    said = draft.statement.value("ON RESTATE", OnRestate)
+    return said or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
 
 
 def _retain(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:

@@ -48,6 +48,13 @@ class Mode(StrEnum):
     MERGE = "merge"
 
 
+class OnRestate(StrEnum):
+    """What happens to a done batch when what it read has changed: it is made again, or only reported."""
+
+    RECOMPUTE = "recompute"
+    REPORT = "report"
+
+
 class Batching(StrEnum):
     """What decides the window of a collected row."""
 
@@ -324,6 +331,7 @@ class Table:
     retain: Duration | None = None
     pool: str = "default"
     is_sequential: bool = False
+    on_restate: OnRestate = OnRestate.RECOMPUTE
     about: About = About()
     reads: tuple[Read, ...] = ()
     source: Source | None = None

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from waterclock.flow import Read
-from waterclock.timelabel import Window
+from waterclock.timelabel import Window, label_of
 
 
 class Status(StrEnum):
@@ -131,7 +131,8 @@ class Plan:
     `batches`: every due batch that is not done and needed, oldest first within dependency order, at most the cap a
     table (`left_out` counts the others by table). `groups`: what may be claimed at this moment, in order of claiming.
     `next_due`: the first instant after `now` at which something becomes due. `older_code`: by table, how many done
-    labels ran under another fingerprint than today's.
+    labels ran under another fingerprint than today's. `reported`: by table, the done labels that read what was restated
+    since and are not made again by themselves (ON RESTATE REPORT), oldest first.
     """
 
     now: datetime
@@ -140,6 +141,7 @@ class Plan:
     left_out: Mapping[str, int] = field(default_factory=dict)
     next_due: datetime | None = None
     older_code: Mapping[str, int] = field(default_factory=dict)
+    reported: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the plan for JSON: the same keys and the same order for the same plan."""
@@ -150,6 +152,7 @@ class Plan:
             "groups": [group.to_dict() for group in self.groups],
             "left_out": dict(sorted(self.left_out.items())),
             "older_code": dict(sorted(self.older_code.items())),
+            "reported": {name: [label_of(label) for label in labels] for name, labels in self.reported.items()},
         }
 
 

@@ -78,6 +78,11 @@ class Planner:
             left_out=left_out,
             next_due=self._next_due(judge.facts.starts, now),
             older_code=self._older_code(snapshot),
+            reported={
+                name: tuple(sorted(found))
+                for name, found in judge.facts.settlement.reported.items()
+                if name in judge.facts.selected
+            },
         )
 
     def ready(  # noqa: PLR0913 - as plan

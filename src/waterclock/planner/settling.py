@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.flow import Mode
+from waterclock.flow import Mode, OnRestate
 from waterclock.ledger.facts import InputFact, LedgerSnapshot, TableFacts
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.timelabel import IntervalSet
@@ -16,13 +16,15 @@ from waterclock.timelabel import IntervalSet
 class Settlement:
     """Which windows may be read, by table.
 
-    `stale`: done labels whose inputs changed since. `unsettled`: windows that are covered but stale, asked to be
+    `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
+    (ON RESTATE REPORT), which count as settled. `unsettled`: windows that are covered but stale, asked to be
     restated, being restated, or standing on such. `settled`: what is covered without those.
     """
 
     stale: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
     unsettled: Mapping[str, IntervalSet] = field(default_factory=dict)
     settled: Mapping[str, IntervalSet] = field(default_factory=dict)
+    reported: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def newest_tick(self, node: Node, start: datetime) -> datetime | None:
         """Give the newest boundary at which the table can be read; None before its first batch."""
@@ -44,6 +46,7 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
     """Compare what done batches read with what is there now, and follow what stands on the changed ones."""
     stale: dict[str, frozenset[datetime]] = {}
     unsettled: dict[str, IntervalSet] = {}
+    reported: dict[str, frozenset[datetime]] = {}
     is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
     seen: set[str] = set()
     for name, node in graph.nodes.items():
@@ -57,14 +60,17 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
             asked = forced.get(member.table.name, frozenset()).union(facts.requested)
-            standing += _begin(member, facts, asked, snapshot if is_any_dropped else None, stale, unsettled)
+            found = _begin(member, facts, asked, snapshot if is_any_dropped else None)
+            stale[member.table.name], unsettled[member.table.name] = found.stale, found.unsettled
+            reported |= {member.table.name: found.reported} if found.reported else {}
+            standing += found.standing
         _spread(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
     unsettled = {name: spans for name, spans in unsettled.items() if spans}
     settled = {
         name: snapshot.of(name).covered - unsettled[name] if name in unsettled else snapshot.of(name).covered
         for name in graph.nodes
     }
-    return Settlement(stale, unsettled, settled)
+    return Settlement(stale, unsettled, settled, reported)
 
 
 def is_dropped(inputs: Iterable[tuple[str, datetime, datetime]], snapshot: LedgerSnapshot) -> str | None:
@@ -91,19 +97,23 @@ def _is_restless(facts: TableFacts) -> bool:
     return bool(facts.suspects or facts.requested or facts.open_claims)
 
 
-def _begin(
-    node: Node,
-    facts: TableFacts,
-    asked: frozenset[datetime],
-    dropping: LedgerSnapshot | None,
-    stale: dict[str, frozenset[datetime]],
-    unsettled: dict[str, IntervalSet],
-) -> list[_Suspect]:
-    """Find what is unsettled in one table by itself; give the suspects that are not, unless by what they stand on.
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What one table comes to by itself, before what it stands on is looked at."""
+
+    stale: frozenset[datetime]
+    unsettled: IntervalSet
+    standing: list[_Suspect]
+    reported: frozenset[datetime]
+
+
+def _begin(node: Node, facts: TableFacts, asked: frozenset[datetime], dropping: LedgerSnapshot | None) -> _Begun:
+    """Find what is unsettled in one table by itself, and the suspects that are not, unless by what they stand on.
 
     A batch whose inputs were dropped by RETAIN keeps what it has: it is neither. `dropping`: None if nothing was.
     """
     name, cadence = node.table.name, node.table.cadence
+    reports = node.table.on_restate is OnRestate.REPORT
     running = {label for claim in facts.open_claims for label in claim.labels}
     restated = {label for label in asked | running if facts.covered.covers_instant(label)}
     changed: set[datetime] = set()
@@ -113,13 +123,13 @@ def _begin(
             continue
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)
-        elif label not in restated:
+        elif label not in restated and not reports:
             low = facts.stands.get(label, label)
             standing.append(_Suspect(name, node.rank, low, cadence.next(label), inputs))
-    stale[name] = frozenset(changed)
-    spans = ((facts.stands.get(label, label), cadence.next(label)) for label in changed | restated)
-    unsettled[name] = IntervalSet.from_intervals(spans)
-    return standing
+    stale = frozenset() if reports else frozenset(changed)
+    spans = ((facts.stands.get(label, label), cadence.next(label)) for label in stale | restated)
+    reported = frozenset(changed - restated) if reports else frozenset()
+    return _Begun(stale, IntervalSet.from_intervals(spans), standing, reported)
 
 
 def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:

@@ -73,7 +73,13 @@ def label_states(
     found = {}
     for name, node in planner.graph.nodes.items():
         if only is None or name in only:
-            told = _Told(snapshot.of(name).covered, kept.get(name, {}), planned.get(name, {}), node.table.is_snapshot)
+            told = _Told(
+                snapshot.of(name).covered,
+                kept.get(name, {}),
+                planned.get(name, {}),
+                node.table.is_snapshot,
+                frozenset(plan.reported.get(name, ())),
+            )
             begin = max(low, min([starts[name], *kept.get(name, ())]))  # history is not hidden by a later START
             windows = node.table.cadence.windows(begin, min(high, node.table.cadence.last_due(now)))
             found[name] = tuple(told.state(window) for window in windows)
@@ -111,6 +117,7 @@ class _Told:
     stored: Mapping[datetime, Cell]
     planned: Mapping[datetime, Batch]
     is_snapshot: bool
+    reported: frozenset[datetime]
 
     def state(self, window: Window) -> LabelState:
         label = window.start
@@ -118,6 +125,8 @@ class _Told:
         if batch is not None:
             is_again = batch.is_revision and batch.status in {Status.READY, Status.WAITING}
             return LabelState(label, Status.STALE if is_again else batch.status, batch.reason, cell)
+        if label in self.reported:
+            return LabelState(label, Status.STALE, "what it read has changed; ON RESTATE REPORT", cell)
         if cell is not None and cell.status is not None:
             return LabelState(label, _STORED[BatchStatus(cell.status)], "", cell)
         if self.is_snapshot or self.covered.covers_instant(label):

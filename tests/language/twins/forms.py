@@ -94,6 +94,14 @@ wc.transform(
     as_="SELECT id, count(*) AS n FROM raw.d GROUP BY id",
 )
 wc.transform(
+    "marts.reported",
+    columns="id BIGINT KEY, *",
+    every="day",
+    mode="merge",
+    on_restate="report",
+    as_="SELECT id, count(*) AS n FROM raw.d GROUP BY id",
+)
+wc.transform(
     "marts.running",
     columns="id BIGINT KEY, n BIGINT",
     every="hour",

@@ -21,7 +21,7 @@ from tests.model.flows import (
     transform,
 )
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
-from waterclock.flow import Batching, Flow, Mode
+from waterclock.flow import Batching, Flow, Mode, OnRestate
 from waterclock.ledger.facts import BEGINNING, BatchStatus, LedgerSnapshot, TableFacts
 from waterclock.planner import Cause, Plan, Planner, Status, plan
 from waterclock.selection import parse_labels
@@ -156,6 +156,33 @@ class TestSettled:
         found = plan(flow(A, B), ledger, NOW, force={"a": frozenset({at("2013-01-03")})})
         assert states(found, "a") == {"01-03": "ready"}
         assert found.batches[0].is_revision
+
+
+class TestReporting:
+    """ON RESTATE REPORT: that what was read has changed is told, counts as settled, and waits to be asked for."""
+
+    def found(self, **more: object) -> Plan:
+        b, c = replace(B, on_restate=OnRestate.REPORT), transform("c", ["b"])
+        suspects = {
+            at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),),
+            at("2013-01-03"): (read_then("a", "2013-01-03", "2013-01-04", is_changed=False),),
+        }
+        spans = ("2013-01-01", "2013-01-05")
+        ledger = past(a=done(spans), b=done(spans, suspects=suspects, **more), c=done(("2013-01-01", "2013-01-02")))
+        return planned(flow(A, b, c), ledger)
+
+    def test_a_batch_whose_input_changed_is_told_and_not_made_again(self) -> None:
+        assert self.found().reported == {"b": (at("2013-01-02"),)}
+        assert states(self.found(), "b") == {}
+
+    def test_its_readers_do_not_wait_for_it(self) -> None:
+        assert set(states(self.found(), "c").values()) == {"ready"}
+
+    def test_it_is_made_again_when_somebody_asks(self) -> None:
+        found = self.found(requested={at("2013-01-02"): "recompute"})
+        assert found.reported == {}
+        assert states(found, "b") == {"01-02": "ready"}
+        assert states(found, "c")["01-02"] == "waiting"
 
 
 class TestTrouble:
@@ -482,7 +509,7 @@ class TestChoice:
 def test_a_plan_is_the_same_json_each_time() -> None:
     ledger = past(a=done(("2013-01-01", "2013-01-04"), troubles={at("2013-01-04"): failed()}))
     found = planned(flow(A, B, snapshot("s")), ledger).to_dict()
-    assert list(found) == ["now", "next_due", "batches", "groups", "left_out", "older_code"]
+    assert list(found) == ["now", "next_due", "batches", "groups", "left_out", "older_code", "reported"]
     assert found["next_due"] == "2013-01-06T00:00:00Z"
     assert [batch["stands_from"] for batch in found["batches"] if batch["table"] == "s"] == ["0001-01-01T00:00:00Z"]
     assert (
