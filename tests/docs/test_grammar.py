@@ -47,7 +47,9 @@ ACCEPTED = {
     "mode": [COLLECT.format(text) for text in (
         "APPEND", "REPLACE", "MERGE", "MERGE ON (a, b)", "MERGE ON (a) ORDER BY b, c DELETE WHEN gone",
     )],
-    "flow": [COLLECT.format(text) for text in ("SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE")],
+    "flow": [COLLECT.format(text) for text in (
+        "SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE",
+    )],
     "rule": [TRANSFORM.format(text) for text in (
         "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
         "EXPECT a ELSE FAIL",
