@@ -47,6 +47,13 @@ class Commands(TyperGroup):
             with formatter.section(heading):
                 formatter.write_dl([(each.__name__, _first_line(each)) for each in functions])
 
+    def get_help_option(self, ctx: Any) -> Any:
+        """Give --help as one that is False where it is not said: turning nothing into a bool loads pydantic."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; show what it raises as a card, and leave with its exit code."""
         try:

@@ -17,7 +17,7 @@ from waterclock.cli.app import COMMANDS
 from waterclock.errors import WaterclockError
 
 NAMES = [function.__name__ for functions in COMMANDS.values() for function in functions]
-HEAVY = ("pyspark", "sqlalchemy", "alembic", "sqlglot", "deltalake", "pyarrow", "rich")
+HEAVY = ("pyspark", "sqlalchemy", "alembic", "sqlglot", "deltalake", "pyarrow", "pydantic", "rich")
 IMPORTED = """
 import sys
 from waterclock.cli import main
