@@ -164,6 +164,7 @@ LANGUAGE: Mapping[str, Code] = {
     "E231": Code(
         "a rule on a view", "A view is put in place of its name and has no batches. Rules belong to a TRANSFORM."
     ),
+    "E232": Code("versions kept too short", "KEEP VERSIONS says for how long older states can be read: a week or more."),
     "E233": Code("a part is missing", "The statement lacks what it cannot do without: FROM, TO, TYPE or its query."),
     "E234": Code(
         "a column without a name", "Spark would make a name up of the expression, with signs in it that no table takes."

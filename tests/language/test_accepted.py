@@ -64,6 +64,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "start": table.start,
         "merge": table.merge,
         "retain": table.retain,
+        "keep versions": table.keep_versions,
         "pool": table.pool if table.pool != "default" else None,
         "sequential": table.is_sequential or None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,

@@ -262,6 +262,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "MODE": _mode,
     "EXPECT": lambda cursor: take_rules(cursor, begins_clause),
     "RETAIN": _duration,
+    "KEEP VERSIONS": _duration,
     "SEQUENTIAL": _flag,
     "POOL": _pool,
     "ON RESTATE": _on_restate,

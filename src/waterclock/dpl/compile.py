@@ -332,6 +332,7 @@ class _Compiler:
             merge=draft.merge,
             rules=draft.rules,
             retain=draft.retain,
+            keep_versions=draft.keep_versions,
             pool=draft.pool,
             is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
             on_restate=draft.on_restate,

@@ -20,7 +20,7 @@ from waterclock.flow import Secret, Value
 FILE = "waterclock.toml"
 DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")
 _NEVER_DEFAULTS = frozenset({"type", "mode", "keys", "key", "rules", "expect", "columns", "merge"})
-_LATER_DEFAULTS = frozenset({"deadline", "keep_versions", "max_lateness", "compatible"})
+_LATER_DEFAULTS = frozenset({"deadline", "max_lateness", "compatible"})
 _LATER_SECTIONS = frozenset({"roles", "alerts", "maintenance", "lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -48,6 +48,7 @@ class Defaults(BaseModel):
     pool: str | None = None
     on_restate: Literal["recompute", "report"] | None = None
     retain: str | None = None
+    keep_versions: str | None = None
 
 
 class Environment(BaseModel):

@@ -58,6 +58,7 @@ class Made(Timed, total=False):
     partitioned: bool
     regular: bool
     retain: str | None
+    keep_versions: str | None
 
 
 class ConnectionArguments(Described, total=False):
@@ -108,8 +109,9 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.FUNCTION: ("parameters", "returns", "return_"),
     StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", *_HOW, "retain",
-                            *_ABOUT),
-    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "retain", *_ABOUT, "as_"),
+                            "keep_versions", *_ABOUT),
+    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "retain", "keep_versions", *_ABOUT,
+                              "as_"),
     StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
     StatementKind.GRANT: (),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from waterclock.dpl.column_lists import columns_of
 from waterclock.dpl.config import Config
 from waterclock.dpl.connections import Systems
-from waterclock.dpl.cursor import timed
+from waterclock.dpl.keeping import keep_versions_of, retain_of
 from waterclock.dpl.literals import with_literals
 from waterclock.dpl.rules import check_expression, has_aggregate, rule_of
 from waterclock.dpl.source import Span
@@ -42,7 +42,7 @@ from waterclock.flow import (
     TableType,
     Unit,
 )
-from waterclock.timelabel import Cadence, Duration, parse_duration
+from waterclock.timelabel import Cadence, Duration
 
 KINDS = {
     StatementKind.COLLECT: Kind.COLLECT,
@@ -74,6 +74,7 @@ class Draft:
     cadence: Cadence | None = None
     start: datetime | None = None
     retain: Duration | None = None
+    keep_versions: Duration | None = None
     pool: str = "default"
     on_restate: OnRestate = OnRestate.RECOMPUTE
     about: About = field(default_factory=About)
@@ -109,7 +110,8 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         draft.name = str(draft.destination) if draft.destination else statement.name
     else:
         _settle_mode(draft, config.variables, errors)
-        draft.retain = _retain(draft, config, errors)
+        draft.retain = retain_of(draft, config, errors)
+        draft.keep_versions = keep_versions_of(draft, config, errors)
     return draft
 
 
@@ -169,29 +171,6 @@ def _on_restate(draft: Draft, config: Config) -> OnRestate:
     default = config.default(draft.statement.name, "on_restate")
     said = draft.statement.value("ON RESTATE", OnRestate)
     return said or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
-
-
-def _retain(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    said = draft.statement.value("RETAIN", Duration)
-    if said is not None and draft.mode is not Mode.APPEND:
-        errors.append(
-            draft.at("RETAIN").refuse(
-                "E226",
-                f"RETAIN is not said of a {draft.mode.name} table",
-                why="only an APPEND table is a union of windows, of which old ones can be left out",
-                fix="leave it out",
-            )
-        )
-        return None
-    if said is None and draft.mode is Mode.APPEND and (default := config.default(draft.name, "retain")):
-        value, span = default
-        try:
-            retain: Duration = timed(span, lambda: parse_duration(str(value)))
-        except WaterclockError as error:
-            errors.append(error)
-            return None
-        return retain
-    return said
 
 
 def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Source | None:

@@ -66,7 +66,16 @@ def fingerprint_of(
 def flow_fingerprint(tables: Mapping[str, Table]) -> str:
     """Name a whole flow: the code of all its tables, and when they run."""
     return digest(
-        (name, table.fingerprint, str(table.cadence), table.start, table.retain, table.is_sequential, table.on_restate)
+        (
+            name,
+            table.fingerprint,
+            str(table.cadence),
+            table.start,
+            table.retain,
+            table.keep_versions,
+            table.is_sequential,
+            table.on_restate,
+        )
         for name, table in sorted(tables.items())
     )
 

@@ -16,7 +16,8 @@ from waterclock.dpl.tokens import statements_of, words_of
 from waterclock.flow import Value
 
 _EXAMPLES = {
-    "every": "15 minutes", "delay": "10 minutes", "retain": "90 days", "by": "data time updated_at", "mode": "merge",
+    "every": "15 minutes", "delay": "10 minutes", "retain": "90 days", "keep_versions": "30 days",
+    "by": "data time updated_at", "mode": "merge",
     "columns": "id KEY, *", "expect": "amount > 0", "start": "2018-01-01", "as_": "SELECT ...", "tags": "(a, b)",
 }  # fmt: skip
 

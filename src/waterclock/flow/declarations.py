@@ -314,6 +314,7 @@ class Table:
 
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
     (transforms, publishes) or written down at first application (arrival and snapshot collects).
+    `keep_versions` is None where it is not said: versions are kept for 30 days then.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
     modules it imports, and with what is declared of columns and rules; comments and spacing do not count.
     """
@@ -329,6 +330,7 @@ class Table:
     merge: Merge | None = None
     rules: tuple[Rule, ...] = ()
     retain: Duration | None = None
+    keep_versions: Duration | None = None
     pool: str = "default"
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE

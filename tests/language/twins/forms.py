@@ -99,6 +99,7 @@ wc.transform(
     every="day",
     mode="merge",
     on_restate="report",
+    keep_versions="90 days",
     as_="SELECT id, count(*) AS n FROM raw.d GROUP BY id",
 )
 wc.transform(

@@ -77,7 +77,7 @@ def test_units_queries_options_and_rules() -> None:
         ("ZONE", "Europe/Berln", "E105", "flows/a.py:3:20"),
         ("MODE", "merge on (id)\n  order bay x", "E204", "flows/a.py:4:3"),
         ("COLUMNS", "id KEY name", "E205", "flows/a.py:3:27"),
-        ("KEEP VERSIONS", "30 days", "E208", "flows/a.py:3:20"),
+        ("MAX LATENESS", "30 days", "E208", "flows/a.py:3:20"),
         ("MODE", "temporal", "E208", "flows/a.py:3:20"),
         ("AS", "SELECT 1; SELECT 2", "E204", "flows/a.py:3:30"),
         ("AS", "SELECT 'x", "E201", "flows/a.py:3:27"),
