@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.compile import compile_flow
 from waterclock.dpl.config import FILE, Config, read_config
-from waterclock.dpl.parser import parse_text
-from waterclock.dpl.source import Source
-from waterclock.dpl.statements import Statement
+from waterclock.dpl.remembered import key_of, remember, remembered
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow import Capabilities, Flow
+
+if TYPE_CHECKING:
+    from waterclock.dpl.statements import Statement
 
 _ENV = "WATERCLOCK_ENV"
 
@@ -112,14 +112,34 @@ def _check(
     config, errors = read_config(text, env=env)
     if config is None:
         return None, _sorted(errors)
-    sources: dict[str, str] = {}
+    sources = _read(root, config, errors)
+    # what Python files do when they run is nobody's to remember; what `check` looks at beside the files, no more so
+    is_plain = known_schemas is None and not errors and not any(name.endswith(".py") for name in sources)
+    key = key_of(root, config.env, {**sources, FILE: text}, capabilities) if is_plain else b""
+    flow = remembered(root, config.env, key, root / config.environment.secrets) if key else None
+    if flow is None:
+        flow = _compiled(root, config, sources, capabilities, known_schemas, errors)
+        if errors or flow is None:
+            return None, _sorted(errors)
+        if key:
+            remember(root, config.env, key, flow)
+    return _project(root, config, flow, sources), ()
+
+
+def _compiled(
+    root: Path,
+    config: Config,
+    sources: Mapping[str, str],
+    capabilities: Mapping[str, Capabilities],
+    known_schemas: Mapping[str, Mapping[str, str]] | None,
+    errors: list[WaterclockError],
+) -> Flow | None:
+    from waterclock.dpl.compile import compile_flow
+
     statements = list(_statements(root, config, sources, errors))
-    flow = compile_flow(
+    return compile_flow(
         statements, config, root=root, capabilities=capabilities, known_schemas=known_schemas, errors=errors
     )
-    if errors or flow is None:
-        return None, _sorted(errors)
-    return _project(root, config, flow, sources), ()
 
 
 def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:
@@ -158,9 +178,8 @@ def _ledger(root: Path, said: str | None, storage: str) -> str:
     return said
 
 
-def _statements(
-    root: Path, config: Config, sources: dict[str, str], errors: list[WaterclockError]
-) -> Iterator[Statement]:
+def _read(root: Path, config: Config, errors: list[WaterclockError]) -> dict[str, str]:
+    """Give the texts of the project's files, by their names below its root, in the order of those."""
     files = sorted({path for pattern in config.files for path in root.glob(pattern) if path.is_file()})
     if not files:
         errors.append(
@@ -171,18 +190,29 @@ def _statements(
                 fix="write flows/first.dpl, or change files below [project]",
             )
         )
+    texts: dict[str, str] = {}
     for path in files:
         name = path.relative_to(root).as_posix()
         if path.suffix == ".py":
-            sources[name] = path.read_text(encoding="utf-8", errors="replace")
-            found, wrong = _python(path, root, config)
+            texts[name] = path.read_text(encoding="utf-8", errors="replace")
+            continue
+        try:
+            texts[name] = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            errors.append(_undecodable(name, error))
+    return texts
+
+
+def _statements(
+    root: Path, config: Config, sources: Mapping[str, str], errors: list[WaterclockError]
+) -> Iterator[Statement]:
+    from waterclock.dpl.parser import parse_text
+    from waterclock.dpl.source import Source
+
+    for name, text in sources.items():
+        if name.endswith(".py"):
+            found, wrong = _python(root / name, root, config)
         else:
-            try:
-                text = path.read_text(encoding="utf-8-sig")
-            except UnicodeDecodeError as error:
-                errors.append(_undecodable(name, error))
-                continue
-            sources[name] = text
             found, wrong = parse_text(Source(name, text), variables=config.variables)
         errors.extend(wrong)
         yield from found

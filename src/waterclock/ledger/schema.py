@@ -1,7 +1,7 @@
 """The ledger's tables as SQLAlchemy sees them. `migrations/` makes them; a test holds the two equal.
 
-Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: a partial index is
-declared to each dialect that has them. `claims`, `claim_labels`, `revisions`, `inputs` and `events` only ever grow;
+Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
+leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command). `claims`, `claim_labels`, `revisions`, `inputs` and `events` only ever grow;
 `batches`, `coverage`, `versions`, `codes` and `items` say what holds now.
 """
 
@@ -29,8 +29,7 @@ _KEYED: dict[str, Any] = {"sqlite_with_rowid": False}
 
 
 def _partial(name: str, *columns: str, where: str) -> sa.Index:
-    condition = sa.text(where)
-    return sa.Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
+    return sa.Index(name, *columns, sqlite_where=sa.text(where))
 
 
 ledger = sa.Table(
