@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from waterclock.engine.workplace import Workplace
 from waterclock.flow import Table
+from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.ledger import Ledger
-from waterclock.storage import CommitRecord, Resolved, frame_of_resolved, resolve
+from waterclock.storage import NO_VERSION, CommitRecord, Resolved, Step, frame_of_resolved, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +28,13 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
         slices = {row.label: row.slice_path for row in members}
         records.append(CommitRecord(version, members[0].recorded_at, slices, members[0].stands_from))
     return records
+
+
+def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[Step, ...]:
+    """Give the current slices of a MERGE table with a label before `high`, and the versions that hold their states."""
+    versions = ledger.versions(table)
+    slices = ledger.slices(table, BEGINNING, high)
+    return tuple(Step(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
 
 
 def resolved(work: Workplace, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:

@@ -88,7 +88,7 @@ class _Attempt:
     def bound(self) -> Bound:
         """What every label reads, bound once, and which done windows are read again."""
         ledger = self.work.ledger
-        pins = {batch.label: pin(ledger, batch) for batch in self.group.batches}
+        pins = {batch.label: pin(ledger, self.work.lake, self.work.flow, batch) for batch in self.group.batches}
         return Bound(pins, revisited(ledger, self.table, self.group))
 
     @property

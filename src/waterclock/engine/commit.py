@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from waterclock.engine.as_of import steps_before
 from waterclock.engine.publish import deliver
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -18,11 +20,14 @@ from waterclock.storage import (
     Manifest,
     NeedsSpark,
     commit_by_spark,
+    commit_older,
     commit_slices,
     foreign_commits,
     is_undone,
+    merge_slice,
     outcome,
     require_owner,
+    restate_slice,
 )
 from waterclock.timelabel import label_of
 
@@ -43,10 +48,14 @@ def commit_group(
         deliver(work, table, claim, manifests)
         return -1
     folder = work.folder(table)
-    identity = identity_of(work, table, claim, manifests)
+    # no other claim of a regular table is open, so what the ledger says of its head is so
+    at = work.ledger.table(table.name).head_label
+    identity = identity_of(work, table, claim, manifests, at)
     try:
         if table.mode is Mode.MERGE:
-            _merge(work, spark, table, folder, identity, manifests)
+            _merge(work, spark, table, identity, manifests[0], at)
+        elif table.mode is Mode.REPLACE and at is not None and manifests[0].label < at:
+            commit_older(folder, identity, manifests[0])
         else:
             mode = "replace" if table.mode is Mode.REPLACE else "append"
             try:
@@ -86,15 +95,19 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
         )
 
 
-def identity_of(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> Identity:
-    """Give what a commit says of itself: project, table, labels, claim, code, inputs and slices."""
+def identity_of(
+    work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest], at: datetime | None
+) -> Identity:
+    """Give what a commit says of itself; `at` is the newest label that the table has before it."""
     request = claim.request
+    newest = max(manifest.label for manifest in manifests)
+    stands = manifests[0].source.get("stands_from")
     return Identity(
         project=work.flow.project,
         table=table.name,
         kind=table.kind.value,
         labels=tuple(label_of(manifest.label) for manifest in manifests),
-        newest_label=label_of(max(manifest.label for manifest in manifests)),
+        newest_label=label_of(newest if at is None else max(at, newest)),
         claim=claim.number,
         code=request.code,
         inputs=tuple(
@@ -103,6 +116,7 @@ def identity_of(work: Workplace, table: Table, claim: Claim, manifests: Sequence
             for item in items
         ),
         slices=tuple(manifest.slice_path for manifest in manifests),
+        stands_from=None if stands is None else str(stands),
     )
 
 
@@ -124,16 +138,14 @@ def taken_over(table: Table, claim: Claim) -> WaterclockError:
 
 
 def _merge(
-    work: Workplace, spark: SparkSession, table: Table, folder: str, identity: Identity, manifests: Sequence[Manifest]
+    work: Workplace, spark: SparkSession, table: Table, identity: Identity, manifest: Manifest, at: datetime | None
 ) -> None:
+    """Merge a new label into the head, or put a late or restated one in its place."""
     if table.merge is None:
         raise AssertionError(f"{table.name} merges without keys, which check refuses")
-    from waterclock.storage import merge_slice
-
-    for manifest in manifests:
-        merge_slice(spark, folder, manifest, table.merge, identity, ledger_slices(work, table))
-
-
-def ledger_slices(work: Workplace, table: Table) -> list[str]:
-    """Give the folders of the table's earlier slices, oldest first; their manifests know which hold deletes."""
-    return [piece.slice_path for piece in work.ledger.slices(table.name, BEGINNING, FOREVER)]
+    if at is None or manifest.label > at:
+        earlier = [piece.slice_path for piece in work.ledger.slices(table.name, BEGINNING, FOREVER)]
+        merge_slice(spark, work.folder(table), manifest, table.merge, identity, earlier)
+    else:
+        steps = steps_before(work.ledger, table.name, FOREVER)
+        restate_slice(spark, work.lake, manifest, table.merge, identity, steps)

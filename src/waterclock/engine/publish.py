@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.audit import all_rules
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
@@ -18,7 +19,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow import Mode, Table, Unit
 from waterclock.ledger.records import Claim, Slice
 from waterclock.planner import Batch, Group
-from waterclock.storage import Manifest, Written, frame_at, link_slice, read_manifest
+from waterclock.storage import Manifest, Written, frame_at, is_readable, link_slice, read_manifest
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -143,15 +144,22 @@ def _last_delivered(work: Workplace, table: Table) -> Slice | None:
 
 
 def _delivered_before(work: Workplace, spark: SparkSession, table: Table) -> DataFrame | None:
-    """Give the state that the newest delivery brought the destination to, at the version it was pinned at."""
+    """Give the state that the newest delivery brought the destination to, at the version it was pinned at.
+
+    Where no version held it, or VACUUM has taken its files, it is made again as it was known then.
+    """
     last = _last_delivered(work, table)
-    if last is None:
+    inputs = () if last is None else work.ledger.inputs(table.name, last.label)
+    if last is None or not inputs:
         return None
-    inputs = work.ledger.inputs(table.name, last.label)
-    if not inputs or inputs[0].version < 0:
-        return None
-    frame = frame_at(spark, work.lake.folder(inputs[0].table), inputs[0].version, is_partitioned=False)
-    return _published_columns(table, frame)
+    read = inputs[0]
+    folder = work.lake.folder(read.table)
+    if is_readable(folder, read.version):
+        return _published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False))
+    delivered = work.ledger.audit(table.name, last.label).current
+    then = None if delivered is None else delivered.claimed_at
+    source = work.flow.tables[read.table]
+    return _published_columns(table, frame_as_of(work, spark, source, read.high, known_at=then))
 
 
 def _keys(table: Table) -> tuple[str, ...]:

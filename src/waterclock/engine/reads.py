@@ -6,12 +6,24 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from waterclock.engine.as_of import steps_before
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Mode, Read
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import Input, Slice
+from waterclock.ledger.records import Input, Pin, Slice
 from waterclock.planner.plan import Batch, BoundRead
-from waterclock.storage import FILES_READ_DIRECTLY, Lake, frame_at, frame_of_slices, read_manifest, table_schema
+from waterclock.storage import (
+    FILES_READ_DIRECTLY,
+    Lake,
+    Step,
+    frame_at,
+    frame_of_slices,
+    is_readable,
+    read_manifest,
+    state_of,
+    table_schema,
+    with_all_columns,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,11 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PinnedRead:
-    """One reference, bound to what was there at claim: its input for the audit trail, and the slices it means."""
+    """One reference, bound to what was there at claim: its input for the audit trail, and the slices it means.
+
+    `steps` are set for the state of a MERGE table that no version holds any more: it is made of these.
+    """
 
     bound: BoundRead
     input: Input
     slices: tuple[Slice, ...]
+    steps: tuple[Step, ...] = ()
 
     @property
     def read(self) -> Read:
@@ -32,7 +48,7 @@ class PinnedRead:
         return self.bound.read
 
 
-def pin(ledger: Ledger, batch: Batch) -> tuple[PinnedRead, ...]:
+def pin(ledger: Ledger, lake: Lake, flow: Flow, batch: Batch) -> tuple[PinnedRead, ...]:
     """Bind every reference of `batch` to the slices and Delta version of one moment. Cost: one ledger transaction.
 
     What changes between this look and the claim makes the claim refuse (E410): it is looked at again.
@@ -43,9 +59,20 @@ def pin(ledger: Ledger, batch: Batch) -> tuple[PinnedRead, ...]:
             bound,
             found.input(str(bound.read), bound.scope.value),
             found.slices if bound.low < bound.high else (),  # an empty interval reads nothing
+            _steps(ledger, lake, flow, bound, found),
         )
         for bound, found in zip(batch.reads, pins, strict=True)
     )
+
+
+def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[Step, ...]:
+    """Give what a MERGE state is to be made of, where no version holds it or VACUUM has taken its files."""
+    if flow.tables[found.table].mode is not Mode.MERGE or not found.slices or bound.low >= bound.high:
+        return ()
+    version = found.slices[0].version
+    if version == ledger.table(found.table).head_version or is_readable(lake.folder(found.table), version):
+        return ()
+    return steps_before(ledger, found.table, bound.high)
 
 
 def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) -> DataFrame:
@@ -55,15 +82,20 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
     """
     table = flow.tables[pinned.read.table]
     folder = lake.folder(table.name)
-    if table.mode is Mode.MERGE:
-        if not pinned.slices:
-            return nothing_of(spark, lake, flow, table.name)
-        return frame_at(spark, folder, pinned.slices[0].version, is_partitioned=False)
     if not pinned.slices:
         return nothing_of(spark, lake, flow, table.name)
+    if pinned.steps and table.merge is not None:
+        return state_of(spark, lake, table.name, table.merge, pinned.steps)
+    if table.mode is Mode.MERGE:
+        known = table_schema(folder)
+        rows = frame_at(spark, folder, pinned.slices[0].version, is_partitioned=False)
+        # a column that came later is null in an older version, as it is in an older slice
+        return rows if len(rows.columns) == len(known.fields) else with_all_columns(rows, known.json())
     if len(pinned.slices) <= FILES_READ_DIRECTLY:
         manifests = [read_manifest(folder, piece.slice_path) for piece in pinned.slices if piece.slice_path]
-        if manifests and sum(len(manifest.files) for manifest in manifests) <= FILES_READ_DIRECTLY:
+        is_few = sum(len(manifest.files) for manifest in manifests) <= FILES_READ_DIRECTLY
+        # a state of a REPLACE table is its slice: the head may have moved on
+        if manifests and (is_few or table.mode is Mode.REPLACE):
             return frame_of_slices(spark, folder, manifests, table_schema(folder))
     return frame_at(
         spark,

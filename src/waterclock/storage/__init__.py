@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from waterclock.storage.change import NeedsSpark
-    from waterclock.storage.commit import commit_nothing, commit_slices, kill
+    from waterclock.storage.commit import commit_nothing, commit_older, commit_slices, kill
     from waterclock.storage.confs import SESSION_CONFS
     from waterclock.storage.creation import create_table, require_owner
     from waterclock.storage.digest import digest_columns, digest_of_row, digests
-    from waterclock.storage.folding import fold
+    from waterclock.storage.folding import fold, with_all_columns
     from waterclock.storage.history import frame_of_resolved, state_of
     from waterclock.storage.identity import Identity, Killed
     from waterclock.storage.keys import duplicate_keys
     from waterclock.storage.lake import Lake, require_latch
     from waterclock.storage.link import link_slice
+    from waterclock.storage.live import is_readable
     from waterclock.storage.log import (
         ForeignCommit,
         Outcome,
@@ -41,16 +42,17 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "change": ("NeedsSpark",),
-    "commit": ("commit_nothing", "commit_slices", "kill"),
+    "commit": ("commit_nothing", "commit_older", "commit_slices", "kill"),
     "confs": ("SESSION_CONFS",),
     "creation": ("create_table", "require_owner"),
     "digest": ("digest_columns", "digest_of_row", "digests"),
-    "folding": ("fold",),
+    "folding": ("fold", "with_all_columns"),
     "history": ("frame_of_resolved", "state_of"),
     "identity": ("Identity", "Killed"),
     "keys": ("duplicate_keys",),
     "lake": ("Lake", "require_latch"),
     "link": ("link_slice",),
+    "live": ("is_readable",),
     "log": ("ForeignCommit", "Outcome", "foreign_commits", "head", "outcome", "records_in_log", "table_exists"),
     "manifest": ("DataFile", "Manifest", "is_sealed", "read_manifest"),
     "merge": ("merge_slice", "restate_slice"),
@@ -84,6 +86,7 @@ __all__ = [
     "check_files",
     "commit_by_spark",
     "commit_nothing",
+    "commit_older",
     "commit_slices",
     "conform",
     "create_table",
@@ -97,6 +100,7 @@ __all__ = [
     "frame_of_resolved",
     "frame_of_slices",
     "head",
+    "is_readable",
     "is_sealed",
     "is_undone",
     "kill",
@@ -114,6 +118,7 @@ __all__ = [
     "state_of",
     "table_exists",
     "table_schema",
+    "with_all_columns",
     "write_slices",
 ]
 

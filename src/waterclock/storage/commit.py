@@ -149,6 +149,15 @@ def commit_nothing(folder: str, identity: Identity) -> int:
     return commit_slices(folder, identity, (), mode="append")
 
 
+def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
+    """Commit a REPLACE state older than the head: the claim's id and identity, which point at its sealed slice.
+
+    The table shows what it did; only columns that are new are added. As `commit_slices` otherwise.
+    """
+    done = prepare_merge(folder, identity, manifest).done
+    return commit_nothing(folder, identity) if done is None else done
+
+
 def _try_commit(table: DeltaTable, change: Change, schema: str, identity: Identity) -> int | None:
     """Commit on exactly the version that `table` shows; None where another commit came first (M1)."""
     shown = table.version()

@@ -22,7 +22,7 @@ from waterclock.faults import fault
 from waterclock.flow import Mode
 from waterclock.storage.folding import Past, beating, fold, with_all_columns
 from waterclock.storage.lake import Lake
-from waterclock.storage.live import is_whole
+from waterclock.storage.live import is_readable
 from waterclock.storage.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.read import frame_at, frame_of_files, frame_of_slices, table_schema
 from waterclock.storage.resolving import NO_VERSION, Resolved, Step
@@ -56,7 +56,7 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
     is_here = all(is_sealed(folder, path) for path in slices)
     bounds = (None if resolved.low is None else label_of(resolved.low), label_of(resolved.high))
     within = bounds if table.mode is Mode.APPEND else (None, None)
-    if not (table.mode is Mode.REPLACE and is_here) and is_whole(folder, resolved.version, *within):
+    if not (table.mode is Mode.REPLACE and is_here) and is_readable(folder, resolved.version, *within):
         low, high = (resolved.low, resolved.high) if table.mode is Mode.APPEND else (None, None)
         rows = frame_at(spark, folder, resolved.version, low=low, high=high, is_partitioned=table.is_partitioned)
         return with_all_columns(rows, schema)
@@ -104,7 +104,7 @@ def beginning(
         step, place = steps[count - 1], _place(lake, table, steps[count - 1], names[count - 1])
         if step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED:
             tried += 1
-            if is_whole(folder, step.version):
+            if is_readable(folder, step.version):
                 state = with_all_columns(frame_at(spark, folder, step.version, is_partitioned=False), schema)
         if state is None and place.is_dir():
             state = _read(spark, place, schema)

@@ -61,7 +61,7 @@ def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
     return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
 
 
-def is_whole(folder: str, version: int, low: str | None = None, high: str | None = None) -> bool:
+def is_readable(folder: str, version: int, low: str | None = None, high: str | None = None) -> bool:
     """Tell whether a version can be read: its log is there, and all its files that may hold labels in `[low, high)`.
 
     Cost: the log is opened at the version, some 10 ms, and a look-up a file.

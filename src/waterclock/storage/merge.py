@@ -97,12 +97,9 @@ def restate_slice(
     later = [*start.manifests, manifest, *manifests_of(folder, after)]
     keys = keys_in(spark, folder, touching, merge, look.schema)
     past = start.past(folder, later, merge, look.schema)
-    won = winners_of(spark, folder, keys, later, merge, look.schema, past).persist()
-    try:
-        winners = Winners(won, merge.keys, _differs(look.schema))
-        return commit_winners(spark, folder, winners, manifest, identity, look)
-    finally:
-        won.unpersist()
+    won = winners_of(spark, folder, keys, later, merge, look.schema, past)
+    winners = Winners(won, merge.keys, _differs(look.schema), is_work=True)
+    return commit_winners(spark, folder, winners, manifest, identity, look)
 
 
 def _require_one_label(identity: Identity) -> None:

@@ -38,12 +38,13 @@ class Winners:
     """Rows that are put in place of a table's own, one a key; those marked as `_waterclock_deleted` take it away.
 
     `beats` is the condition under which a row (`s`) does so with the one of its key that is there (`t`). Columns that
-    the rows lack keep what the table has.
+    the rows lack keep what the table has. `is_work`: making the rows is work that is not to be done twice.
     """
 
     rows: DataFrame
     keys: tuple[str, ...]
     beats: str
+    is_work: bool = False
 
 
 def is_small(look: MergeLook) -> bool:

@@ -24,7 +24,8 @@ _MOST_TRIES = 5
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-# sealed files never change, so what MERGE reads twice is the same both times
+# MERGE reads its source twice. Sealed files never change, so what it reads is the same both times: only a source that
+# is work to make is written down in between
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 
@@ -51,9 +52,14 @@ def commit_winners(
 
 
 @contextmanager
-def committing_as(spark: SparkSession, identity: Identity) -> Iterator[None]:
+def committing_as(spark: SparkSession, identity: Identity, *, materialize: str = "none") -> Iterator[None]:
     """Have every Delta commit of the session bear the claim's id and identity, within the block."""
-    confs = {_APP_ID: app_id(identity.claim), _APP_VERSION: "1", _METADATA: identity.to_json(), _MATERIALIZE: "none"}
+    confs = {
+        _APP_ID: app_id(identity.claim),
+        _APP_VERSION: "1",
+        _METADATA: identity.to_json(),
+        _MATERIALIZE: materialize,
+    }
     try:
         for key, value in confs.items():
             spark.conf.set(key, value)
@@ -78,7 +84,7 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
         for attempt in range(_MOST_TRIES):
             fault("merge")
             try:
-                with committing_as(spark, identity):
+                with committing_as(spark, identity, materialize="all" if winners.is_work else "none"):
                     spark.sql(statement).collect()
                 return
             except PySparkException as raised:

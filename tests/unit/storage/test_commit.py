@@ -31,7 +31,7 @@ from tests.slices import (
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.storage.change import NeedsSpark
-from waterclock.storage.commit import commit_nothing, commit_slices, kill
+from waterclock.storage.commit import commit_nothing, commit_older, commit_slices, kill
 from waterclock.storage.creation import create_table
 from waterclock.storage.identity import Killed
 from waterclock.storage.log import foreign_commits, outcome
@@ -86,6 +86,21 @@ def test_replace_shows_the_new_state_alone(tmp_path: Path) -> None:
     assert ids(folder) == [3]
     commit(folder, 3, {hour(2): []}, mode="replace")
     assert ids(folder) == []
+
+
+def test_an_older_replace_state_is_pointed_at_and_the_head_stays(tmp_path: Path) -> None:
+    folder = new_table(tmp_path)
+    commit(folder, 1, {hour(2): rows_of(1, 2)}, mode="replace")
+    wide = SCHEMA.append(pa.field("seats", pa.int64()))
+    older = sealed(folder, hour(1), 2, [{"id": 9, "name": "n", "seats": 3}], schema=wide)
+    made = commit_older(folder, identity(2, hour(1)), older)
+    assert [kind for action in actions(folder, made) for kind in action] == ["commitInfo", "txn"]
+    assert ids(folder) == [1, 2]
+    assert [field.name for field in DeltaTable(folder).schema().fields] == ["timelabel", "id", "name", "seats"]
+    assert commit_older(folder, identity(2, hour(1)), older) == made == version(folder)
+    kill(folder, 3)
+    with pytest.raises(Killed):
+        commit_older(folder, identity(3, hour(1)), older)
 
 
 @both_types

@@ -1,0 +1,179 @@
+"""Late and restated labels through the engine: in the end all is what a clean run over the same sources makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described
+from waterclock.engine.as_of import frame_as_of
+from waterclock.faults import striking
+from waterclock.storage import records_in_log, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT shop.customers (customer KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.customers
+  EVERY DAY BY DATA TIME at MERGE ORDER BY at DELETE WHEN gone = 1;
+TRANSFORM marts.seen PARTITIONED (customer KEY, *)
+  AS SELECT customer, name FROM shop.customers;
+TRANSFORM marts.counted (name KEY, *) MERGE ORDER BY customers
+  AS SELECT name, count(*) AS customers FROM shop.customers GROUP BY name;
+TRANSFORM marts.total (customers BIGINT, days BIGINT)
+  AS SELECT t.customers + p.customers AS customers, p.days + 1 AS days
+  FROM (SELECT count(*) AS customers FROM shop.customers) t
+  CROSS JOIN (SELECT coalesce(max(customers), 0) AS customers, coalesce(max(days), 0) AS days
+              FROM PREVIOUS(marts.total)) p;
+"""
+TABLES = ("shop.customers", "marts.seen", "marts.counted", "marts.total")
+COLUMNS = "customer TEXT, name TEXT, gone INTEGER, at TEXT"
+ROWS = [
+    ("c1", "ann", 0, "2020-01-01 09:00:00"),
+    ("c2", "bob", 0, "2020-01-01 10:00:00"),
+    ("c1", "anna", 0, "2020-01-02 09:00:00"),
+    ("c2", "bob", 1, "2020-01-03 09:00:00"),
+    ("c3", "cid", 0, "2020-01-03 10:00:00"),
+    ("c3", "sid", 0, "2020-01-05 10:00:00"),
+]
+OTHER = [
+    ("c1", "ann", 0, "2020-01-01 09:00:00"),
+    ("c2", "bob", 0, "2020-01-01 10:00:00"),
+    ("c1", "anna", 1, "2020-01-02 09:00:00"),
+    ("c4", "dan", 0, "2020-01-02 11:00:00"),
+    ("c2", "bob", 1, "2020-01-03 09:00:00"),
+    ("c3", "cid", 0, "2020-01-03 10:00:00"),
+    ("c3", "sid", 0, "2020-01-05 10:00:00"),
+]
+LAST = day(6)
+
+
+def started(root: Path, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> Tiny:
+    tiny = Tiny(root, spark)
+    tiny.source("customers", COLUMNS, rows)
+    tiny.declare(FLOW)
+    return tiny
+
+
+def clean(root: Path, spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> Tiny:
+    tiny = started(root, spark, rows)
+    run_all(tiny)
+    return tiny
+
+
+def run_all(tiny: Tiny) -> None:
+    for number in range(2, 7):
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+
+
+def ask_again(tiny: Tiny, table: str, *numbers: int) -> None:
+    with tiny.ledger() as ledger:
+        ledger.request_restate(table, [day(number) for number in numbers], "recollect", who="a test")
+
+
+def standing(tiny: Tiny) -> dict[str, Any]:
+    seen: dict[str, Any] = {table: sorted(tiny.rows(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
+    return seen | {"digests": dict(tiny.digests()), "open claims": tiny.open_claims()}
+
+
+def as_of(tiny: Tiny, table: str, tick: datetime, known_at: datetime | None = None) -> list[tuple[Any, ...]]:
+    with tiny.opened() as work:
+        frame = frame_as_of(work, tiny.spark, work.flow.tables[table], tick, known_at=known_at)
+        return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def test_a_restated_merge_label_and_all_that_read_it_end_as_in_a_clean_run(tmp_path: Path, spark: SparkSession) -> None:
+    tiny, wanted = clean(tmp_path / "restated", spark, ROWS), clean(tmp_path / "clean", spark, OTHER)
+    with tiny.ledger() as ledger:
+        before = ledger.now()
+    known = {table: as_of(tiny, table, day(4)) for table in TABLES}
+    tiny.source("customers", COLUMNS, OTHER)
+    ask_again(tiny, "shop.customers", 2)
+    outcome = tiny.run(LAST)
+    assert not outcome.failed, described(outcome)
+    assert standing(tiny) == standing(wanted)
+    for table in TABLES:
+        for number in range(1, 7):
+            assert as_of(tiny, table, day(number)) == as_of(wanted, table, day(number)), (table, number)
+        assert as_of(tiny, table, day(4), known_at=before) == known[table]
+    assert tiny.runs_of("shop.customers") == 6
+    assert tiny.run(LAST).done == 0
+
+
+def test_a_label_left_out_and_taken_back_comes_late(tmp_path: Path, spark: SparkSession) -> None:
+    tiny, wanted = started(tmp_path / "late", spark, ROWS), clean(tmp_path / "clean", spark, ROWS)
+    assert not tiny.run(day(2)).failed
+    with tiny.opened() as work:
+        window = work.flow.tables["shop.customers"].cadence.window_of(day(3))
+        work.ledger.record_skipped("shop.customers", [window], who="a test", why="to come late")
+    assert not tiny.run(LAST).failed
+    with tiny.ledger() as ledger:
+        ledger.retry("shop.customers", [day(3)], who="a test")
+    outcome = tiny.run(LAST)
+    assert not outcome.failed, described(outcome)
+    assert standing(tiny) == standing(wanted)
+
+
+def test_an_older_replace_state_is_its_slice_and_the_head_stays(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = clean(tmp_path, spark, ROWS)
+    head, older = tiny.rows("SELECT * FROM marts.total"), as_of(tiny, "marts.total", day(3))
+    with tiny.ledger() as ledger:
+        version = ledger.table("marts.total").head_version
+    ask_again(tiny, "marts.total", 2)
+    assert not tiny.run(LAST).failed
+    assert tiny.rows("SELECT * FROM marts.total") == head
+    assert as_of(tiny, "marts.total", day(3)) == older
+    with tiny.opened() as work:
+        assert sorted(work.ledger.versions("marts.total")) == [day(1), day(3), day(4), day(5)]
+        folder = work.folder(work.flow.tables["marts.total"])
+        found = records_in_log(folder, project="tiny")[-1]
+        place = resolve(work.flow.tables["marts.total"], day(3), records_in_log(folder, project="tiny"))
+    assert (found.version, list(found.slices)) == (version + 1, [day(2)])
+    assert [step.slice_path for step in place.steps] == list(found.slices.values())
+
+
+def test_what_the_log_says_and_what_the_ledger_says_are_the_same(tmp_path: Path, spark: SparkSession) -> None:
+    from waterclock.engine.as_of import commit_records
+
+    tiny = clean(tmp_path, spark, ROWS)
+    tiny.source("customers", COLUMNS, OTHER)
+    ask_again(tiny, "shop.customers", 2)
+    assert not tiny.run(LAST).failed
+    with tiny.opened() as work:
+        for name in TABLES:
+            told = commit_records(work.ledger, name)
+            logged = records_in_log(work.lake.folder(name), project="tiny")
+            assert [(each.version, each.slices) for each in told] == [(each.version, each.slices) for each in logged]
+            for number in range(1, 8):
+                table = work.flow.tables[name]
+                assert resolve(table, day(number), told) == resolve(table, day(number), logged)
+
+
+@pytest.mark.slow
+def test_a_fault_at_every_step_of_a_restatement_changes_nothing_in_the_end(tmp_path: Path, spark: SparkSession) -> None:
+    tiny, wanted = clean(tmp_path / "struck", spark, ROWS), clean(tmp_path / "clean", spark, OTHER)
+    tiny.settings = type(tiny.settings)(threads=1, attempts=60, retry_wait=0.0, lease=0.5, who="a test")
+    tiny.source("customers", COLUMNS, OTHER)
+    ask_again(tiny, "shop.customers", 2)
+    passed: set[str] = set()
+
+    def strike(point: str) -> None:
+        if point not in passed:
+            passed.add(point)
+            raise ConnectionError(f"{point} is temporarily unavailable")
+
+    with striking(strike):
+        for _ in range(60):
+            outcome = tiny.run(LAST)
+            if not (tiny.open_claims() or outcome.failed or (outcome.plan and outcome.plan.groups)):
+                break
+    assert standing(tiny) == standing(wanted)
+    assert {"merge", "looked", "before_commit", "after_commit", "history", "history_written", "settling"} <= passed
