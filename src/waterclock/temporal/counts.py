@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame, Observation
 
 from waterclock.errors import WaterclockError
@@ -11,11 +13,12 @@ from waterclock.temporal.numbers import Numbers
 class Counts:
     """Holds what one function counts while its result is computed; it costs no job of its own.
 
-    `get` waits for the first action on the result. An action that reads a part of it (`limit`) counts that part.
+    `get` waits for the first action on the result. An action that reads a part of it (`limit`) counts that part. Where
+    nothing is left of a result, Spark forgets what it observed: then, and only then, `get` counts by a job of its own.
     """
 
     def __init__(self) -> None:
-        self._observations: list[Observation] = []
+        self._watched: list[tuple[Observation, DataFrame]] = []
         self._of: str | None = None
 
     def begin(self, function: str) -> None:
@@ -28,19 +31,30 @@ class Counts:
 
     def watch(self, df: DataFrame, **aggregates: Column) -> DataFrame:
         """Give the frame with aggregates that are read off as it passes."""
-        observation = Observation()
-        self._observations.append(observation)
-        return df.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
+        observation, columns = Observation(), [column.alias(name) for name, column in aggregates.items()]
+        self._watched.append((observation, df.agg(*columns)))
+        return df.observe(observation, *columns)
 
     @property
     def get(self) -> dict[str, int]:
         """Each count by its name; waits for the result's first action."""
         found: dict[str, int] = {}
-        for observation in self._observations:
-            found |= {name: int(value or 0) for name, value in observation.get.items()}
+        for observation, counted in self._watched:
+            read = _read(observation) or counted.collect()[0].asDict()
+            found |= {name: int(value or 0) for name, value in read.items()}
         return found
 
     def numbers(self) -> Numbers:
         """What `compute_temporal` counted of its result, for choosing the plan of joins with it."""
         found = self.get
         return Numbers(found["versions"], found["keys"], found["most_versions"], found["long_keys"])
+
+
+def _read(observation: Observation) -> dict[str, Any]:
+    """Give what was observed; nothing where Spark found the result empty on its way and cut the plan off above."""
+    try:
+        return observation.get
+    except Exception as error:
+        if "toPyRow" not in str(error):  # a row without columns: PySpark's way to say so
+            raise
+        return {}

@@ -1,0 +1,123 @@
+"""What temporal functions should come to, told row by row in plain Python: slow, short, and nothing of Spark in it.
+
+Times are whole numbers; a raw row is `{"key", "t", "seq", "gone", **attributes}`; a version
+`{"key", "eff", "exp", **attributes}`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+Row = dict[str, Any]
+OPEN = 253_402_214_400_000_000
+BEGINNING = -62_135_596_800_000_000
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The arguments of `compute_temporal` that change its result."""
+
+    attributes: tuple[str, ...]
+    tracked: frozenset[str]
+    values: frozenset[str] = frozenset()  # attributes whose null is a value
+    fill_back: bool = True
+
+
+@dataclass
+class _Life:
+    """From a key's first row, or a delete, to its end: what was known after each time."""
+
+    said: dict[int, Row] = field(default_factory=dict)
+    end: int = OPEN
+
+
+def versions_of(raw: Iterable[Row], rules: Rules) -> list[Row]:
+    """The versions of all keys."""
+    by_key: dict[Any, list[Row]] = defaultdict(list)
+    for row in raw:
+        if row["t"] is not None and not _lacks(row["key"]):
+            by_key[row["key"]].append(row)
+    return [
+        {"key": key, **version}
+        for key, rows in by_key.items()
+        for life in _lives(rows, rules)
+        for version in _of(life, rules)
+    ]
+
+
+def _lives(rows: list[Row], rules: Rules) -> list[_Life]:
+    lives, known = [_Life()], dict.fromkeys(rules.attributes)
+    for row in sorted(rows, key=lambda row: _order(row, rules)):
+        if row["gone"]:
+            lives[-1].end = row["t"]
+            lives.append(_Life())
+            known = dict.fromkeys(rules.attributes)
+            continue
+        for name in rules.attributes:
+            if row[name] is not None or name in rules.values:
+                known[name] = row[name]
+        lives[-1].said[row["t"]] = dict(known)
+    return lives
+
+
+def _order(row: Row, rules: Rules) -> tuple[Any, ...]:
+    values = tuple(_nulls_first(None if row["gone"] else row[name]) for name in rules.attributes)
+    return (row["t"], _nulls_first(row["seq"]), not row["gone"], values)
+
+
+def _nulls_first(value: Any) -> tuple[Any, ...]:
+    return (0,) if value is None else (1, value)
+
+
+def _of(life: _Life, rules: Rules) -> list[Row]:
+    said = [(time, dict(known)) for time, known in sorted(life.said.items())]
+    if rules.fill_back:
+        for name in set(rules.attributes) - rules.values:
+            first = next((known[name] for _, known in said if known[name] is not None), None)
+            for _, known in said:
+                known[name] = first if known[name] is None else known[name]
+    versions: list[Row] = []
+    for time, known in said:
+        if versions and all(versions[-1][name] == known[name] for name in rules.tracked):
+            versions[-1] |= known  # what is not tracked shows its last value
+        else:
+            versions.append({"eff": time, **known})
+    for version, following in pairwise([*versions, {"eff": life.end}]):
+        version["exp"] = following["eff"]
+    return [version for version in versions if version["eff"] < version["exp"]]
+
+
+def in_effect(versions: Iterable[Row], key: Any, time: int | None) -> Row | None:
+    """The version of a key at a time."""
+    if time is None or _lacks(key):
+        return None
+    found = [version for version in versions if version["key"] == key and version["eff"] <= time < version["exp"]]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def split(child: Row, parents: Mapping[Any, Sequence[Row]], attributes: Sequence[str]) -> list[Row]:
+    """The spans of a child's version: cut at every boundary there is, then joined where the parent did not change."""
+    versions = parents.get(child["parent"], ())
+    edges = {child["eff"], child["exp"]}
+    edges |= {
+        edge for version in versions for edge in (version["eff"], version["exp"]) if child["eff"] < edge < child["exp"]
+    }
+    spans: list[Row] = []
+    ordered = sorted(edges)
+    for start, end in pairwise(ordered):
+        seen = in_effect(versions, child["parent"], start) or {}
+        values = {name: seen.get(name) for name in attributes}
+        if spans and all(spans[-1][name] == values[name] for name in attributes):
+            spans[-1]["exp"] = end
+        else:
+            spans.append({"eff": start, "exp": end, **values})
+    return spans
+
+
+def _lacks(key: Any) -> bool:
+    return key is None or (isinstance(key, tuple) and None in key)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from waterclock.temporal.numbers import Numbers
+from waterclock.temporal.plans import LIMITS, Plan, choose
+
+ROW = 100
+MANY = LIMITS.broadcast // ROW + 1
+
+
+@pytest.mark.parametrize(
+    ("numbers", "plan"),
+    [
+        (None, Plan.WINDOW),
+        (Numbers(0, 0, 0, 0), Plan.BROADCAST),
+        (Numbers(1_000, 100, LIMITS.few_versions, 3), Plan.BROADCAST),
+        (Numbers(MANY, 10_000, LIMITS.few_versions, 3), Plan.HASH),
+        (Numbers(1_000, 100, LIMITS.few_versions + 1, 3), Plan.SLICES),
+        (Numbers(MANY, 100, 5_000, 10_000), Plan.SLICES),
+        (Numbers(10 * LIMITS.build // ROW, 10_000_000, 10, 0), Plan.SORTED_SLICES),
+        (Numbers(10 * LIMITS.build // ROW, 10_000, 5_000, 1_000), Plan.SORTED_SLICES),
+        (Numbers(MANY, 1_000_000, 5_000, 1_000_000), Plan.WINDOW),
+    ],
+)
+def test_the_plan_follows_from_the_numbers(numbers: Numbers | None, plan: Plan) -> None:
+    assert choose(numbers, row_bytes=ROW, partitions=4) is plan
+
+
+def test_more_tasks_build_more() -> None:
+    numbers = Numbers(2 * LIMITS.build // ROW, 1_000_000, 10, 0)
+    assert choose(numbers, row_bytes=ROW, partitions=1) is Plan.SORTED_SLICES
+    assert choose(numbers, row_bytes=ROW, partitions=2) is Plan.HASH
+
+
+def test_the_names_are_there_and_pyspark_is_loaded_only_for_them() -> None:
+    code = (
+        "import sys, waterclock.codes, waterclock.temporal as t\nbefore = 'pyspark' in sys.modules\n"
+        "print(before, all(getattr(t, name) for name in dir(t)), 'pyspark' in sys.modules, set(dir(t)) == set(t.__all__))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "False True True True\n"
