@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import sqlalchemy as sa
 
@@ -15,6 +16,7 @@ def to_micros(instant: datetime) -> int:
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
+@lru_cache(maxsize=1 << 16)  # the same few labels are read over and over, and an instant keeps its hash
 def from_micros(micros: int) -> datetime:
     """Give the aware UTC instant that lies `micros` after 1970."""
     return _EPOCH + timedelta(microseconds=micros)

@@ -214,21 +214,22 @@ def _input_facts(
     connection: sa.Connection, found: Mapping[str, AnyRow], reads: Mapping[str, list[AnyRow]]
 ) -> Mapping[str, Mapping[datetime, tuple[InputFact, ...]]]:
     modes = {name: row.mode for name, row in found.items()}
-    wanted = {(row.table_name, row.low, row.high) for rows in reads.values() for row in rows if row.table_name in modes}
+    # a batch's rows may be ten thousand: taken apart, not asked for their columns one by one
+    taken = [(name, [tuple(row) for row in rows]) for name, rows in reads.items()]
+    wanted = {(of, low, high) for _, rows in taken for _, _, of, _, low, high, _ in rows if of in modes}
     now = contents_of(connection, modes, wanted)
     facts: dict[str, dict[datetime, tuple[InputFact, ...]]] = {}
-    for name, rows in reads.items():
+    for name, rows in taken:
         of_label: defaultdict[datetime, list[InputFact]] = defaultdict(list)
-        for row in rows:
-            current = now.get((row.table_name, row.low, row.high), row.content)
-            of_label[row.label].append(InputFact(row.table_name, row.low, row.high, row.content, current))
-        facts[name] = {label: tuple(of) for label, of in of_label.items()}
+        for _, label, of, _, low, high, content in rows:
+            of_label[label].append(InputFact(of, low, high, content, now.get((of, low, high), content)))
+        facts[name] = {label: tuple(each) for label, each in of_label.items()}
     return facts
 
 
 def _latest(rows: Collection[AnyRow]) -> Mapping[datetime, Mapping[str, datetime]]:
     picked: defaultdict[datetime, dict[str, datetime]] = defaultdict(dict)
-    for row in rows:
-        if row.read.startswith("LATEST("):
-            picked[row.label][row.table_name] = row.high
+    for _, label, of, read, _, high, _ in rows:
+        if read.startswith("LATEST("):
+            picked[label][of] = high
     return dict(picked)
