@@ -17,6 +17,7 @@ from waterclock.cli.check import check
 from waterclock.cli.init import init
 from waterclock.cli.ledger import ledger
 from waterclock.cli.lineage import lineage
+from waterclock.cli.maintain import maintain
 from waterclock.cli.plan import plan
 from waterclock.cli.query import query
 from waterclock.cli.recollect import recollect
@@ -33,7 +34,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect),
     "Look": (status, show, query, audit, lineage),
-    "Keep": (ledger,),
+    "Keep": (maintain, ledger),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C."
 

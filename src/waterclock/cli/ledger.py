@@ -20,7 +20,8 @@ class Doing(StrEnum):
 What = Annotated[
     Doing,
     typer.Argument(
-        help="export writes it below ledger/ in the storage; rebuild makes a lost one from that and the commits since."
+        metavar="export|rebuild",
+        help="export writes it below ledger/ in the storage; rebuild makes a lost one from that and the commits since.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="rebuild: move a ledger that is there aside first.")]

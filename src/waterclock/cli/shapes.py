@@ -114,6 +114,14 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}",
         },
+        "maintain": {
+            "now": "the instant it looked at, or null where there is no ledger yet",
+            "dry_run": "whether nothing was changed",
+            "export": "the export of the ledger that was written, or null",
+            "freed": "the bytes that were freed, or would be",
+            "tables": "list of {table, drop_before, is_busy, dropped, joined, unneeded, slices, left_behind, failed} "
+            "where there is something; amounts are {count, bytes}",
+        },
         "ledger": {
             "what": "export or rebuild",
             "export": "the name of the export that was written, or begun from; null without one",

@@ -14,7 +14,7 @@ from waterclock.ledger.claims import put_claim
 from waterclock.ledger.database import Database, Write
 from waterclock.ledger.record import record
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest
-from waterclock.ledger.schema import claims, ledger, tables, versions
+from waterclock.ledger.schema import claims, events, ledger, tables, versions
 
 _STATUS = sa.select(claims.c.status).where(claims.c.number == sa.bindparam("number_"))
 _NAMES = sa.select(tables.c.name)
@@ -31,6 +31,13 @@ _MOVE_STATE = (
     .values(version=sa.bindparam("to"))
 )
 _DROP = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
+_DROPPED = (
+    sa.select(events.c.data)
+    .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None))
+    .where(events.c.kind == "dropped", events.c.at <= sa.bindparam("by"))
+    .order_by(events.c.id.desc())
+    .limit(1)
+)
 _FORGET = (
     sa.update(versions)
     .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
@@ -95,6 +102,13 @@ def drop_windows(database: Database, table: str, before: datetime, version: int,
         write.execute(_DROP, {"of": table, "before": before})
         write.execute(_MOVE, {"of": table, "to": version})
         write.log("dropped", who=who, table=table, data={"before": before.isoformat(), "version": version})
+
+
+def dropped_before(database: Database, table: str, *, by: datetime) -> datetime | None:
+    """Give the instant before which RETAIN had dropped all windows of a table `by` then; None for nothing."""
+    with database.read() as connection:
+        row = connection.execute(_DROPPED, {"of": table, "by": by}).first()
+    return None if row is None else datetime.fromisoformat(row.data["before"])
 
 
 def forget_versions(database: Database, table: str, oldest: int) -> None:

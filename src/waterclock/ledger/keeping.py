@@ -50,6 +50,10 @@ class Keeping:
         """See `adopting.drop_windows`."""
         adopting.drop_windows(self.database, table, before, version, who=who)
 
+    def dropped_before(self, table: str, *, by: datetime) -> datetime | None:
+        """See `adopting.dropped_before`."""
+        return adopting.dropped_before(self.database, table, by=by)
+
     def forget_versions(self, table: str, oldest: int) -> None:
         """See `adopting.forget_versions`."""
         adopting.forget_versions(self.database, table, oldest)

@@ -11,6 +11,7 @@ from waterclock.flow import Flow
 from waterclock.ledger.facts import LedgerSnapshot, TableFacts
 from waterclock.planner.due import Work, work
 from waterclock.planner.graph import FlowGraph, Node, graph_of
+from waterclock.planner.needing import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.reaching import within_reach
 from waterclock.planner.settling import settle
@@ -103,6 +104,11 @@ class Planner:
         for node, to_do in self._selected(judge, labels):
             groups += self._offered(judge, node, to_do, cap, group_cap)
         return self._in_turn(groups)
+
+    def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
+        """See `needing.oldest_needed`."""
+        facts = self._judge(snapshot, now, None, None, _NONE).facts
+        return oldest_needed(self.flow, self.graph, facts.works, facts.starts, now)
 
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
         """Say which done batches wait behind labels that are asked to be made again, and may have to follow them.

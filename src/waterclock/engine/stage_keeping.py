@@ -1,0 +1,97 @@
+"""Which slices of a stage does nobody need any more? A rule over what the ledger knows of them (ARCHITECTURE 5).
+
+A slice is kept while it is current, while a version within KEEP VERSIONS shows it, and always where nobody said that it
+may go: a COLLECT's source cannot be asked again, so its slices go only where KEEP VERSIONS is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from waterclock.flow import Kind, Mode, Table
+from waterclock.storage.leaves import Leaf
+from waterclock.timelabel import Duration, parse_duration
+
+USUALLY_KEPT = parse_duration("30 days")
+# what an unknown claim left behind is nobody's after so long; a claim's number is its time in milliseconds
+_LEFT_BEHIND = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the ledger knows of one table's slices.
+
+    `claims` are statuses by number, `current` the claim by label. `replaced` is, by label and claim, when a newer
+    revision took a committed slice's place. `kept_since`: whatever was replaced since is kept. `dropped_before`: what
+    RETAIN had dropped by then. `made` is when a slice was committed. `live` are the folders of slices that the table
+    shows now.
+    """
+
+    claims: Mapping[int, str]
+    current: Mapping[datetime, int]
+    kept_since: datetime
+    now: datetime
+    replaced: Mapping[tuple[datetime, int], datetime] = field(default_factory=dict)
+    made: Mapping[tuple[datetime, int], datetime] = field(default_factory=dict)
+    dropped_before: datetime | None = None
+    live: Collection[str] = frozenset()
+
+
+def kept_since(table: Table, now: datetime) -> datetime:
+    """Give the instant since which all versions of a table are kept."""
+    kept: Duration = table.keep_versions or USUALLY_KEPT
+    return kept.before(now, "UTC")
+
+
+def replaced_at(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tuple[datetime, int], datetime]:
+    """Give when each slice of (label, claim, committed at), oldest first, had its place taken; not of those current."""
+    found: dict[tuple[datetime, int], datetime] = {}
+    newest: dict[datetime, int] = {}
+    for label, claim, at in revisions:
+        if label in newest:
+            found[label, newest[label]] = at
+        newest[label] = claim
+    return found
+
+
+def may_go(table: Table, leaf: Leaf, known: Known) -> bool:
+    """Tell whether a leaf of the table's stage may be removed."""
+    status = known.claims.get(leaf.claim)
+    if status == "open" or leaf.path in known.live:
+        return False
+    if not leaf.is_sealed or leaf.label is None:
+        return status is not None or _time_of(leaf.claim) < known.now - _LEFT_BEHIND
+    if status is None:
+        return False  # sealed, and nobody knows by whom: perhaps the ledger is not whole
+    if status != "done":
+        return _time_of(leaf.claim) < known.kept_since  # refused or lost: kept a while for who wants to look
+    return _may_committed_go(table, leaf.label, leaf.claim, known)
+
+
+def _may_committed_go(table: Table, label: datetime, claim: int, known: Known) -> bool:
+    if table.kind is Kind.COLLECT and table.keep_versions is None:
+        return False
+    replaced = known.replaced.get((label, claim))
+    if replaced is not None:
+        return replaced < known.kept_since
+    return known.current.get(label) == claim and _may_current_go(table, label, claim, known)
+
+
+def _may_current_go(table: Table, label: datetime, claim: int, known: Known) -> bool:
+    """Tell it of a current slice: of windows that RETAIN has dropped, and of states older than what is kept."""
+    later = min((other for other in known.current if other > label), default=None)
+    if later is None:
+        return False
+    if known.dropped_before is not None and label < known.dropped_before:
+        return True
+    # from the later one's end on, its state is read; a state made lately stays, however old its label
+    is_old = max(table.cadence.next(later), known.made.get((label, claim), known.now)) < known.kept_since
+    if table.kind is Kind.PUBLISH:
+        return is_old  # it was delivered, and is made again from what it was made of
+    return table.mode is Mode.REPLACE and table.keep_versions is not None and is_old
+
+
+def _time_of(claim: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=claim)

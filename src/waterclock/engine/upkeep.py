@@ -1,0 +1,212 @@
+"""Keeps a project small and quick, and changes no answer: what may be tidied in each table, and how it is done.
+
+Everything is looked up first, so that a dry run shows what would go. A table with an open claim is left for another
+time. Each step stands for itself: one that fails or loses a race leaves the rest to be done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from waterclock.engine.ledger_rebuild import RETAINED
+from waterclock.engine.stage_keeping import Known, kept_since, may_go, replaced_at
+from waterclock.engine.translate import to_error
+from waterclock.engine.workplace import Workplace
+from waterclock.flow import Kind, Mode, Table
+from waterclock.ledger.facts import BEGINNING, FOREVER
+from waterclock.planner import Planner
+from waterclock.storage import Identity, table_exists
+from waterclock.storage.leaves import Leaf, leaves, remove, size_of
+from waterclock.storage.live import live_files
+from waterclock.storage.opened import opened
+from waterclock.storage.upkeep import (
+    Joinable,
+    drop_windows,
+    droppable,
+    joinable,
+    keep_versions,
+    oldest_readable,
+    optimize,
+    unneeded_files,
+    vacuum,
+)
+from waterclock.timelabel import label_of
+
+OPTIMIZED = "optimize"
+KEPT = "keep"
+
+
+@dataclass(slots=True)
+class Amount:
+    """How many things, and how many bytes they take."""
+
+    count: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """What may be done for one table, or was done.
+
+    `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files that become few. `unneeded`: files
+    that no kept version shows. `slices`: sealed slices that nobody needs. `left_behind`: what broken claims left.
+    `is_busy`: a claim is open, so nothing was looked at. `failed` says what went wrong, step by step.
+    """
+
+    table: str
+    drop_before: datetime | None = None
+    dropped: Amount = field(default_factory=Amount)
+    joined: Amount = field(default_factory=Amount)
+    unneeded: Amount = field(default_factory=Amount)
+    slices: Amount = field(default_factory=Amount)
+    left_behind: Amount = field(default_factory=Amount)
+    is_busy: bool = False
+    failed: list[str] = field(default_factory=list)
+    leaves: list[Leaf] = field(default_factory=list)
+    small: Joinable = field(default_factory=Joinable)
+
+    @property
+    def freed(self) -> int:
+        """The bytes that go, now or with the next upkeep."""
+        return self.unneeded.bytes + self.slices.bytes + self.left_behind.bytes
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to do, and nothing to say."""
+        amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind)
+        return not (any(amount.count for amount in amounts) or self.is_busy or self.failed)
+
+
+def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
+    """Find what may be done for each table at `now`; changes nothing, and starts no JVM."""
+    busy = {claim.request.table for claim in work.ledger.open_claims()}
+    needed = _needed(work, now)
+    return [
+        _look(work, work.flow.tables[name], now, needed.get(name, FOREVER), is_busy=name in busy) for name in tables
+    ]
+
+
+def do(work: Workplace, found: Upkeep, now: datetime) -> None:
+    """Do what was found for a table, as far as it still may be done."""
+    table = work.flow.tables[found.table]
+    folder = work.folder(table)
+    if table.kind is not Kind.PUBLISH and table_exists(folder) and not found.is_busy:
+        _try(found, "keeping versions", lambda: _keep_versions(work, table))
+        if found.drop_before is not None and found.dropped.count:
+            before = found.drop_before
+            _try(found, "dropping windows", lambda: _drop(work, table, before))
+        if found.joined.count:
+            _try(found, "joining files", lambda: _optimize(work, table, found.small))
+        if found.unneeded.count:
+            _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
+    still_open = {claim.number for claim in work.ledger.open_claims()}
+    for leaf in found.leaves:
+        if leaf.claim not in still_open:
+            remove(folder, leaf)
+
+
+def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
+    found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
+    if is_busy or not Path(folder).is_dir():
+        return found
+    if table.kind is not Kind.PUBLISH and table_exists(folder):
+        found.drop_before = _drop_before(work, table, now, needed)
+        if found.drop_before is not None:
+            found.dropped = Amount(*droppable(folder, label_of(found.drop_before)))
+        if table.mode is not Mode.REPLACE:  # the next state brings its own files
+            found.small = joinable(folder)
+            found.joined = Amount(found.small.files, found.small.bytes)
+        unneeded = unneeded_files(folder, kept_since(table, now))
+        found.unneeded = Amount(len(unneeded), sum(path.stat().st_size for path in unneeded))
+    known = _known(work, table, now)
+    for leaf in leaves(folder):
+        if may_go(table, leaf, known):
+            found.leaves.append(leaf)
+            amount = found.slices if leaf.is_sealed else found.left_behind
+            amount.count += 1
+            amount.bytes += size_of(folder, leaf)
+    return found
+
+
+def _known(work: Workplace, table: Table, now: datetime) -> Known:
+    folder, since = work.folder(table), kept_since(table, now)
+    committed = work.ledger.committed(table.name)
+    revisions = [(row.label, int(row.slice_path.rpartition("c=")[2]), row.recorded_at) for row in committed]
+    if table.kind is Kind.PUBLISH:  # its revisions have no versions to go by
+        revisions.sort(key=lambda row: (row[2], row[1]))
+    live: set[str] = set()
+    if table.kind is not Kind.PUBLISH and table_exists(folder):
+        with opened(folder) as delta:
+            live = {file.path.rpartition("/")[0] for file in live_files(delta)}
+    return Known(
+        claims=work.ledger.keeping.known_claims(table.name),
+        current={piece.label: piece.claim for piece in work.ledger.slices(table.name, BEGINNING, FOREVER)},
+        kept_since=since,
+        now=now,
+        replaced=replaced_at(revisions),
+        made={(label, claim): at for label, claim, at in revisions},
+        dropped_before=work.ledger.keeping.dropped_before(table.name, by=since),
+        live=live,
+    )
+
+
+def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime) -> datetime | None:
+    """Give the window before which RETAIN takes all out: none that a promised tick or an unfinished batch reads."""
+    record = work.ledger.table(table.name)
+    if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
+        return None
+    zone = table.cadence.zone
+    tick = min(table.cadence.next(record.head_label), kept_since(table, now))
+    before = table.cadence.floor(min(table.retain.before(tick, zone), needed))
+    known = work.ledger.keeping.dropped_before(table.name, by=FOREVER)
+    return before if known is None or before > known else None
+
+
+def _needed(work: Workplace, now: datetime) -> dict[str, datetime]:
+    """Give, by table, the oldest instant that a batch which is not done yet may read."""
+    if all(table.retain is None for table in work.flow.tables.values()):
+        return {}
+    return Planner(work.flow).oldest_needed(work.ledger.snapshot(work.flow), now)
+
+
+def _try(found: Upkeep, step: str, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception as raised:  # noqa: BLE001 - a step that fails, or loses a race, leaves the others to be done
+        found.failed.append(f"{step}: {to_error(raised, where=found.table).what}")
+
+
+def _identity(work: Workplace, table: Table, kind: str, newest: str = "") -> Identity:
+    return Identity(work.flow.project, table.name, kind, (), newest, 0, "")
+
+
+def _keep_versions(work: Workplace, table: Table) -> None:
+    if table.keep_versions is not None:
+        some_day = work.real_now()
+        days = math.ceil((some_day - table.keep_versions.before(some_day, "UTC")) / timedelta(days=1))
+        keep_versions(work.folder(table), days, _identity(work, table, KEPT))
+
+
+def _drop(work: Workplace, table: Table, before: datetime) -> None:
+    version = drop_windows(work.folder(table), label_of(before), _identity(work, table, RETAINED, before.isoformat()))
+    if version is not None:
+        work.ledger.keeping.drop_windows(table.name, before, version, who=work.settings.who)
+
+
+def _optimize(work: Workplace, table: Table, small: Joinable) -> None:
+    version = optimize(work.sessions.own(), work.folder(table), small.labels, _identity(work, table, OPTIMIZED))
+    if version is not None:
+        work.ledger.keeping.move_head(table.name, version)
+
+
+def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
+    since = kept_since(table, now)
+    # by the real clock, as Delta counts: its files are as old as they are
+    hours = max(0, math.ceil((work.real_now() - since) / timedelta(hours=1)))
+    if table.mode is Mode.MERGE:
+        work.ledger.keeping.forget_versions(table.name, oldest_readable(work.folder(table), since))
+    vacuum(work.sessions.own(), work.folder(table), hours)

@@ -1,0 +1,30 @@
+"""Down to where is each table still read? By the oldest batch of each reader that is to be made, now or next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from waterclock.flow import Flow, ReadKind
+from waterclock.planner.due import Work
+from waterclock.planner.graph import FlowGraph
+from waterclock.planner.reads import bind_read
+
+
+def oldest_needed(
+    flow: Flow, graph: FlowGraph, works: Mapping[str, Work], starts: Mapping[str, datetime], now: datetime
+) -> dict[str, datetime]:
+    """Give, by table, the oldest instant that a batch which is due and not done, or the next one, reads there.
+
+    The older a batch, the further back it reads, so the oldest of each reader tells. LATEST reads the newest.
+    """
+    found: dict[str, datetime] = {}
+    for name, node in graph.nodes.items():
+        cadence = node.table.cadence
+        upcoming = max(cadence.last_due(now), starts[name])
+        first = min(works[name].first() or upcoming, upcoming)
+        for read in node.table.reads:
+            if read.kind is not ReadKind.LATEST:
+                bound = bind_read(node.table, read, cadence.window_of(first), flow, starts, cycle=node.cycle)
+                found[read.table] = min(found.get(read.table, bound.low), bound.low)
+    return found

@@ -1,0 +1,201 @@
+"""What may be tidied in a table's folder beside its stage: small files to join, files that no version needs."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import CommitProperties, RemoveAction
+
+from waterclock.storage.commits import commits_after
+from waterclock.storage.identity import Identity
+from waterclock.storage.lake import STAGE
+from waterclock.storage.live import LiveFile, files_with_deletion_vectors, live_files
+from waterclock.storage.opened import opened
+from waterclock.storage.sql import quoted
+from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel import label_of_hive_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Joining pays where a reader opens many small files: of a partition, or of a table that has none
+_SMALL = 32 * 1024 * 1024
+_MANY_IN_PARTITION = 8
+_MANY_IN_TABLE = 50
+_MOST_LOOKS = 20
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_KEPT = ("delta.logRetentionDuration", "delta.setTransactionRetentionDuration")
+
+
+@dataclass(frozen=True, slots=True)
+class Joinable:
+    """Small files that OPTIMIZE would join; `labels` are the partitions, none where the table has no partitions."""
+
+    files: int = 0
+    bytes: int = 0
+    labels: tuple[str, ...] = ()
+
+
+def joinable(folder: str) -> Joinable:
+    """Find the small live files of a table that are worth joining."""
+    with opened(folder) as table:
+        small = [file for file in live_files(table) if file.size < _SMALL]
+        if not table.metadata().partition_columns:
+            found = small if len(small) >= _MANY_IN_TABLE else []
+            return Joinable(len(found), sum(file.size for file in found))
+    by_label: defaultdict[str, list[LiveFile]] = defaultdict(list)
+    for file in small:
+        by_label[file.label or ""].append(file)
+    many = {label: files for label, files in by_label.items() if label and len(files) >= _MANY_IN_PARTITION}
+    found = [file for files in many.values() for file in files]
+    return Joinable(len(found), sum(file.size for file in found), tuple(sorted(many)))
+
+
+def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: Identity) -> int | None:
+    """Join small files, of some partitions or of all; gives the version that OPTIMIZE left, None where it did nothing.
+
+    Rows stay as they are, and so does the sealed stage. A batch that commits meanwhile wins: OPTIMIZE gives up then.
+    """
+    before = _version(folder)
+    where = f" WHERE {TIMELABEL} IN ({', '.join(repr(label) for label in labels)})" if labels else ""
+    with _saying(spark, identity):
+        spark.sql(f"OPTIMIZE delta.{quoted(folder)}{where}").collect()
+    made = [commit.version for commit in commits_after(folder, before).found if commit.is_rewrite]
+    return made[-1] if made else None
+
+
+def unneeded_files(folder: str, before: datetime) -> list[Path]:
+    """List the data files outside of the stage that are not live and older than an instant: VACUUM takes them."""
+    with opened(folder) as table:
+        live = {file.path for file in live_files(table)}
+    found = []
+    for path in Path(folder).rglob("*.parquet"):
+        relative = path.relative_to(folder)
+        if relative.parts[0].startswith("_") or relative.as_posix() in live:
+            continue
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < before.timestamp():
+                found.append(path)
+    return found
+
+
+def vacuum(spark: SparkSession, folder: str, hours: int) -> None:
+    """Remove files that no version of the last hours needs, as Delta does: FULL, for LITE would take the stage (M3)."""
+    # the table's own retention is made so long that no LITE of anybody reaches the stage: ours is said here
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    spark.sql(f"VACUUM delta.{quoted(folder)} FULL RETAIN {hours} HOURS").collect()
+
+
+def oldest_readable(folder: str, before: datetime) -> int:
+    """Give the oldest version that a VACUUM of what is older than an instant leaves whole."""
+    versions = [(commit.version, commit.at) for commit in commits_after(folder, -1).found]
+    older = [version for version, at in versions if at <= before]
+    return older[-1] if older else min((version for version, _ in versions), default=0)
+
+
+def droppable(folder: str, before: str) -> tuple[int, int]:
+    """Count the live files, and their bytes, that hold nothing but windows before a label."""
+    with opened(folder) as table:
+        gone = [file for file in live_files(table) if _newest(file) < before]
+    return len(gone), sum(file.size for file in gone)
+
+
+def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
+    """Take the windows before a label out of a table, by one commit; None where there are none, or others are quicker.
+
+    Files that hold newer windows as well (OPTIMIZE joined them) stay whole. The sealed slices stay too.
+    """
+    for _ in range(_MOST_LOOKS):
+        with opened(folder) as table:
+            marked = _marked(table, folder)
+            gone = [file for file in live_files(table) if _newest(file) < before and file.path not in marked]
+            if not gone:
+                return None
+            version = _try_drop(table, gone, identity)
+        if version is not None:
+            return version
+    return None
+
+
+def keep_versions(folder: str, days: int, identity: Identity) -> bool:
+    """Have the log keep commits and claims' ids for so many days; True where that was to be changed."""
+    wanted = dict.fromkeys(_KEPT, f"interval {days} days")
+    with opened(folder) as table:
+        known = table.metadata().configuration
+        if all(known.get(key) == value for key, value in wanted.items()):
+            return False
+        try:
+            table.alter.set_table_properties(
+                wanted,
+                commit_properties=CommitProperties(
+                    custom_metadata={"userMetadata": identity.to_json()}, max_commit_retries=0
+                ),
+            )
+        except CommitFailedError:
+            table.update_incremental()
+            return False
+        return True
+
+
+def _try_drop(table: DeltaTable, gone: Sequence[LiveFile], identity: Identity) -> int | None:
+    shown = table.version()
+    now = int(time.time() * 1000)
+    partitioned = table.metadata().partition_columns
+    labels = sorted({str(file.label) for file in gone}) if partitioned else []
+    try:
+        table.create_write_transaction(
+            # a partition is emptied by its filter, a file of a table without partitions by its path (M6)
+            [] if partitioned else [RemoveAction(file.path, True, now, file.size, {}) for file in gone],  # noqa: FBT003
+            "overwrite" if partitioned else "append",
+            Schema.from_json(table.schema().to_json()),
+            partition_by=partitioned or None,
+            partition_filters=[(TIMELABEL, "in", labels)] if partitioned else None,
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": identity.to_json()}, max_commit_retries=0
+            ),
+        )
+    except CommitFailedError:
+        table.update_incremental()
+        if table.version() == shown:
+            raise
+        return None
+    return shown + 1
+
+
+def _marked(table: DeltaTable, folder: str) -> Collection[str]:
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return ()
+    return files_with_deletion_vectors(table, folder)
+
+
+def _newest(file: LiveFile) -> str:
+    """Give the newest label a file may hold; beyond all where nothing tells."""
+    if file.label:
+        return file.label
+    if file.path.startswith(f"{STAGE}/"):
+        return label_of_hive_path(file.path)
+    return file.high or "~"
+
+
+def _version(folder: str) -> int:
+    with opened(folder) as table:
+        return int(table.version())
+
+
+@contextmanager
+def _saying(spark: SparkSession, identity: Identity) -> Iterator[None]:
+    """Have commits of a session say whose they are, within the block."""
+    spark.conf.set(_METADATA, identity.to_json())
+    try:
+        yield
+    finally:
+        spark.conf.unset(_METADATA)
