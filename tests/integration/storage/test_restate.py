@@ -194,6 +194,19 @@ def test_the_head_stays_at_its_label_in_one_commit(spark: SparkSession, tmp_path
     assert info["operation"] == ("WRITE" if road == "rewritten" else "MERGE")
 
 
+def test_compaction_between_does_not_confuse_it(spark: SparkSession, tmp_path: Path, road: str) -> None:
+    del road
+    planes = Restated(spark, tmp_path)
+    for number in (0, 1, 3):
+        planes.put(number, [(1, number, "u", f"v{number}"), (number + 5, 1, "u", "x")])
+        spark.sql(f"OPTIMIZE delta.`{planes.folder}`").collect()
+    for number, rows in ((2, [(1, 9, "u", "late"), (6, 2, "d", "x")]), (1, [])):
+        planes.put(number, rows)
+        spark.sql(f"OPTIMIZE delta.`{planes.folder}`").collect()
+        assert planes.state() == planes.expected()
+    assert planes.as_of(3) == planes.expected(3)
+
+
 def test_the_same_rows_again_cost_no_job_and_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
     planes = Restated(spark, tmp_path)
     planes.put(0, [(1, 1, "u", "a")])
