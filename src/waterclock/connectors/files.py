@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.connectors import finding
 from waterclock.connectors import landing as land
 from waterclock.connectors.interface import (
     TIMELABEL,
@@ -102,7 +103,7 @@ class FilesCollector:
 
     def clock(self, unit: Unit) -> datetime | None:
         """The second after the newest complete file's stamp: up to there the source has told everything."""
-        newest = land.newest_stamp(self._landing(unit), land.names_of(unit.path), now=datetime.now(UTC))
+        newest = land.newest_stamp(self._landing(unit), finding.names_of(unit.path), now=datetime.now(UTC))
         return newest + _SECOND if newest else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
@@ -121,13 +122,13 @@ class FilesCollector:
 
         return explain(error, _reading(unit), columns)
 
-    def arrivals(self, unit: Unit) -> Listing:
+    def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
-        return land.list_items(self._landing(unit), land.names_of(unit.path), now=datetime.now(UTC))
+        return land.list_items(self._landing(unit), finding.names_of(unit.path), now=datetime.now(UTC), taken=taken)
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
         """Files by their names, archived or not; see `landing.find_items`."""
-        return land.find_items(self._landing(unit), land.names_of(unit.path), names)
+        return land.find_items(self._landing(unit), finding.names_of(unit.path), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
@@ -173,7 +174,7 @@ class FilesCollector:
         if not items:
             raise _nothing_to_read(unit)
         newest = [item for item in items if item.stamp == items[-1].stamp]
-        chosen = newest if land.has_stamps(land.names_of(unit.path), items) else items
+        chosen = newest if finding.has_stamps(finding.names_of(unit.path), items) else items
         scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone)
         return Collected(
             scanned.frame.drop(FILE_KEY),
@@ -206,8 +207,8 @@ class FilesCollector:
 
     @staticmethod
     def _format(item: Item) -> str:
-        kind = land.format_of(item.name)
-        return land.FORMATS[kind[0]] if kind else ""
+        kind = finding.format_of(item.name)
+        return finding.FORMATS[kind[0]] if kind else ""
 
 
 def folder_of(setting: Setting) -> Path:

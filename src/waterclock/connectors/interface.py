@@ -68,7 +68,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All complete items of a unit, those already archived too, oldest first; and what is left alone."""
+    """The complete items of a unit, those already archived too, oldest first; and what is left alone."""
 
     items: tuple[Item, ...]
     reports: tuple[Report, ...] = ()
@@ -127,8 +127,8 @@ class Collector(Protocol):
 class ArrivalCollector(Collector, Protocol):
     """A source of items that arrive (BY ARRIVAL TIME)."""
 
-    def arrivals(self, unit: Unit) -> Listing:
-        """Everything there is, whether taken before or not."""
+    def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
+        """Everything there is, whether taken before or not; but those that are named as `taken` and archived."""
         ...
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:

@@ -99,7 +99,8 @@ def _arrivals(
     unit: Unit,
     collector: ArrivalCollector,
 ) -> Gathered:
-    listing = collector.arrivals(unit)
+    # an archive only grows: of what lies in it, only what this table has not taken is looked at
+    listing = collector.arrivals(unit, work.ledger.taken_items(table.name))
     for report in listing.reports:
         work.note_once(f"{table.name}: {report.path} left alone: {report.problem}; {report.detail}")
     present = arrived(listing, now).items

@@ -198,6 +198,16 @@ class ArrivalConformance:
         rows = _rows(collector.read_items(spark, system.unit, {_DAY: after}, declared(), "UTC"))
         assert [row["id"] for row in rows] == ["1"]
 
+    def test_only_what_is_taken_and_archived_may_be_left_out(self, system: Arriving) -> None:
+        for at in range(3):
+            system.put(_DAY + at * _HOUR, [{"id": str(at), "note": "n"}])
+        collector = _arrivals(system)
+        first, second, third = collector.arrivals(system.unit).items
+        collector.archive(system.unit, [first, second])
+        listed = collector.arrivals(system.unit, {first.name, third.name}).items
+        assert [item.name for item in listed if item.name != first.name] == [second.name, third.name]
+        assert [item.is_archived for item in listed[-2:]] == [True, False]
+
     def test_items_are_found_by_name_archived_or_not(self, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
         system.put(_DAY + _HOUR, [{"id": "2", "note": "n"}])

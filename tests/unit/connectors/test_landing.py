@@ -10,7 +10,7 @@ import pytest
 from tests.systems import LandingFolder, unit_of
 from waterclock.connectors import Item, Listing
 from waterclock.connectors.files import FilesCollector
-from waterclock.connectors.landing import format_of, names_of
+from waterclock.connectors.finding import format_of, names_of
 from waterclock.errors import WaterclockError
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
@@ -191,6 +191,46 @@ def test_the_clock_does_not_go_back_when_files_are_archived(folder: LandingFolde
     reader = collector(folder)
     reader.archive(folder.unit, reader.arrivals(folder.unit).items)
     assert reader.clock(folder.unit) == DAY + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("path", ["shop.orders", "shop/orders/*"])
+def test_an_archived_file_that_is_taken_is_not_listed_and_every_other_is(folder: LandingFolder, path: str) -> None:
+    unit = unit_of("landing", path)
+    files = [folder.put(DAY + timedelta(hours=hour), ROWS) for hour in range(4)]
+    reader = collector(folder)
+    names = [item.name for item in reader.arrivals(unit).items]
+    reader.archive(unit, reader.arrivals(unit).items[:2])  # the last two were left behind, or just came
+    listed = reader.arrivals(unit, {names[0], names[2]}).items
+    assert [(item.name, item.is_archived) for item in listed] == [
+        (names[1], True),  # another table took it: it is free for this one
+        (names[2], False),  # taken, and not yet archived
+        (names[3], False),
+    ]
+    assert [file.exists() for file in files] == [False, False, True, True]
+
+
+def test_other_content_under_a_taken_name_is_reported_all_the_same(folder: LandingFolder) -> None:
+    reader = collector(folder)
+    folder.put(DAY, ROWS)
+    taken = reader.arrivals(folder.unit).items
+    reader.archive(folder.unit, taken)
+    folder.put(DAY, [{"id": "2", "note": "other"}])
+    found = reader.arrivals(folder.unit, {item.name for item in taken})
+    assert (found.items, [one.problem for one in found.reports]) == ((), ["same name, other content"])
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_the_clock_of_an_archive_is_its_newest_stamp_where_an_hour_was_set_back_too(
+    folder: LandingFolder, zone: str
+) -> None:
+    unit = unit_of("landing", "shop.orders", stamp_zone=zone)
+    for stamp in (datetime(2013, 11, day, hour, 30, tzinfo=UTC) for day in (2, 3, 1) for hour in (23, 0, 1)):
+        folder.put(stamp, ROWS)
+    reader = collector(folder)
+    newest = max(item.stamp for item in reader.arrivals(unit).items)
+    assert reader.clock(unit) == newest + timedelta(seconds=1)
+    reader.archive(unit, reader.arrivals(unit).items)
+    assert reader.clock(unit) == newest + timedelta(seconds=1)
 
 
 def test_the_archive_mirrors_the_landing_folder(folder: LandingFolder) -> None:

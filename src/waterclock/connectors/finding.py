@@ -1,0 +1,227 @@
+"""Which files of a folder are a unit's: what are their names and stamps, and which are misnamed?
+
+Two ways to name a unit's files, both below the connection's `path` (the landing folder):
+
+`supplier.source`   `<supplier>/<source>/<supplier>_<source>_<YYYY_MM_DD_HH_MM_SS>.<ext>`, in date subfolders or not
+                    (`2017/08`, `year=2017/month=08`). An item's name is the file's, wherever it lies. Every other file
+                    there is misnamed.
+a glob              `web/click/*.json.gz`, `**` crosses folders. An item's name is its path below the landing folder;
+                    its stamp is one in the name (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), else the
+                    time of its last change.
+
+Names that begin with `.` or `_` are not looked at. An archive of years is walked at every run: a file that is not
+wanted costs its name alone, so paths here are texts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from waterclock.connectors.interface import Item, Report
+from waterclock.errors import WaterclockError
+from waterclock.timelabel import resolve_local
+
+FORMATS = {
+    "csv": "csv",
+    "tsv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "parquet": "parquet",
+}
+COMPRESSIONS = ("gz", "bz2", "zst")
+
+_DAY = timedelta(days=1)
+_UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
+_STAMP = r"[0-9]{4}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}"
+_ANY_STAMP = re.compile(rf"(?<![0-9])({_STAMP}|[0-9]{{8}}T?[0-9]{{6}})(?![0-9])")
+_SUPPLIER_SOURCE = re.compile(r"[^./*?\[\]]+\.[^./*?\[\]]+")
+_DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How the files of a unit are named. `supplier` and `source` are empty for a glob."""
+
+    path: str
+    supplier: str = ""
+    source: str = ""
+
+    @property
+    def folder(self) -> str:
+        """The part of the path without wildcards, below the landing folder."""
+        if self.supplier:
+            return f"{self.supplier}/{self.source}"
+        fixed = []
+        for part in self.path.split("/")[:-1]:
+            if any(sign in part for sign in "*?["):
+                break
+            fixed.append(part)
+        return "/".join(fixed)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that is named as it should be."""
+
+    path: str
+    relative: str
+    name: str
+    stamp: datetime
+
+
+@dataclass(slots=True)
+class Finds:
+    """What was found below a folder: files named as they should be, and what is said of the others."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+
+
+def names_of(path: str) -> Names:
+    """Tell a `supplier.source` from a glob: a glob has a slash, a wildcard or a known ending.
+
+    Raises  E803 for a path that leads out of the landing folder or has neither form
+    """
+    last = path.rsplit(".", 1)[-1].lower()
+    if _SUPPLIER_SOURCE.fullmatch(path) and last not in FORMATS and last not in COMPRESSIONS:
+        supplier, source = path.split(".")
+        return Names(path, supplier, source)
+    if not path or path.startswith("/") or ".." in path.split("/") or not re.search(r"[./*?\[]", path):
+        raise WaterclockError(
+            "E803",
+            f"{path!r} names no files",
+            why="a unit of files is supplier.source, or a glob below the connection's path",
+            fix="such as landing.faa.flights, or landing.`web/click/*.json.gz`",
+        )
+    return Names(path)
+
+
+def format_of(name: str) -> tuple[str, str] | None:
+    """Give a file's format and compression by its ending: ('csv', 'gz'); None for an ending that is not known."""
+    parts = name.lower().split(".")
+    compression = parts.pop() if len(parts) > 2 and parts[-1] in COMPRESSIONS else ""
+    ending = parts[-1] if len(parts) > 1 else ""
+    return (ending, compression) if ending in FORMATS else None
+
+
+def find(
+    root: Path, names: Names, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
+) -> Finds:
+    """Find a unit's files below a folder: those whose names are not among `without`, and are among `only`."""
+    finds = Finds()
+    for path, name in _paths(root, names, finds):
+        if name in without or (only is not None and name not in only):
+            continue
+        one = _named(path, name, root, names, zone) if names.supplier else _matched(path, name, zone)
+        if isinstance(one, Report):
+            finds.reports.append(one)
+        else:
+            finds.candidates.append(one)
+    return finds
+
+
+def _paths(root: Path, names: Names, finds: Finds) -> Iterator[tuple[str, str]]:
+    """Give what may be of the unit, each with the name that its item would have."""
+    if names.supplier:
+        for path in _walk(root / names.supplier / names.source, finds):
+            yield path, path.rpartition(os.sep)[2]
+        return
+    for found in sorted(root.glob(names.path)) if root.is_dir() else ():
+        relative = found.relative_to(root).as_posix()
+        if found.is_file() and not any(part.startswith((".", "_")) for part in relative.split("/")):
+            yield str(found), relative
+
+
+def _walk(folder: Path | str, finds: Finds) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.name.startswith((".", "_")):
+            continue
+        if not entry.is_dir():
+            yield entry.path
+        elif _DATE_FOLDER.fullmatch(entry.name):
+            yield from _walk(entry.path, finds)
+        else:
+            finds.reports.append(Report(entry.path, "misnamed", "a subfolder here is part of a date, such as 2017/08"))
+
+
+@lru_cache
+def _pattern(names: Names) -> re.Pattern[str]:
+    return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({_STAMP})\.[^.].*")
+
+
+def _named(path: str, name: str, root: Path, names: Names, zone: str) -> Candidate | Report:
+    match = _pattern(names).fullmatch(name)
+    if name.lower().endswith(_UNFINISHED):
+        return Report(path, "half-written", "its ending says that it is still being written")
+    if match is None:
+        wanted = f"{names.supplier}_{names.source}_<YYYY_MM_DD_HH_MM_SS>.<ext>"
+        return Report(path, "misnamed", f"expected {wanted}")
+    if (stamp := _stamp(match[1], zone)) is None:
+        return Report(path, "misnamed", f"{match[1]} is no date and time")
+    if format_of(name) is None:
+        return Report(path, "misnamed", _endings())
+    return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp)
+
+
+def _matched(path: str, relative: str, zone: str) -> Candidate | Report:
+    name = relative.rpartition("/")[2]
+    if name.lower().endswith(_UNFINISHED):
+        return Report(path, "half-written", "its ending says that it is still being written")
+    if format_of(name) is None:
+        return Report(path, "misnamed", _endings())
+    match = _ANY_STAMP.search(name)
+    stamp = _stamp(match[1], zone) if match else None
+    if stamp is None:
+        stamp = datetime.fromtimestamp(Path(path).stat().st_mtime, UTC)
+    return Candidate(path, relative, relative, stamp)
+
+
+def _endings() -> str:
+    return f"expected one of .{', .'.join(FORMATS)}, with .{', .'.join(COMPRESSIONS)} after it or not"
+
+
+def _stamp(text: str, zone: str) -> datetime | None:
+    digits = text.replace("_", "").replace("T", "")
+    month, day, hour, minute, second = (int(digits[at : at + 2]) for at in range(4, 14, 2))
+    try:
+        local = datetime(int(digits[:4]), month, day, hour, minute, second)  # noqa: DTZ001 (resolved right below)
+    except ValueError:
+        return None
+    return resolve_local(local, zone)
+
+
+def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
+    """Find files below a folder by their names; free where none is wanted."""
+    return find(root, names, zone, only=wanted).candidates if wanted else []
+
+
+def newest_of(root: Path, names: Names, zone: str) -> datetime | None:
+    """Give the newest stamp of a folder. Names of suppliers sort by their stamps, but for an hour set back."""
+    if not names.supplier:
+        return max((one.stamp for one in find(root, names, zone).candidates), default=None)
+    newest: datetime | None = None
+    found = ((name, path) for path, name in _paths(root, names, Finds()))
+    for name, path in sorted(found, reverse=True):
+        one = _named(path, name, root, names, zone)
+        if isinstance(one, Report):
+            continue
+        if newest is not None and one.stamp < newest - _DAY:
+            break
+        newest = one.stamp if newest is None else max(newest, one.stamp)
+    return newest
+
+
+def has_stamps(names: Names, items: Iterable[Item]) -> bool:
+    """Whether the arrival of these items is in their names; where not, it is the time of their last change."""
+    return bool(names.supplier) or all(_ANY_STAMP.search(Path(item.path).name) for item in items)

@@ -1,0 +1,39 @@
+"""What one table archived is there for another; what arrives late is taken once by each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, described, evening
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CLICKS = "COLLECT {} PARTITIONED (id BIGINT, *) FROM land.acme.clicks EVERY DAY BY ARRIVAL TIME;"
+FIRST, SECOND = CLICKS.format("web.clicks"), CLICKS.format("web.again")
+
+
+def test_a_table_takes_from_the_archive_what_another_took_before_it(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FIRST)
+    for number in (1, 2):
+        tiny.land("clicks", evening(number), f"id\n{number}\n")
+    for number in (2, 3):
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+
+    tiny.declare(FIRST + SECOND)  # its files are archived by now
+    tiny.land("clicks", day(1, 12), "id\n12\n")  # late for the one, and not for the other
+    tiny.land("clicks", evening(3), "id\n3\n")
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+
+    days = "SELECT id, dayofmonth(to_timestamp(timelabel, 'yyyyMMddHHmmss')) FROM {} ORDER BY id"
+    assert tiny.rows(days.format("web.clicks")) == [(1, 1), (2, 2), (3, 3), (12, 3)]
+    assert tiny.rows(days.format("web.again")) == [(1, 1), (2, 2), (3, 3), (12, 1)]
+    assert not [path for path in (tmp_path / "landing" / "new").rglob("*") if path.is_file()]
