@@ -149,7 +149,9 @@ class PublishedFolder:
         read: list[dict[str, Any]] = []
         for path in sorted(self.folder.joinpath("daily", "totals").glob("daily_totals*")):
             label = path.name.removeprefix("daily_totals").split(".")[0].removeprefix("_")
-            read.extend({**row, **({"timelabel": label} if label else {})} for row in self.content(path))
+            found = self.content(path)
+            assert all(row.get("timelabel", "") == label for row in found), path
+            read.extend(found)
         return read
 
     @staticmethod

@@ -118,12 +118,14 @@ def test_a_published_table_holds_what_its_table_holds(project: Path, name: str) 
     assert_same(rows, oracle.expected(table, DAYS))
 
 
-def test_published_files_hold_the_delays_of_the_day_that_their_name_says(project: Path) -> None:
+def test_published_files_hold_the_delays_of_the_day_that_their_name_and_their_rows_say(project: Path) -> None:
     published_days = {}
     for file in sorted((project / "data" / "out" / "delays").glob("delays_*.csv.gz")):
         with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
             label = file.name.removeprefix("delays_").removesuffix(".csv.gz")
-            published_days[label] = sorted((row["carrier"], int(row["late"])) for row in csv.DictReader(text))
+            rows = list(csv.DictReader(text))
+            assert {row["timelabel"] for row in rows} == {label}
+            published_days[label] = sorted((row["carrier"], int(row["late"])) for row in rows)
 
     wanted: dict[str, list[tuple[str, int]]] = {}
     for row in oracle.expected("marts.delays", DAYS):

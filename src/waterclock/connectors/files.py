@@ -60,6 +60,7 @@ _WRITING_OPTIONS = {
     "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; none"),
     "header": Option("flag", help="whether a CSV file begins with its columns' names; true unless said"),
     "delimiter": Option(help="what parts the fields of a CSV file; a comma"),
+    TIMELABEL: Option("flag", help="whether a label's file has it as its last column; true unless said"),
 }
 
 CAPABILITIES = Capabilities(

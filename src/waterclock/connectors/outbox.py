@@ -1,7 +1,8 @@
 """How is a sealed slice delivered as a file, all or nothing, once a claim?
 
-From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>_<label>.<ext>`; from a regular table
-there is one, `<unit>/<unit>.<ext>`. A unit `a.b` is the folder `a/b` and the name `a_b`. An empty slice is a file too.
+From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>_<label>.<ext>`, in which `timelabel` is
+the last column, as in a database; from a regular table there is one, `<unit>/<unit>.<ext>`. A unit `a.b` is the folder
+`a/b` and the name `a_b`. An empty slice is a file too.
 
 1. The file is written beside its place, as `.<name>.<claim>.part`, and flushed to the disk.
 2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created put-if-absent: the latch.
@@ -21,9 +22,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.interface import TIMELABEL, Delivered, Delivery, Outcome
 from waterclock.connectors.outfile import ENDINGS, Writing, write_file
-from waterclock.connectors.sealed import batches_of
+from waterclock.connectors.sealed import batches_of, labelled
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow import Unit
@@ -83,7 +84,10 @@ class FilesDeliverer:
         part = self.folder / _part_of(target, delivery.claim)
         part.parent.mkdir(parents=True, exist_ok=True)
         batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
-        rows = write_file(part, batches, delivery.columns, writing)
+        columns = delivery.columns
+        if delivery.is_by_label and writing.has_timelabel:
+            batches, columns = labelled(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
+        rows = write_file(part, batches, columns, writing)
         delivered = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
         return _Entry(delivered, str(target))
 
@@ -194,6 +198,7 @@ def writing_of(unit: Unit) -> Writing:
         compression=str(options.get("compression", "none")),
         has_header=bool(options.get("header", True)),
         delimiter=str(options.get("delimiter", ",")),
+        has_timelabel=bool(options.get(TIMELABEL, True)),
     )
 
 

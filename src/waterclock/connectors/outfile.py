@@ -25,12 +25,13 @@ ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a file is to be written."""
+    """How a file is to be written. `has_timelabel`: whether one of a single label bears it as a column."""
 
     format: str = "csv"
     compression: str = "none"
     has_header: bool = True
     delimiter: str = ","
+    has_timelabel: bool = True
 
     def __post_init__(self) -> None:
         if (self.format, self.compression) not in ENDINGS:

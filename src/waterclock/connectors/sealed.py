@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.interface import TIMELABEL
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
 
@@ -37,6 +38,14 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
                     yield batch.select(list(names))
         except (OSError, pa.ArrowInvalid) as error:
             raise _lost(path, str(error)) from error
+
+
+def labelled(batches: Iterator[pa.RecordBatch], label: str) -> Iterator[pa.RecordBatch]:
+    """Put the column `timelabel` behind the columns of each batch."""
+    import pyarrow as pa
+
+    for batch in batches:
+        yield batch.append_column(TIMELABEL, pa.repeat(pa.scalar(label), batch.num_rows))
 
 
 def _lost(path: Path, why: str) -> WaterclockError:

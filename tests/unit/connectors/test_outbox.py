@@ -88,6 +88,16 @@ def test_a_partitioned_table_has_a_file_for_each_label(out: PublishedFolder) -> 
     ]
 
 
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_a_label_s_file_bears_it_as_its_last_column_unless_said_otherwise(out: PublishedFolder, kind: str) -> None:
+    for claim, option, wanted in ((1, True, {"id": "a", "timelabel": FIRST}), (2, False, {"id": "a"})):
+        one = delivery(out, ["a"], claim=claim, is_from_partitioned=True)
+        assert deliver(out, one, format=kind, timelabel=option) is Outcome.DELIVERED
+        (place,) = places(out)
+        rows = out.content(out.folder / place)
+        assert [list(row.items()) for row in rows] == [list(wanted.items())]
+
+
 def test_a_regular_table_has_one_file(out: PublishedFolder) -> None:
     for claim, label in ((1, FIRST), (2, SECOND)):
         deliver(out, delivery(out, [label], claim, label), format="parquet")
@@ -98,7 +108,7 @@ def test_a_regular_table_has_one_file(out: PublishedFolder) -> None:
 def test_an_empty_slice_is_a_file_with_a_header(out: PublishedFolder) -> None:
     deliver(out, delivery(out, [], is_from_partitioned=True, files=()))
     (path,) = (out.folder / place for place in places(out))
-    assert path.read_text() == "id\n"
+    assert path.read_text() == "id,timelabel\n"
 
 
 @pytest.mark.parametrize("point", ["deliver.rows", "deliver.latched"])
