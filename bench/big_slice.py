@@ -39,7 +39,7 @@ connections.landing = { path = "new" }
 FLOW = """\
 CREATE CONNECTION landing TYPE files;
 
-COLLECT raw.events PARTITIONED FROM landing.web.events OPTIONS (format 'parquet') EVERY DAY BY ARRIVAL TIME;
+COLLECT raw.events PARTITIONED FROM landing.web.events EVERY DAY BY ARRIVAL TIME;
 """
 
 

@@ -1,6 +1,7 @@
 """Waterclock declares time-labelled data flows and carries them out on Spark and Delta.
 
-In a project's Python files, `import waterclock as wc` gives the language: `wc.collect`, `wc.transform` and so on.
+In a project's Python files, `import waterclock as wc` gives the language: `wc.collect`, `wc.transform` and so on. In a
+notebook, `wc.resolve` gives a table as of a tick.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         var,
         view,
     )
+    from waterclock.engine.notebook import resolve
     from waterclock.timelabel import Window
 
 __version__ = "0.1.0"
@@ -48,6 +50,7 @@ __all__ = [
     "past",
     "previous",
     "publish",
+    "resolve",
     "secret",
     "table",
     "transform",
@@ -72,4 +75,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_HOMES = {"Window": "waterclock.timelabel"}
+_HOMES = {"Window": "waterclock.timelabel", "resolve": "waterclock.engine.notebook"}

@@ -450,6 +450,15 @@ SELECTION: Mapping[str, Code] = {
         "no such column to follow",
         "The lineage of a column is asked for by schema.table.column. Open columns are known after the first run.",
     ),
+    "E521": Code(
+        "a tick without content", "A table holds nothing before its first window, and what is to come is not known yet."
+    ),
+    "E522": Code(
+        "a state that was not made",
+        "A regular table has a state at a tick once all its windows up to there are made. Of a REPLACE transform the "
+        "states that nobody reads are not made; `backfill` makes them.",
+    ),
+    "E523": Code("no settled tick", "`latest` is the newest tick at which all tables of the query are settled."),
     "E518": Code("a label that was dropped", "What RETAIN has dropped is gone, and is never made again as if empty."),
     "E519": Code(
         "a source that cannot be asked again",

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from waterclock.cli.labels import count_words
+from waterclock.cli.labels import count_words, instant_words
 from waterclock.cli.look import console
-from waterclock.cli.opening import open_project
+from waterclock.cli.opening import open_project, zone_of
+from waterclock.engine.moments import AsOf, Moment
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query import Answer, preview, query
+from waterclock.timelabel import label_of, parse_instant
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,13 +32,18 @@ class Told:
     """An answer, ready to be shown."""
 
     answer: Answer
+    zone: str = "UTC"
 
     def to_json(self) -> dict[str, Any]:
         """Give columns with their types, and rows as lists in the columns' order."""
+        moment = self.answer.moment
         return {
             "columns": [{"name": name, "type": kind} for name, kind in self.answer.columns],
             "rows": [[_plain(value) for value in row] for row in self.answer.rows],
             "is_cut": self.answer.is_cut,
+            "as_of": None if moment is None else _plain(moment.tick),
+            "known_at": None if moment is None or moment.known_at is None else _plain(moment.known_at),
+            "is_rippling": moment is not None and moment.is_rippling,
         }
 
 
@@ -45,16 +52,21 @@ def text_of(sql: str) -> str:
     return sys.stdin.read() if sql == "-" else sql
 
 
-def asked(folder: Path, env: str | None, sql: str, limit: int) -> Told:
-    """Ask a query of a project's tables."""
+def asked(
+    folder: Path, env: str | None, sql: str, limit: int, *, as_of: str | None = None, known_at: str | None = None
+) -> Told:
+    """Ask a query of a project's tables, as they are or as of a tick."""
     with open_workplace(open_project(folder, env)) as work:
-        return Told(query(work, sql, limit=limit))
+        zone = zone_of(work.flow)
+        known = None if known_at is None else parse_instant(known_at, zone)
+        moment = None if as_of is None else AsOf(as_of, known, zone)
+        return Told(query(work, sql, limit=limit, as_of=moment), zone)
 
 
 def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Told:
     """Give some rows of a table's newest label."""
     with open_workplace(open_project(folder, env)) as work:
-        return Told(preview(work, table, limit=limit))
+        return Told(preview(work, table, limit=limit), zone_of(work.flow))
 
 
 def print_answer(told: Told, to: Console | None = None) -> None:
@@ -64,6 +76,19 @@ def print_answer(told: Told, to: Console | None = None) -> None:
     to.print(answer_table(answer))
     count = count_words(len(answer.rows), "row")
     to.print(Text(f"the first {count}; --limit shows more" if answer.is_cut else count, style="quiet"))
+    if answer.moment is not None:
+        for line in moment_lines(answer.moment, told.zone):
+            to.print(Text(line, style="quiet"), soft_wrap=True)
+
+
+def moment_lines(moment: Moment, zone: str) -> list[str]:
+    """Say as of which tick an answer is, and as known when; while a ripple runs, that it is the one before."""
+    lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
+    if moment.known_at is not None:
+        lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
+    if moment.is_rippling:
+        lines.append("what it reads was restated since, and not all has followed: this is the answer known before")
+    return lines
 
 
 def answer_table(answer: Answer) -> Table:

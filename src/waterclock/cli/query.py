@@ -15,6 +15,18 @@ Sql = Annotated[
         help="Spark SQL over the project's tables and waterclock.batches, .inputs, .events; - reads stdin.",
     ),
 ]
+Tick = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TICK",
+        help="All tables as of one tick: an instant, a timelabel, TABLE@LABEL (the end of its window) or latest.",
+    ),
+]
+Known = Annotated[
+    str | None,
+    typer.Option("--known-at", metavar="TIME", help="With --as-of: as it was known then, by the real clock."),
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows at most.")]
 
 
@@ -23,14 +35,18 @@ def query(
     *,
     project: ProjectDir = HERE,
     env: Env = None,
+    as_of: Tick = None,
+    known_at: Known = None,
     limit: Limit = 100,
     json: AsJson = False,
 ) -> None:
-    """Ask the tables as they are now, and waterclock.batches, .inputs, .events, in Spark SQL."""
+    """Ask the tables as they are now or stood at a tick, and waterclock.batches, .inputs, .events, in Spark SQL."""
     from waterclock.cli.answer_view import asked, print_answer, text_of
     from waterclock.cli.answers import print_json
 
-    answer = asked(project, env, text_of(sql), limit)
+    if known_at is not None and as_of is None:
+        raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
+    answer = asked(project, env, text_of(sql), limit, as_of=as_of, known_at=known_at)
     if json:
         print_json(answer.to_json())
     else:

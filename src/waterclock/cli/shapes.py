@@ -88,6 +88,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "columns": "list of {name, type}; types are Spark's",
             "rows": "list of lists in the columns' order",
             "is_cut": "whether there were more rows than --limit",
+            "as_of": "the tick, or null where the tables were read as they are",
+            "known_at": "only what was committed by then counts, or null",
+            "is_rippling": "whether known_at was set as what is read was restated, and not all has followed",
         },
         "audit": {
             "table": "the table",

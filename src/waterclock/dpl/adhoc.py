@@ -41,6 +41,17 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     return Query(source.text, span.place, references, (), tuple(sorted(found.variables)))
 
 
+def tables_of(query: Query) -> tuple[str, ...]:
+    """Name the tables that a query reads, itself or through views, each once."""
+    found: dict[str, None] = {}
+    for reference in query.tables:
+        if reference.read is not None:
+            found[reference.read.table] = None
+        elif reference.view is not None:
+            found |= dict.fromkeys(tables_of(reference.view))
+    return tuple(found)
+
+
 def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:
     return table.kind is ReadKind.PLAIN and table.name in known
 

@@ -1,19 +1,21 @@
-"""Answers queries over the tables as they stand, and over the ledger's status tables."""
+"""Answers queries over the tables as they stand or stood, and over the ledger's status tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl import Spliced, splice
-from waterclock.dpl.adhoc import adhoc_query
+from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.functions import register_functions
+from waterclock.engine.moments import AsOf, Moment, moment_of
 from waterclock.engine.reads import nothing_of
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flow, Kind, Read
+from waterclock.flow import Flow, Kind, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage import frame_at, head, table_exists
@@ -31,37 +33,46 @@ STATUS_TABLES: Mapping[str, Callable[[Ledger], Iterable[dict[str, Any]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of a query: column names with Spark types, rows in the query's order, and whether more were cut off."""
+    """The rows of a query: column names with Spark types, rows in the query's order, and whether more were cut off.
+
+    `moment` says as of which tick the tables were read; None: their heads.
+    """
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Any, ...], ...]
     is_cut: bool
+    moment: Moment | None = None
 
 
-def query(work: Workplace, sql: str, *, limit: int) -> Answer:
-    """Ask `sql` of the tables' heads; at most `limit` rows are brought to the driver.
+def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -> Answer:
+    """Ask `sql` of the tables' heads, or as of a tick; at most `limit` rows are brought to the driver.
 
-    Each table is read at one Delta version, taken before the query begins, so that no table changes under it.
-    Raises ProjectErrors for what is wrong with the text, and E730 for what Spark finds wrong with it.
+    Each table is read at one Delta version, taken before the query begins, so that no table changes under it. As of a
+    tick, regular tables are read as of their last boundary before it, and partitioned ones up to there.
+    Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E520 to
+    E523 and E640 where the tables have no content as of the tick.
     """
     asked = adhoc_query(sql, work.flow, status_tables=STATUS_TABLES)
+    tables = [name for name in tables_of(asked) if name not in STATUS_TABLES]
+    for name in tables:
+        require_table(work.flow, name)
+    moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
     spark = work.sessions.own()
     names: dict[str, str] = {}
 
     def name_of(read: Read) -> str:
         if read.table not in names:
             names[read.table] = f"wc_{len(names)}"
-            _frame(work, spark, read.table).createOrReplaceTempView(names[read.table])
+            _frame(work, spark, read.table, moment).createOrReplaceTempView(names[read.table])
         return names[read.table]
 
     spliced = splice(asked, name_of)
-    return _answer(work, spark, spliced, limit)
+    return replace(_answer(work, spark, spliced, limit), moment=moment)
 
 
 def preview(work: Workplace, table: str, *, limit: int) -> Answer:
     """Give some rows of a table's newest label."""
-    if table not in work.flow.tables:
-        raise WaterclockError("E510", f"no table {table}", fix=did_you_mean(table, work.flow.tables))
+    require_table(work.flow, table)
     frame = _frame(work, work.sessions.own(), table)
     newest = work.ledger.newest(table)
     if newest is not None and work.flow.tables[table].is_partitioned:
@@ -84,17 +95,24 @@ def _collected(frame: DataFrame, limit: int) -> Answer:
     return Answer(columns, tuple(tuple(row) for row in rows[:limit]), len(rows) > limit)
 
 
-def _frame(work: Workplace, spark: SparkSession, name: str) -> DataFrame:
+def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None) -> DataFrame:
     if name in STATUS_TABLES:
         return _status_frame(work, spark, name)
-    _require_table(work.flow, name)
+    if moment is not None:
+        return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
     folder = work.lake.folder(name)
     if not table_exists(folder):
         return nothing_of(spark, work.lake, work.flow, name)
     return frame_at(spark, folder, head(folder), is_partitioned=work.flow.tables[name].is_partitioned)
 
 
-def _require_table(flow: Flow, name: str) -> None:
+def require_table(flow: Flow, name: str) -> Table:
+    """Give a table that can be read.
+
+    Raises  E511 for one that is not there, E706 for a destination
+    """
+    if name not in flow.tables:
+        raise WaterclockError("E511", f"no table {name}", fix=did_you_mean(name, flow.tables))
     if flow.tables[name].kind is Kind.PUBLISH:
         raise WaterclockError(
             "E706",
@@ -102,6 +120,7 @@ def _require_table(flow: Flow, name: str) -> None:
             where=name,
             fix=f"query {flow.tables[name].reads[0].table}, which is what is published there",
         )
+    return flow.tables[name]
 
 
 def _status_frame(work: Workplace, spark: SparkSession, name: str) -> DataFrame:

@@ -189,6 +189,10 @@ class Ledger:
         """See `reading.committed`."""
         return reading.committed(self._database, table)
 
+    def changed_since(self, readers: Mapping[str, Collection[datetime]]) -> datetime | None:
+        """See `reading.changed_since`."""
+        return reading.changed_since(self._database, readers)
+
     def content(self, table: str, low: datetime, high: datetime) -> str:
         """Give what an interval of a table holds, as `facts.InputFact` compares it."""
         return reading.contents(self._database, [(table, low, high)])[table, low, high]

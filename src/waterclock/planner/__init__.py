@@ -7,6 +7,7 @@ from waterclock.planner.plan import Batch, BoundRead, Cause, Group, Plan, ReadSc
 from waterclock.planner.planning import DEFAULT_CAP, DEFAULT_GROUP_CAP, Planner, plan
 from waterclock.planner.reads import bind
 from waterclock.planner.starting import starts
+from waterclock.planner.ticks import Ticks, read_tick
 
 __all__ = [
     "DEFAULT_CAP",
@@ -22,9 +23,11 @@ __all__ = [
     "Ripple",
     "Status",
     "TableCost",
+    "Ticks",
     "bind",
     "cost_of",
     "estimate",
     "plan",
+    "read_tick",
     "starts",
 ]

@@ -17,6 +17,7 @@ from waterclock.planner.reaching import within_reach
 from waterclock.planner.settling import settle
 from waterclock.planner.starting import starts_of
 from waterclock.planner.status import Facts, Judge
+from waterclock.planner.ticks import Ticks
 from waterclock.selection import Labels
 from waterclock.timelabel import Window
 
@@ -104,6 +105,10 @@ class Planner:
         for node, to_do in self._selected(judge, labels):
             groups += self._offered(judge, node, to_do, cap, group_cap)
         return self._in_turn(groups)
+
+    def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
+        """Give what tells at which tick tables can be asked together."""
+        return Ticks(self.graph, snapshot, settle(self.graph, snapshot, _NONE), self.starts(snapshot, now), now)
 
     def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
         """See `needing.oldest_needed`."""

@@ -1,0 +1,158 @@
+"""Tables are asked as of one tick, as known now or then, and answer as they did."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described, labels
+from waterclock.engine.moments import AsOf
+from waterclock.engine.query import Answer, query
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ORDERS = "id INTEGER, amount INTEGER, at TEXT"
+FLOW = """
+COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders
+  EVERY DAY BY DATA TIME at;
+TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM shop.orders;
+TRANSFORM sales.largest (id BIGINT KEY, amount BIGINT) MERGE ON (id)
+AS SELECT id, max(amount) AS amount FROM shop.orders GROUP BY id;
+TRANSFORM sales.total (total BIGINT) AS SELECT sum(amount) AS total FROM HISTORY(shop.orders);
+CREATE VIEW sales.sums AS SELECT total FROM sales.total;
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
+    """Three days of orders, run day by day, so that each state of the regular tables was made."""
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", ORDERS, [(n % 2, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
+    tiny.declare(FLOW)
+    outcome = tiny.run(day(2), day(4))
+    assert not outcome.failed, described(outcome)
+    return tiny
+
+
+def asked(tiny: Tiny, sql: str, tick: str, **more: Any) -> Answer:
+    with tiny.opened() as work:
+        return query(work, sql, limit=100, as_of=AsOf(tick, **more))
+
+
+def rows(tiny: Tiny, sql: str, tick: str, **more: Any) -> list[tuple[Any, ...]]:
+    return list(asked(tiny, sql, tick, **more).rows)
+
+
+def refusal(tiny: Tiny, sql: str, tick: str) -> WaterclockError:
+    with pytest.raises(WaterclockError) as refused:
+        asked(tiny, sql, tick)
+    return refused.value
+
+
+def test_each_kind_of_table_answers_as_it_stood_at_the_tick(tiny: Tiny) -> None:
+    assert rows(tiny, "SELECT revenue FROM sales.revenue ORDER BY 1", "2020-01-03") == [(10,), (20,)]
+    assert rows(tiny, "SELECT id, amount FROM sales.largest ORDER BY 1", "2020-01-03") == [(0, 20), (1, 10)]
+    assert rows(tiny, "SELECT total FROM sales.total", "2020-01-03") == [(30,)]
+    assert rows(tiny, "SELECT total FROM sales.total", "2020-01-02T17:00") == [(10,)]
+    assert rows(tiny, "SELECT total FROM sales.sums", "latest") == [(60,)]
+
+
+def test_a_tick_is_an_instant_a_label_the_end_of_a_tables_window_or_latest(tiny: Tiny) -> None:
+    sql = "SELECT count(*) FROM shop.orders"
+    assert rows(tiny, sql, labels(3)[0]) == [(2,)]
+    assert rows(tiny, sql, f"shop.orders@{labels(3)[0]}") == [(3,)]
+    assert rows(tiny, sql, "shop.orders@2020-01-02") == [(2,)]
+    newest = asked(tiny, sql, "latest")
+    assert newest.moment is not None
+    assert (newest.rows, newest.moment.tick, newest.moment.known_at) == (((3,),), day(4), None)
+
+
+def test_latest_is_the_newest_tick_that_all_tables_of_the_query_have_reached(tiny: Tiny) -> None:
+    tiny.shop("INSERT INTO orders VALUES (4, 40, '2020-01-04 12:00:00')")
+    assert tiny.run(day(5), only=["shop.orders"]).done == 1
+    alone = asked(tiny, "SELECT sum(amount) FROM shop.orders", "latest")
+    both = asked(tiny, "SELECT sum(amount), max(total) FROM shop.orders, sales.total", "latest")
+    assert alone.moment is not None
+    assert both.moment is not None
+    assert (alone.moment.tick, alone.rows) == (day(5), ((100,),))
+    assert (both.moment.tick, both.rows) == (day(4), ((60, 60),))
+
+
+@pytest.mark.parametrize(
+    ("sql", "tick", "code", "said"),
+    [
+        ("SELECT * FROM shop.orders", "2020-01-01", "E521", "shop.orders begins after 20200101000000"),
+        ("SELECT * FROM shop.orders", "2098-01-01", "E521", "lies in the future"),
+        ("SELECT * FROM sales.total", "2020-01-09", "E522", "sales.total has no state as of 20200109000000"),
+        ("SELECT * FROM shop.orders", "soon", "E106", "soon"),
+        ("SELECT * FROM shop.orders", "shop.order@2020-01-01", "E511", "shop.order"),
+        ("SELECT * FROM shop.orders", "shop.orders@2020-01", "E512", "several labels"),
+    ],
+)
+def test_a_tick_without_content_is_refused_with_the_way_out(
+    tiny: Tiny, sql: str, tick: str, code: str, said: str
+) -> None:
+    error = refusal(tiny, sql, tick)
+    assert error.code == code
+    assert said in error.what
+    assert code == "E106" or error.fix
+
+
+def test_what_was_known_before_a_restatement_can_still_be_asked(tiny: Tiny) -> None:
+    sql = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total), "
+    sql += "(SELECT sum(amount) FROM sales.largest)"
+    with tiny.ledger() as ledger:
+        before = ledger.now()
+    tiny.shop("UPDATE orders SET amount = 500 WHERE amount = 20")
+    with tiny.ledger() as ledger:
+        ledger.request_restate("shop.orders", [day(2)], "recollect", who="ann")
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, sql, "2020-01-04") == [(540, 540, 530)]
+    assert rows(tiny, sql, "2020-01-04", known_at=before) == [(60, 60, 50)]
+    assert rows(tiny, sql, "2020-01-03", known_at=before) == [(30, 30, 30)]
+    assert rows(tiny, "SELECT total FROM sales.total", "2020-01-03", known_at=before) == [(30,)]
+
+
+def test_while_a_ripple_runs_the_answer_is_the_one_before_it_and_says_so(tiny: Tiny) -> None:
+    tiny.shop("UPDATE orders SET amount = 500 WHERE amount = 20")
+    with tiny.ledger() as ledger:
+        ledger.request_restate("shop.orders", [day(2)], "recollect", who="ann")
+    assert tiny.run(day(4), only=["shop.orders"]).done == 1
+    both = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT sum(revenue) FROM sales.revenue)"
+    answer = asked(tiny, both, "2020-01-04")
+    assert answer.rows == ((60, 60),)
+    assert answer.moment is not None
+    assert answer.moment.is_rippling
+    assert rows(tiny, "SELECT sum(amount) FROM shop.orders", "2020-01-04") == [(540,)], "it is settled itself"
+    tiny.run(day(4))
+    again = asked(tiny, both, "2020-01-04")
+    assert again.rows == ((540, 540),)
+    assert again.moment is not None
+    assert not again.moment.is_rippling
+
+
+def test_nothing_was_known_before_the_first_batch(tiny: Tiny) -> None:
+    with tiny.ledger() as ledger:
+        long_ago = ledger.now() - timedelta(days=300)
+    assert rows(tiny, "SELECT count(*) FROM shop.orders", "2020-01-04", known_at=long_ago) == [(0,)]
+
+
+def test_a_notebook_gets_a_table_as_of_a_tick_in_its_own_session(tiny: Tiny) -> None:
+    import waterclock as wc
+
+    newest = wc.resolve("sales.largest", project=tiny.root)
+    older = wc.resolve("sales.largest", "2020-01-02", project=tiny.root)
+    assert newest.sparkSession.sparkContext.applicationId == tiny.spark.sparkContext.applicationId
+    assert {(row.id, row.amount) for row in newest.collect()} == {(0, 20), (1, 30)}
+    assert {(row.id, row.amount) for row in older.collect()} == {(1, 10)}
+    with pytest.raises(WaterclockError) as refused:
+        wc.resolve("sales.largst", project=tiny.root)
+    assert "sales.largest" in str(refused.value.fix)

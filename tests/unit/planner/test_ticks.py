@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from tests.model.flows import at, collect, flow, merge_transform, replace_transform, snapshot, transform
+from tests.unit.planner.pasts import done, past, read_then
+from waterclock.errors import WaterclockError
+from waterclock.flow import Flow
+from waterclock.ledger.facts import LedgerSnapshot
+from waterclock.planner import Planner, Ticks, read_tick
+
+NOW = at("2013-01-05 03:00")
+A = collect("a")
+HOURLY = collect("h", "HOUR", start=at("2013-01-01"))
+ALL = ("2013-01-01", "2013-01-05")
+
+
+def ticks(tables: Flow, ledger: LedgerSnapshot, now: datetime = NOW) -> Ticks:
+    return Planner(tables).ticks(ledger, now)
+
+
+class TestReading:
+    FLOW = flow(A, HOURLY)
+
+    @pytest.mark.parametrize(
+        ("text", "tick"),
+        [
+            ("20130103000000", "2013-01-03"),
+            ("2013-01-03", "2013-01-03"),
+            ("2013-01-03T06:00Z", "2013-01-03 06:00"),
+            ("a@20130103000000", "2013-01-04"),
+            ("a@2013-01-03", "2013-01-04"),
+            ("h@2013-01-03T06:00", "2013-01-03 07:00"),
+        ],
+    )
+    def test_a_tick_is_an_instant_or_the_end_of_a_tables_window(self, text: str, tick: str) -> None:
+        assert read_tick(text, self.FLOW, "UTC") == at(tick)
+
+    def test_latest_is_to_be_found(self) -> None:
+        assert read_tick("latest", self.FLOW, "UTC") is None
+
+    @pytest.mark.parametrize(
+        ("text", "code"), [("b@2013-01-03", "E511"), ("h@2013-01-03", "E512"), ("a@", "E512"), ("noon", "E106")]
+    )
+    def test_other_forms_are_refused(self, text: str, code: str) -> None:
+        with pytest.raises(WaterclockError) as refused:
+            read_tick(text, self.FLOW, "UTC")
+        assert refused.value.code == code
+
+
+class TestLatest:
+    def test_it_is_the_newest_tick_that_all_tables_have_reached(self) -> None:
+        ledger = past(a=done(("2013-01-01", "2013-01-04")), h=done(("2013-01-01", "2013-01-05 02:00")))
+        known = ticks(flow(A, HOURLY), ledger)
+        assert known.latest(["a"]) == at("2013-01-04")
+        assert known.latest(["h"]) == at("2013-01-05 02:00")
+        assert known.latest(["a", "h"]) == at("2013-01-04 23:00"), "the day after is not complete in a"
+
+    def test_it_is_found_however_long_ago_it_was(self) -> None:
+        ledger = past(h=done(("2013-01-01", "2013-01-02")))
+        assert ticks(flow(HOURLY), ledger, at("2026-01-01")).latest(["h"]) == at("2013-01-02")
+
+    def test_a_state_rests_on_all_windows_from_start(self) -> None:
+        merged = merge_transform("m", ["a"])
+        ledger = past(a=done(ALL), m=done(("2013-01-01", "2013-01-03"), ("2013-01-04", "2013-01-05")))
+        assert ticks(flow(A, merged), ledger).latest(["m"]) == at("2013-01-03")
+
+    def test_a_stale_window_is_not_settled_nor_is_what_comes_after(self) -> None:
+        stale = {at("2013-01-03"): (read_then("a", "2013-01-03", "2013-01-04", is_changed=True),)}
+        ledger = past(a=done(ALL), b=done(ALL, suspects=stale))
+        assert ticks(flow(A, transform("b", ["a"])), ledger).latest(["b"]) == at("2013-01-03")
+
+    def test_a_state_that_nobody_needed_is_passed_by(self) -> None:
+        total = replace_transform("t", ["a"])
+        ledger = past(a=done(ALL), t=done(("2013-01-02", "2013-01-03")))
+        assert ticks(flow(A, total), ledger).latest(["t"]) == at("2013-01-03")
+
+    def test_there_is_none_before_the_first_batch(self) -> None:
+        with pytest.raises(WaterclockError) as refused:
+            ticks(flow(A), past()).latest(["a"])
+        assert refused.value.code == "E523"
+
+
+class TestRequired:
+    @pytest.mark.parametrize(
+        ("tick", "code"), [("2013-01-01", "E521"), ("2013-01-01 12:00", "E521"), ("2014-01-01", "E521")]
+    )
+    def test_a_tick_before_start_or_to_come_has_no_content(self, tick: str, code: str) -> None:
+        with pytest.raises(WaterclockError) as refused:
+            ticks(flow(A), past(a=done(ALL))).require(["a"], at(tick))
+        assert refused.value.code == code
+
+    def test_a_state_that_was_not_made_is_refused_with_the_command_that_makes_it(self) -> None:
+        ledger = past(a=done(ALL), t=done(("2013-01-02", "2013-01-03")))
+        known = ticks(flow(A, replace_transform("t", ["a"])), ledger)
+        known.require(["t"], at("2013-01-03"))
+        with pytest.raises(WaterclockError) as refused:
+            known.require(["t"], at("2013-01-04"))
+        assert refused.value.code == "E522"
+        assert "backfill t 20130103000000" in str(refused.value.fix)
+
+    def test_a_snapshot_stands_for_all_before_it(self) -> None:
+        ledger = past(s=done(("2012-12-01", "2013-01-04")))
+        ticks(flow(snapshot("s")), ledger).require(["s"], at("2012-12-25"))
+
+
+class TestDisturbed:
+    def test_the_stale_batches_behind_what_is_read_are_named_through_others(self) -> None:
+        b, c = transform("b", ["a"]), transform("c", ["b"])
+        stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
+        behind = {at("2013-01-02"): (read_then("b", "2013-01-02", "2013-01-03", is_changed=False),)}
+        ledger = past(a=done(ALL), b=done(ALL, suspects=stale), c=done(ALL, suspects=behind))
+        known = ticks(flow(A, b, c), ledger)
+        assert known.disturbed(["c"], at("2013-01-05")) == {"b": {at("2013-01-02")}}
+        assert known.disturbed(["c"], at("2013-01-02")) == {}, "what is read ends before it"
+        assert known.disturbed(["a"], at("2013-01-05")) == {}
+
+    def test_an_old_state_that_stays_stale_disturbs_no_newer_tick(self) -> None:
+        stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
+        known = ticks(flow(A, replace_transform("t", ["a"])), past(a=done(ALL), t=done(ALL, suspects=stale)))
+        assert known.disturbed(["t"], at("2013-01-05")) == {}
+        assert known.disturbed(["t"], at("2013-01-03")) == {"t": {at("2013-01-02")}}
