@@ -71,12 +71,14 @@ def may_go(table: Table, leaf: Leaf, known: Known) -> bool:
 
 
 def _may_committed_go(table: Table, label: datetime, claim: int, known: Known) -> bool:
+    replaced = known.replaced.get((label, claim))
+    if replaced is None and known.current.get(label) != claim:
+        return _time_of(claim) < known.now - _LEFT_BEHIND  # a LOOKBACK read the window again, and found what was there
     if table.kind is Kind.COLLECT and table.keep_versions is None:
         return False
-    replaced = known.replaced.get((label, claim))
     if replaced is not None:
         return replaced < known.kept_since
-    return known.current.get(label) == claim and _may_current_go(table, label, claim, known)
+    return _may_current_go(table, label, claim, known)
 
 
 def _may_current_go(table: Table, label: datetime, claim: int, known: Known) -> bool:

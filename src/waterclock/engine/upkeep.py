@@ -135,7 +135,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
 def _known(work: Workplace, table: Table, now: datetime) -> Known:
     folder, since = work.folder(table), kept_since(table, now)
     committed = work.ledger.committed(table.name)
-    revisions = [(row.label, int(row.slice_path.rpartition("c=")[2]), row.recorded_at) for row in committed]
+    revisions = [(row.label, row.claim, row.recorded_at) for row in committed]
     if table.kind is Kind.PUBLISH:  # its revisions have no versions to go by
         revisions.sort(key=lambda row: (row[2], row[1]))
     live: set[str] = set()

@@ -65,6 +65,13 @@ def test_a_replaced_slice_goes_once_no_kept_version_shows_it(kind: Kind, kept: b
     assert not may_go(of(kind, kept=kept), leaf(OLD), lately)
 
 
+def test_a_window_that_was_read_again_and_found_unchanged_leaves_a_slice_that_goes() -> None:
+    again = int((NOW - timedelta(days=2)).timestamp() * 1000)
+    claims = {OLD: "done", again: "done", NEW: "done"}
+    assert may_go(of(Kind.COLLECT), leaf(again), known(claims=claims))
+    assert not may_go(of(Kind.COLLECT), leaf(NEW), known(claims=claims))
+
+
 def test_what_the_table_shows_stays_whatever_the_ledger_says() -> None:
     found = leaf(OLD)
     replaced = {(day(1), OLD): day(2)}
