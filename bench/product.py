@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -82,9 +82,9 @@ class Project:
 
 
 @contextmanager
-def warm_spark(folder: Path) -> Iterator[SparkSession]:
+def warm_spark(folder: Path, confs: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """The session of both sides, as the product opens it: same confs, two threads of tasks."""
-    spark = open_session("local[2]", folder / "spark", {})
+    spark = open_session("local[2]", folder / "spark", confs or {})
     try:
         yield spark
     finally:

@@ -1,0 +1,260 @@
+"""Temporal functions against DuckDB and Polars: the same Parquet files, two cores, one run, nothing written.
+
+Spark's results go to its `noop` sink, DuckDB counts every column, Polars collects in memory. The answers are compared
+with DuckDB's first. *hot*: one key has 20 % of rows and versions; *burst*: and 95 % of those lie in one hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import temporal_peers as peers  # before Polars: it sets how many threads that takes
+from flights_by_hand import family
+from measure import Cost, cost_of, grid, interleaved, middle, ratio
+from product import warm_spark
+from temporal_data import Sizes, write_all
+
+from waterclock.temporal import (
+    Counts,
+    Numbers,
+    compute_temporal,
+    denorm_temporal,
+    denorm_transactional,
+    format_attribute,
+    measure_temporal,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Work = Callable[[], object]
+# cases whose ratio is to another case of ours, and how much they may take of it
+OWN: Mapping[str, tuple[str, float | None]] = {
+    "… deletes": ("compute_temporal", 1.3),
+    "… track": ("compute_temporal", 1.3),
+    "… hot": ("compute_temporal", None),
+    "… hot key": ("denorm_transactional", 1.6),
+    "… burst": ("denorm_transactional", 1.6),
+    "… no numbers": ("denorm_transactional", None),
+}
+
+
+class Bench:
+    """The frames of one size, and the work of each side on them."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._numbers: dict[str, Numbers] = {}
+
+    def frame(self, name: str) -> DataFrame:
+        return self._spark.read.parquet(str(self._folder / f"{name}.parquet"))
+
+    def numbers(self, kind: str) -> Numbers:
+        """As recorded when the parent was written."""
+        if kind not in self._numbers:
+            self._numbers[kind] = measure_temporal(self.frame(f"parent_{kind}"), "p")
+        return self._numbers[kind]
+
+    def versions(self, kind: str = "even", **said: object) -> DataFrame:
+        raw = self.frame(f"raw_{kind}")
+        raw = raw if "delete_when" in said else raw.drop("gone")
+        return compute_temporal(raw, "k", time="t", counts=Counts(), **said)  # type: ignore[arg-type]
+
+    def sorted_raw(self) -> DataFrame:
+        raw = self.frame("raw_even").drop("gone")
+        order = [name for name in raw.columns if name not in {"k", "t"}]
+        return raw.repartition("k").sortWithinPartitions("k", "t", *order)
+
+    def facts(self, kind: str = "even", *, is_counted: bool = True) -> DataFrame:
+        numbers = self.numbers(kind) if is_counted else None
+        args = (self.frame(f"facts_{kind}"), "p", "at", self.frame(f"parent_{kind}"), "p", "then")
+        return denorm_transactional(*args, numbers=numbers)
+
+    def children(self, *, exact: bool) -> DataFrame:
+        parent = self.frame("parent_even")
+        return denorm_temporal(self.frame("child"), "p", parent, "p", "then", exact=exact, numbers=self.numbers("even"))
+
+    def texts(self) -> DataFrame:
+        return self.frame("texts").select(format_attribute("a", "upper").alias("a"))
+
+    def sides(self) -> dict[str, dict[str, tuple[Work, float | None]]]:
+        """Each case's sides: the work, and how much of it ours may take at most."""
+        duck, folder = partial(peers.by_duckdb, folder=self._folder), self._folder
+        as_of = partial(duck, peers.AS_OF, child="facts_even", time="at", kind="even")
+        return {
+            "compute_temporal": {
+                "ours": (sunk(self.versions), None),
+                "own sort": (sunk(self.sorted_raw), 2.2),
+                "DuckDB": (partial(duck, peers.VERSIONS, kind="even"), 2.7),
+                "Polars": (partial(peers.polars_versions, folder, "even"), None),
+            },
+            "… hot": {"ours": (sunk(partial(self.versions, "hot")), None)},
+            "… deletes": {"ours": (sunk(partial(self.versions, delete_when="gone")), None)},
+            "… track": {"ours": (sunk(partial(self.versions, track=["name", "city"])), None)},
+            "denorm_transactional": {
+                "ours": (sunk(self.facts), None),
+                "DuckDB": (as_of, 2.1),
+                "Polars": (partial(peers.polars_as_of, folder, "facts_even", "at", "even"), None),
+            },
+            "… hot key": {
+                "ours": (sunk(partial(self.facts, "hot")), None),
+                "DuckDB": (partial(duck, peers.AS_OF, child="facts_hot", time="at", kind="hot"), None),
+            },
+            "… burst": {
+                "ours": (sunk(partial(self.facts, "burst")), None),
+                "DuckDB": (partial(duck, peers.AS_OF, child="facts_burst", time="at", kind="burst"), None),
+            },
+            "… no numbers": {"ours": (sunk(partial(self.facts, is_counted=False)), None)},
+            "denorm_temporal": {
+                "ours": (sunk(partial(self.children, exact=False)), None),
+                "DuckDB": (partial(duck, peers.AS_OF, child="child", time="rec_eff_time", kind="even"), 2.4),
+                "Polars": (partial(peers.polars_as_of, folder, "child", "rec_eff_time", "even"), None),
+            },
+            "… exact": {
+                "ours": (sunk(partial(self.children, exact=True)), None),
+                "DuckDB": (partial(duck, peers.EXACT), 2.5),
+            },
+            "format_attribute": {
+                "ours": (sunk(self.texts), None),
+                "DuckDB": (partial(duck, peers.TEXTS), 1.5),
+                "Polars": (partial(peers.polars_texts, folder), None),
+            },
+        }
+
+    def compare(self) -> None:
+        """Stop where ours and DuckDB's answers differ, in rows or in values of a column."""
+        ours = {
+            "compute_temporal": self.versions(),
+            "denorm_transactional": self.facts(),
+            "… hot key": self.facts("hot"),
+            "… burst": self.facts("burst"),
+            "… no numbers": self.facts(is_counted=False),
+            "denorm_temporal": self.children(exact=False),
+            "… exact": self.children(exact=True),
+            "format_attribute": self.texts(),
+        }
+        sides = self.sides()
+        for case, df in ours.items():
+            theirs = sides["denorm_transactional" if case == "… no numbers" else case]["DuckDB"][0]()
+            mine = counted(df)
+            if {name: mine[name] for name in theirs} != theirs:  # type: ignore[attr-defined, union-attr, index]
+                sys.exit(f"{case}: ours {mine}, DuckDB's {theirs}")
+
+
+def counted(df: DataFrame) -> dict[str, int]:
+    from pyspark.sql import functions as sql
+
+    counts = [sql.count(name).alias(name) for name in df.columns]
+    row = df.agg(*counts, sql.count(sql.lit(1)).alias("rows")).collect()[0]
+    return {str(name): int(value) for name, value in row.asDict().items()}
+
+
+def sunk(made: Callable[[], DataFrame]) -> Work:
+    return lambda: made().write.format("noop").mode("overwrite").save()
+
+
+def peak(work: Work, peaks: list[float], *, is_spark: bool) -> Cost:
+    """Do the work, and note the most memory that its process held meanwhile, in GiB: the JVM, or this one."""
+    for process in family():
+        with suppress(OSError):
+            Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")
+    cost = cost_of(work)
+    peaks.append(max(_high_water(process) for process in (family()[1:] if is_spark else family()[:1])) / 2**20)
+    return cost
+
+
+def _high_water(process: int) -> int:
+    with suppress(OSError, StopIteration, ValueError):
+        lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    return 0
+
+
+def measured(bench: Bench, rounds: int, minutes: float) -> dict[tuple[str, str], tuple[Cost, float]]:
+    """Every side of every case: its median cost, and the most memory."""
+    found: dict[tuple[str, str], tuple[Cost, float]] = {}
+    for case, sides in bench.sides().items():
+        peaks: dict[str, list[float]] = {side: [] for side in sides}
+        is_spark = {side: side not in {"DuckDB", "Polars"} for side in sides}
+        works = {side: partial(_once, work, peaks[side], is_spark[side]) for side, (work, _) in sides.items()}
+        costs = interleaved(works, rounds, warm=1, minutes=minutes)
+        found |= {(case, side): (middle(costs[side]), max(peaks[side])) for side in sides}
+        print(f"{case}: done", file=sys.stderr, flush=True)
+    return found
+
+
+def _once(work: Work, peaks: list[float], is_spark: bool, _index: int) -> Cost:  # noqa: FBT001 - bound above
+    return peak(work, peaks, is_spark=is_spark)
+
+
+def table(bench: Bench, found: Mapping[tuple[str, str], tuple[Cost, float]]) -> str:
+    rows = []
+    for case, sides in bench.sides().items():
+        mine = found[case, "ours"][0]
+        for side, (_, gate) in sides.items():
+            cost, memory = found[case, side]
+            beside, most = OWN.get(case, (None, None)) if side == "ours" else (None, gate)
+            told = "" if side == "ours" else ratio(mine.cpu, cost.cpu)
+            if beside is not None:
+                told = f"{ratio(cost.cpu, found[beside, 'ours'][0].cpu)} of the even"
+            limit = "" if most is None else f"{most}×"
+            rows.append([case, side, f"{cost.cpu:.1f}", f"{cost.wall:.1f}", told, limit, f"{memory:.1f}"])
+    return grid(["", "side", "CPU s", "wall s", "ours / it, CPU", "gate", "peak GiB"], rows)
+
+
+def growth(spark: SparkSession, folder: Path, rows: int, rounds: int) -> str:
+    """The cost at 1, 2 and 4 times the rows."""
+    lines = []
+    benches = {times: Bench(spark, folder / f"x{times}") for times in (1, 2, 4)}
+    for times, bench in benches.items():
+        write_all(folder / f"x{times}", Sizes(rows * times))
+        bench.numbers("even")
+    for name, made in (("compute_temporal", Bench.versions), ("denorm_transactional", Bench.facts)):
+        works = {str(times): partial(_alone, sunk(partial(made, bench))) for times, bench in benches.items()}
+        costs = {side: middle(found).cpu for side, found in interleaved(works, rounds, warm=1).items()}
+        cells = [f"{costs[str(times)]:.1f}" for times in benches]
+        lines.append([name, *cells, ratio(costs["4"], costs["1"]), "4.3×"])
+    return grid(["", f"{rows:,} rows", "2×", "4×", "4× / 1×", "gate"], lines)
+
+
+def _alone(work: Work, _index: int) -> Cost:
+    return cost_of(work)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=5_000_000, help="raw rows; facts are twice as many (5,000,000)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each side, after one to warm up (3)")
+    parser.add_argument("--minutes", type=float, default=5, help="begin no round of a case after these (5)")
+    parser.add_argument("--no-growth", action="store_true", help="leave out 1×, 2× and 4× the rows")
+    parser.add_argument("--memory", default="6g", help="heap of Spark (6g)")
+    asked = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: peers.CORES])
+    with tempfile.TemporaryDirectory() as name, warm_spark(Path(name), {"spark.driver.memory": asked.memory}) as spark:
+        spark.conf.set("spark.sql.shuffle.partitions", "16")
+        folder, sizes = Path(name) / "data", Sizes(asked.rows)
+        write_all(folder, sizes)
+        bench = Bench(spark, folder)
+        bench.compare()
+        found = measured(bench, asked.rounds, asked.minutes)
+        print(
+            f"{sizes.raw:,} raw rows of {sizes.keys:,} keys; {sizes.facts:,} facts and {sizes.children:,} versions × "
+            f"{sizes.versions:,} versions of {sizes.parents:,} parents; medians of {asked.rounds} runs. The "
+            "answers were compared and are equal.\n"
+        )
+        print(table(bench, found))
+        if not asked.no_growth:
+            print(f"\n{growth(spark, folder, max(asked.rows // 4, 1000), asked.rounds)}")
+
+
+if __name__ == "__main__":
+    main()
