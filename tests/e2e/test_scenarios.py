@@ -78,6 +78,32 @@ def test_scenario_b_one_failing_day_of_ten_blocks_only_its_own_child(tiny: Tiny)
     assert tiny.done("sales.revenue") == labels(*range(1, 11))
 
 
+def test_scenario_c_a_late_row_of_an_old_day_restates_that_day_and_what_read_it_alone(tiny: Tiny) -> None:
+    ten_days(tiny)
+    tiny.declare(COLLECT.replace("BY DATA TIME at", "BY DATA TIME at LOOKBACK 3 DAYS") + REVENUE)
+    assert not tiny.run(day(10)).failed
+    before = tiny.digests()
+    tiny.shop("INSERT INTO orders VALUES (77, 100, '2020-01-08 09:00:00')")
+    outcome = tiny.run(day(11))
+    assert not outcome.failed, described(outcome)
+    changed = {key for key, digest in tiny.digests().items() if before.get(key) != digest}
+    late, new = labels(8)[0], labels(10)[0]
+    assert changed == {(name, label) for name in ("shop.orders", "sales.revenue") for label in (late, new)}
+    assert tiny.rows(f"SELECT revenue FROM sales.revenue WHERE timelabel = '{late}'") == [(108,)]
+
+
+def test_scenario_d_a_child_without_a_lookback_follows_its_parent_that_has_one(tiny: Tiny) -> None:
+    ten_days(tiny)
+    child = "TRANSFORM sales.total AS SELECT sum(amount) AS total FROM HISTORY(shop.orders);"
+    tiny.declare(COLLECT.replace("BY DATA TIME at", "BY DATA TIME at LOOKBACK 3 DAYS") + child)
+    assert not tiny.run(day(10)).failed
+    assert tiny.rows("SELECT total FROM sales.total") == [(45,)]
+    tiny.shop("UPDATE orders SET amount = 5000 WHERE id = 8")
+    assert not tiny.run(day(11)).failed
+    assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(5047,)]
+    assert tiny.rows("SELECT total FROM sales.total") == [(5047,)], "the child is not up to date with less"
+
+
 def test_scenario_e_four_days_down_are_caught_up_oldest_first_with_a_cap(tiny: Tiny) -> None:
     ten_days(tiny)
     tiny.declare(COLLECT + REVENUE)
@@ -323,3 +349,35 @@ def test_scenario_s_permanent_errors_are_tried_once_and_passing_ones_again(tiny:
     assert not again.failed, described(again)
     with tiny.ledger() as ledger:
         assert len(ledger.audit("shop.orders", day(2)).attempts) == 2
+
+
+def test_scenario_t_the_whole_history_of_a_batch_is_kept_failures_and_restatements_too(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(1, 10, "2020-01-01 12:00:00"), (1, 20, "2020-01-02 12:00:00")])
+    bad = REVENUE.replace("sum(amount)", "sum(1 DIV (amount - 20))")
+    tiny.declare(COLLECT + bad)
+    assert tiny.run(day(3)).failed
+    tiny.declare(COLLECT + REVENUE)
+    with tiny.ledger() as ledger:
+        ledger.retry("sales.revenue", [day(2)], who="ann")
+    assert not tiny.run(day(3)).failed
+    tiny.shop("UPDATE orders SET amount = 25 WHERE amount = 20")
+    with tiny.ledger() as ledger:
+        ledger.request_restate("shop.orders", [day(2)], "recollect", who="ann")
+    assert not tiny.run(day(3)).failed
+    with tiny.ledger() as ledger:
+        trail = ledger.audit("sales.revenue", day(2))
+    shared, *alone = trail.attempts
+    assert shared.status == "lost", "a claim of two labels, of which one failed, is split"
+    assert [attempt.status for attempt in alone] == ["failed", "done", "done"]
+    assert "DIVIDE_BY_ZERO" in str(alone[0].error)
+    assert [attempt.revision.rows for attempt in alone if attempt.revision] == [1, 1]
+    codes = [attempt.code for attempt in alone]
+    assert codes[0] != codes[1] == codes[2], "which code ran is kept"
+    first, second = (attempt.inputs for attempt in alone[1:])
+    assert first[0].version < second[0].version, "and what it read"
+    assert [event.kind for event in trail.events].count("retried") == 1
+    kept = tiny.rows(
+        "SELECT kind, count(*) FROM waterclock.events WHERE table = 'sales.revenue' AND "
+        f"timelabel = '{labels(2)[0]}' GROUP BY kind ORDER BY kind"
+    )
+    assert dict(kept)["done"] == 2

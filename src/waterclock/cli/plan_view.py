@@ -102,6 +102,11 @@ def print_plan(to: Console, plan: Plan, flow: Flow, zone: str, quiet: Mapping[st
             to.print(
                 Text(f"  and {count_words(plan.left_out[name], 'label')} more, left for later runs", style="quiet")
             )
+    if plan.behind:
+        to.print()
+        total = count_words(sum(plan.behind.values()), "batch", "batches")
+        tables = ", ".join(f"{name} ({number_words(each)})" for name, each in plan.behind.items())
+        to.print(Text(f"then, where rows turn out to differ, up to {total}: {tables}", style="quiet"))
     _print_quiet(to, plan, flow, quiet)
 
 

@@ -33,6 +33,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "groups": "list of {table, labels}: what may be claimed now, in order",
             "left_out": "by table, how many due batches are left for later runs",
             "older_code": "by table, how many done labels ran under older code",
+            "behind": "by table, how many done batches rest on those made again, and follow where rows differ",
             "reported": "by table, the done labels that read what was restated since (ON RESTATE REPORT)",
             "not_needed": "by table, how many due labels nobody reads",
             "stood_for": "by table, how many labels a later snapshot stands for",
@@ -124,6 +125,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "freed": "the bytes that were freed, or would be",
             "tables": "list of {table, drop_before, is_busy, dropped, joined, unneeded, slices, left_behind, failed} "
             "where there is something; amounts are {count, bytes}",
+        },
+        "rebuild": {
+            "tables": "list of {table, slices, rows, version, changed}; changed is a list of {what, from, to}",
         },
         "ledger": {
             "what": "export or rebuild",

@@ -132,7 +132,8 @@ class Plan:
     table (`left_out` counts the others by table). `groups`: what may be claimed at this moment, in order of claiming.
     `next_due`: the first instant after `now` at which something becomes due. `older_code`: by table, how many done
     labels ran under another fingerprint than today's. `reported`: by table, the done labels that read what was restated
-    since and are not made again by themselves (ON RESTATE REPORT), oldest first.
+    since and are not made again by themselves (ON RESTATE REPORT), oldest first. `behind`: by table, how many done
+    batches rest on those that are made again, and follow where rows turn out to differ.
     """
 
     now: datetime
@@ -142,6 +143,7 @@ class Plan:
     next_due: datetime | None = None
     older_code: Mapping[str, int] = field(default_factory=dict)
     reported: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    behind: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the plan for JSON: the same keys and the same order for the same plan."""
@@ -153,6 +155,7 @@ class Plan:
             "left_out": dict(sorted(self.left_out.items())),
             "older_code": dict(sorted(self.older_code.items())),
             "reported": {name: [label_of(label) for label in labels] for name, labels in self.reported.items()},
+            "behind": dict(self.behind),
         }
 
 

@@ -85,6 +85,7 @@ class Planner:
                 for name, found in judge.facts.settlement.reported.items()
                 if name in judge.facts.selected
             },
+            behind=self._behind(judge),
         )
 
     def ready(  # noqa: PLR0913 - as plan
@@ -179,6 +180,16 @@ class Planner:
             begin = max(cadence.last_due(now), starts[name])
             instants.append(cadence.next(begin) + cadence.delay)
         return min(instants, default=None)
+
+    def _behind(self, judge: Judge) -> dict[str, int]:
+        """Count by table the done windows that wait for batches that are made again, without being so themselves."""
+        found = {}
+        for name, node in self.graph.nodes.items():
+            to_do, cadence = judge.facts.works[name], node.table.cadence
+            awaited = sum(cadence.count(low, high) for low, high in to_do.awaited)
+            if waiting := awaited - sum(to_do.awaited.covers_instant(label) for label in to_do.revisions):
+                found[name] = waiting
+        return found
 
     def _older_code(self, snapshot: LedgerSnapshot) -> dict[str, int]:
         """Count by table the done labels that ran under another fingerprint than today's."""

@@ -39,6 +39,7 @@ def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) ->
     assert runs.asked == []
     plan = busy_shop.json("plan", "sales.by_country")
     [again] = [batch for batch in plan["batches"] if batch["is_revision"]]
+    assert plan["behind"] == {}
     assert (again["label"], again["verb"], again["reason"]) == ("20241118000000", "recompute", "recompute asked for")
 
 
@@ -97,3 +98,9 @@ def test_backfill_of_changed_code_makes_what_ran_under_older_code(busy_shop: Sho
 
 def test_backfill_wants_labels_unless_code_changed(busy_shop: Shop) -> None:
     assert busy_shop.ask("backfill", "shop.orders").exit_code == 2
+
+
+def test_plan_shows_what_may_follow_a_request(busy_shop: Shop) -> None:
+    busy_shop.ask("recompute", "shop.orders", "2024-11-17..2024-11-18", "--no-run", "--yes")
+    found = busy_shop.ask("plan").stdout
+    assert "then, where rows turn out to differ, up to 2 batches: sales.by_country (2)" in found
