@@ -164,7 +164,7 @@ LANGUAGE: Mapping[str, Code] = {
     "E231": Code(
         "a rule on a view", "A view is put in place of its name and has no batches. Rules belong to a TRANSFORM."
     ),
-    "E232": Code("versions kept too short", "KEEP VERSIONS says for how long older states can be read: a week or more."),
+    "E232": Code("versions kept too short", "KEEP VERSIONS says how long older states can be read: a week or more."),
     "E233": Code("a part is missing", "The statement lacks what it cannot do without: FROM, TO, TYPE or its query."),
     "E234": Code(
         "a column without a name", "Spark would make a name up of the expression, with signs in it that no table takes."
@@ -222,7 +222,7 @@ LEDGER: Mapping[str, Code] = {
     "E405": Code(
         "a table that would need a rebuild",
         "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. Put the "
-        "declaration back, or give the table another name; `rebuild`, which re-cuts it from its stage, is to follow.",
+        "declaration back, or run `rebuild`, which makes the table from its stage.",
     ),
     "E406": Code(
         "a flow that is not applied",
@@ -265,6 +265,10 @@ LEDGER: Mapping[str, Code] = {
         "one does as well where the logs since are there.",
     ),
     "E419": Code("no ledger to export", "The flow never ran here, or its ledger is lost."),
+    "E420": Code(
+        "windows that cannot be cut anew",
+        "`rebuild` changes a table's type, mode and keys. Its slices stay cut by the cadence and zone of their time.",
+    ),
 }
 STORAGE: Mapping[str, Code] = {
     "E601": Code(
@@ -323,7 +327,7 @@ STORAGE: Mapping[str, Code] = {
     "E623": Code("no table there", "The folder holds no Delta table."),
     "E624": Code(
         "a table that lies otherwise on disk",
-        "PARTITIONED and regular tables lie differently. Put the declaration back: `rebuild` is to follow.",
+        "PARTITIONED and regular tables lie differently. Put the declaration back, or run `rebuild`.",
     ),
     "E630": Code(
         "a claim that was killed",

@@ -20,6 +20,7 @@ from waterclock.cli.lineage import lineage
 from waterclock.cli.maintain import maintain
 from waterclock.cli.plan import plan
 from waterclock.cli.query import query
+from waterclock.cli.rebuild import rebuild
 from waterclock.cli.recollect import recollect
 from waterclock.cli.recompute import recompute
 from waterclock.cli.retry import retry
@@ -34,7 +35,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect),
     "Look": (status, show, query, audit, lineage),
-    "Keep": (maintain, ledger),
+    "Keep": (maintain, rebuild, ledger),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C."
 

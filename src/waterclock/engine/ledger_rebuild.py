@@ -30,7 +30,9 @@ from waterclock.storage.commits import Commit, commits_after
 from waterclock.storage.exports import read_export
 from waterclock.storage.leaves import Leaf, leaves
 
+# kinds of commits that are no batch's
 RETAINED = "retain"
+REBUILT = "rebuild"
 
 
 @dataclass(slots=True)
@@ -136,7 +138,7 @@ def _steps(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_
 
 def _step(folder: str, record: TableRecord, commit: Commit, known: dict[int, str], rebuilt: Rebuilt) -> _Step | None:
     identity = commit.identity
-    if commit.is_rewrite:
+    if commit.is_rewrite or (identity is not None and identity.kind == REBUILT and not identity.slices):
         is_new = commit.version > record.head_version
         return _Step(record.name, commit.at, commit.version) if is_new else None
     if identity is None:

@@ -14,7 +14,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.database import Database, Write
 from waterclock.ledger.schema import batches, flows, ledger, tables
 
-_SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
+SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
 _PROJECT = sa.select(ledger.c.project)
 _TABLES = sa.select(tables)
@@ -22,7 +22,7 @@ _ADD_TABLES = sa.insert(tables)
 _UPDATE_TABLE = (
     sa.update(tables)
     .where(tables.c.name == sa.bindparam("of"))
-    .values({name: sa.bindparam(name) for name in (*_SIGNATURE, "is_declared", "start")})
+    .values({name: sa.bindparam(name) for name in (*SIGNATURE, "is_declared", "start")})
 )
 _UNDECLARE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(is_declared=False)
 _HAS_BATCHES = sa.select(sa.exists().where(batches.c.table_name == sa.bindparam("of")))
@@ -105,13 +105,13 @@ def _put_tables(write: Write, flow: Flow) -> None:
     changed: list[dict[str, Any]] = []
     errors: list[WaterclockError] = []
     for table in flow.tables.values():
-        says = _says(table)
+        says = signature_of(table)
         row = known.get(table.name)
         if row is None:
             empty = {"location": location_of(table), "head_version": -1, "changes": 0}
             new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
             continue
-        differs = [(what, getattr(row, what), says[what]) for what in _SIGNATURE if getattr(row, what) != says[what]]
+        differs = [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
         if differs and write.execute(_HAS_BATCHES, {"of": table.name}).scalar():
             errors.append(refusals.needs_rebuild(table.name, differs, str(table.place)))
         start = table.start if table.start is not None else row.start
@@ -125,7 +125,8 @@ def _put_tables(write: Write, flow: Flow) -> None:
             write.execute(statement, values)
 
 
-def _says(table: Table) -> dict[str, str]:
+def signature_of(table: Table) -> dict[str, str]:
+    """Give what only `rebuild` may change of a table with batches, as the ledger writes it."""
     keys = table.merge.keys if table.merge else table.columns.keys
     return {
         "kind": table.kind.value,

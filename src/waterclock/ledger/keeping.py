@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.ledger import adopting, export
+from waterclock.flow import Flow, Table
+from waterclock.ledger import adopting, export, redeclaring
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.database import Database
 from waterclock.ledger.export import Head
+from waterclock.ledger.redeclaring import Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,22 @@ class Keeping:
     def drop_windows(self, table: str, before: datetime, version: int, *, who: str) -> None:
         """See `adopting.drop_windows`."""
         adopting.drop_windows(self.database, table, before, version, who=who)
+
+    def differences(self, flow: Flow) -> dict[str, list[Difference]]:
+        """See `redeclaring.differences`."""
+        return redeclaring.differences(self.database, flow)
+
+    def draw_claim(self) -> int:
+        """See `redeclaring.draw_claim`."""
+        return redeclaring.draw_claim(self.database)
+
+    def refuse_busy(self, table: str) -> None:
+        """See `redeclaring.refuse_busy`."""
+        redeclaring.refuse_busy(self.database, table)
+
+    def redeclare(self, table: Table, *, version: int, claim: int, who: str, found: Committed | None = None) -> None:
+        """See `redeclaring.redeclare`."""
+        redeclaring.redeclare(self.database, table, version=version, claim=claim, who=who, found=found)
 
     def dropped_before(self, table: str, *, by: datetime) -> datetime | None:
         """See `adopting.dropped_before`."""

@@ -1,8 +1,8 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E419."""
+"""What the ledger refuses, in the one shape of all errors; codes E401 to E420."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -74,7 +74,7 @@ def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: st
         f"{table} has batches and would change what they mean",
         where=where,
         why=told,
-        fix="put the declaration back, or give the table another name; to rebuild one from its stage is to follow",
+        fix=f"put the declaration back, or run `waterclock rebuild {table}`, which makes it from its stage",
     )
 
 
@@ -95,13 +95,17 @@ def held(table: str, label: datetime | None, holder: OpenClaim) -> ClaimRefused:
         "E407",
         f"{what} is claimed by {holder.runner}",
         where=what,
-        why=f"claim {holder.claim} of {', '.join(map(label_of, holder.labels[:3]))} is open, "
+        why=f"claim {holder.claim}{_of_labels(holder.labels)} is open, "
         f"its lease runs until {holder.lease_until:%Y-%m-%d %H:%M:%S} UTC",
         fix="wait for it to end; a claim whose lease ran out is taken over by the next run",
         transient=True,
     )
     error.holder = holder
     return error
+
+
+def _of_labels(labels: Sequence[datetime]) -> str:
+    return f" of {', '.join(map(label_of, labels[:3]))}" if labels else ""
 
 
 def already_done(table: str, label: datetime, claim: int) -> ClaimRefused:
@@ -201,6 +205,18 @@ def failed(url: sa.URL, error: Exception) -> WaterclockError:
         f"the ledger {url.render_as_string()} cannot be used",
         why=_cause(error),
         fix="see that its folder exists, may be written and has space left",
+    )
+
+
+def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
+    """Refuse to rebuild a table in other windows than its slices have."""
+    told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
+    return WaterclockError(
+        "E420",
+        f"{table} cannot be cut into other windows",
+        where=where,
+        why=f"{told}; the slices of its stage stay as they were cut",
+        fix="put the declaration back, or give the table another name: it is then made from START on",
     )
 
 

@@ -62,7 +62,7 @@ def change_for(table: DeltaTable, folder: str, manifests: Sequence[Manifest], mo
 
 def change_of_state(files: Sequence[DataFile]) -> Change:
     """Give the change that puts these files in place of all that is live."""
-    return Change(adds=[_add(file, {}, int(time.time() * 1000)) for file in files], mode="overwrite")
+    return Change(adds=[add_of(file, {}, int(time.time() * 1000)) for file in files], mode="overwrite")
 
 
 def may_rewrite(table: DeltaTable, folder: str) -> bool:
@@ -124,10 +124,11 @@ def _by_path(table: DeltaTable, folder: str, live: Sequence[LiveFile], manifests
 def _adds(manifest: Manifest, *, partitioned: bool) -> list[AddAction]:
     values: dict[str, str | None] = {TIMELABEL: label_of(manifest.label)} if partitioned else {}
     at = int(manifest.sealed_at.timestamp() * 1000)
-    return [_add(file, values, at) for file in manifest.files]
+    return [add_of(file, values, at) for file in manifest.files]
 
 
-def _add(file: DataFile, values: dict[str, str | None], at: int) -> AddAction:
+def add_of(file: DataFile, values: dict[str, str | None], at: int) -> AddAction:
+    """Give the action that adds a file, made at `at` (milliseconds), to a partition or to a table without any."""
     return AddAction(file.path, file.size, values, at, _DATA_CHANGE, file.stats)
 
 

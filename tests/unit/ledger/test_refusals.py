@@ -36,6 +36,7 @@ ALL = [
     refusals.ledger_there("ledger.db"),
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
     refusals.nothing_to_export("sqlite:///ledger.db"),
+    refusals.cannot_recut("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
 ]
 
 

@@ -1,0 +1,138 @@
+"""How is a table made anew from its sealed slices? In one commit, by pointers where its layout stays."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import Schema
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import CommitProperties, RemoveAction, Transaction
+
+from waterclock.storage.change import add_of, may_rewrite
+from waterclock.storage.commit import commit_state
+from waterclock.storage.folding import fold
+from waterclock.storage.identity import Identity, app_id
+from waterclock.storage.live import live_files
+from waterclock.storage.manifest import Manifest
+from waterclock.storage.opened import opened
+from waterclock.storage.read import frame_of_slices, table_schema
+from waterclock.storage.rewrite import version_of
+from waterclock.storage.statistics import read_files
+from waterclock.storage.types import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.flow import Merge
+
+_MOST_LOOKS = 20
+
+
+def shows(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
+    """Tell whether a table shows exactly the files of these slices, in this layout."""
+    with opened(folder) as table:
+        columns = table.metadata().partition_columns
+        live = {file.path for file in live_files(table)}
+    return live == _paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
+
+
+def remake(
+    spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, is_partitioned: bool
+) -> int:
+    """Have a table show these slices and nothing else; gives the version, the newest where it does so already.
+
+    Cost: milliseconds where a table without partitions stays one; else all its rows are written, once.
+    """
+    if shows(folder, manifests, is_partitioned=is_partitioned):
+        return _version(folder)
+    if not is_partitioned:
+        version = _point(folder, identity, manifests)
+        if version is not None:
+            return version
+    rows = frame_of_slices(spark, folder, manifests, table_schema(folder)) if manifests else _nothing(spark, folder)
+    return _overwrite(rows, folder, identity, is_partitioned=is_partitioned)
+
+
+def remake_state(
+    spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], merge: Merge
+) -> int:
+    """Have a MERGE table hold what its slices add up to; gives the version. Cost: a fold of all slices, one write."""
+    state = fold(spark, folder, manifests, merge, table_schema(folder).json())
+    for _ in range(_MOST_LOOKS):
+        with opened(folder) as table:
+            base, has_layout = int(table.version()), may_rewrite(table, folder)
+        if not has_layout:
+            break
+        path = f"state/c={identity.claim}/v={base}"
+        state.write.mode("overwrite").parquet(str(Path(folder, path)))
+        version = commit_state(folder, identity, read_files(Path(folder), path), base=base)
+        if version is not None:
+            return version
+        shutil.rmtree(Path(folder, path))
+    return _overwrite(state, folder, identity, is_partitioned=False)
+
+
+def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
+    """Swap pointers in a table without partitions; None where that may not be, or others are quicker each time."""
+    wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
+    for _ in range(_MOST_LOOKS):
+        with opened(folder) as table:
+            if not may_rewrite(table, folder):
+                return None
+            shown, live, now = table.version(), {file.path: file for file in live_files(table)}, int(time.time() * 1000)
+            # what is live stays so: added again it would be hidden from Spark (M5)
+            gone = [RemoveAction(path, True, now, file.size, {}) for path, file in live.items() if path not in wanted]  # noqa: FBT003
+            new = [
+                add_of(file, {}, int(manifest.sealed_at.timestamp() * 1000))
+                for path, (file, manifest) in wanted.items()
+                if path not in live
+            ]
+            try:
+                table.create_write_transaction(
+                    [*gone, *new],
+                    "append",
+                    Schema.from_json(table.schema().to_json()),
+                    commit_properties=CommitProperties(
+                        custom_metadata={"userMetadata": identity.to_json()},
+                        max_commit_retries=0,
+                        app_transactions=[Transaction(app_id(identity.claim), 1, now)],
+                    ),
+                )
+            except CommitFailedError:
+                table.update_incremental()
+                if table.version() == shown:
+                    raise
+                continue
+            return int(shown) + 1
+    return None
+
+
+def _overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
+    """Write all rows in the layout that is wanted, in one commit of Spark's."""
+    writer = (
+        rows.write.format("delta")
+        .mode("overwrite")
+        .option("overwriteSchema", "true")
+        .option("txnAppId", app_id(identity.claim))
+        .option("txnVersion", 1)
+        .option("userMetadata", identity.to_json())
+    )
+    (writer.partitionBy(TIMELABEL) if is_partitioned else writer).save(folder)
+    return version_of(folder, identity.claim)
+
+
+def _nothing(spark: SparkSession, folder: str) -> DataFrame:
+    return spark.createDataFrame([], table_schema(folder))
+
+
+def _paths(manifests: Sequence[Manifest]) -> set[str]:
+    return {file.path for manifest in manifests for file in manifest.files}
+
+
+def _version(folder: str) -> int:
+    with opened(folder) as table:
+        return int(table.version())
