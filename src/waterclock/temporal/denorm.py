@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
@@ -127,7 +129,7 @@ def denorm_temporal(  # noqa: PLR0913 - the article's five, and ours by name
     Out     the child's columns, then the parent's attributes, with `_rolename` behind
     exact   the child's versions are split at every change of the parent's attributes: the spans tile each version, and
             are null where the parent has none. Without it a change of the parent inside of a version is not seen
-    numbers, counts  as of `denorm_transactional`; a split has no counts
+    numbers, counts  as of `denorm_transactional`; of a split, `rows` are the spans, and `matched` those with a value
 
     Raises  E301, E303, E305 to E308, E312
     Cost    as of `denorm_transactional`; exact: the parent is sorted once, too
@@ -142,6 +144,8 @@ def denorm_temporal(  # noqa: PLR0913 - the article's five, and ours by name
     require_comparable(parent, sides.attributes, where=where)
     rows = sides.rows(child).drop("is_current")
     spans = split(rows, versions, sides.keys, list(sides.attributes.values()), _plan(versions, numbers))
+    if counts is not None:
+        spans = _counted(spans, sides, counts, where, start="start")
     return sides.result(spans.withColumn("is_current", sql.col("end") == open_end()))
 
 
@@ -203,17 +207,21 @@ def _looked_up(
     where: str,
 ) -> DataFrame:
     found = as_of(rows, versions, sides.keys, _plan(versions, numbers))
-    if counts is not None:
-        no_key = lacking(sides.keys)
-        counts.begin(where)
-        found = counts.watch(
-            found,
-            rows=sql.count(sql.lit(1)),
-            matched=sql.count("eff"),
-            no_key=sql.count_if(no_key),
-            no_time=sql.count_if(~no_key & sql.col("at").isNull()),
-        )
-    return sides.result(found)
+    return sides.result(found if counts is None else _counted(found, sides, counts, where))
+
+
+def _counted(found: DataFrame, sides: _Sides, counts: Counts, where: str, *, start: str = "at") -> DataFrame:
+    no_key = lacking(sides.keys)
+    values = (sql.col(held).isNotNull() for held in sides.attributes.values())
+    matched = sql.col("eff").isNotNull() if "eff" in found.columns else reduce(or_, values, sql.lit(col=False))
+    counts.begin(where)
+    return counts.watch(
+        found,
+        rows=sql.count(sql.lit(1)),
+        matched=sql.count_if(matched),
+        no_key=sql.count_if(no_key),
+        no_time=sql.count_if(~no_key & sql.col(start).isNull()),
+    )
 
 
 def _reaching_back(versions: DataFrame, keys: list[str]) -> DataFrame:

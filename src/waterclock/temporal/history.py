@@ -109,6 +109,8 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     """
     keys, order = listed(natural_id), listed(sequence)
     require_keys(df, keys, where=_WHERE)
+    if isinstance(delete_when, str) and delete_when.isidentifier():
+        require_columns(df, [delete_when], where=_WHERE)
     attributes = tuple(_attributes(df, {*keys, time, *order, *_consumed(df, delete_when)}, nulls, track))
     _require(df, (*keys, *order), attributes, time)
     shape = _Shape(keys, attributes, len(order), fill_back, delete_when is not None)

@@ -236,7 +236,10 @@ def test_exact_spans_are_the_oracle_s_by_every_plan(spark: SparkSession, chance:
     data = [(row["child"], row["parent"], row["eff"], row["exp"]) for row in child]
     frame = temporal_frame(spark, data, "child int, parent int", extra="child,parent")
 
-    made = denorm_temporal(frame, "parent", parent_frame(spark, versions), "p", exact=True, numbers=PLANS[plan])
+    counts = Counts()
+    made = denorm_temporal(
+        frame, "parent", parent_frame(spark, versions), "p", exact=True, numbers=PLANS[plan], counts=counts
+    )
     assert made.columns == ["child", "parent", "rec_eff_time", "rec_exp_time", "rec_is_current", "a", "b"]
     found = made.selectExpr(
         "child", "unix_micros(rec_eff_time)", "unix_micros(rec_exp_time)", "a", "b", "rec_is_current"
@@ -248,3 +251,5 @@ def test_exact_spans_are_the_oracle_s_by_every_plan(spark: SparkSession, chance:
         for span in split(row, by_key, ("a", "b"))
     ]
     assert sorted(map(tuple, found), key=repr) == sorted(wanted, key=repr)
+    assert counts.get["rows"] == len(wanted)
+    assert counts.get["matched"] == sum((a, b) != (None, None) for _, _, _, a, b, _ in wanted)

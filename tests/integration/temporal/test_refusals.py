@@ -53,6 +53,7 @@ def refused(work: Callable[[], Any]) -> WaterclockError:
         ({"time": "city", "zone": "Asia/Tokio"}, "E310", "unknown zone 'Asia/Tokio'"),
         ({"sequence": "seq"}, "E301", "unknown column seq"),
         ({"track": ["cty"]}, "E301", "unknown column cty"),
+        ({"delete_when": "gon"}, "E301", "unknown column gon"),
         ({"nulls": {"cty": "value"}}, "E301", "unknown column cty"),
         ({"nulls": "values"}, "E310", "unknown choice 'values'"),
         ({"nulls": {"city": "empty"}}, "E310", "unknown choice 'empty'"),
