@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from waterclock.engine.changes import is_whole
 from waterclock.engine.collect import gather
 from waterclock.engine.made import Made, Notes
-from waterclock.engine.publish import is_whole, publish_frame
+from waterclock.engine.publish import publish_frame
 from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
 from waterclock.engine.workplace import Workplace
@@ -52,11 +53,14 @@ def make(
             gathered.after,
         )
         return Made(shaped.frame, shaped.schema, notes)
+    columns = table.columns
     if table.kind is Kind.PUBLISH:
+        # what is not listed is left out already; what marks the rows that go is of no list
+        columns = replace(columns, is_open=True)
         frame = publish_frame(work, spark, table, group, bound.pins)
         source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table)}
     else:
         source = {}
         frame = transform_frame(work, spark, table, group.batches, bound.pins)
-    shaped = conform(frame, table.columns, known, table=table.name, may_lack=may_lack)
+    shaped = conform(frame, columns, known, table=table.name, may_lack=may_lack)
     return Made(shaped.frame, shaped.schema, Notes(source, left_out=shaped.left_out))

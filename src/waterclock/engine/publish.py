@@ -11,24 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Delivery, Outcome
-from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.audit import all_rules
+from waterclock.engine.changes import DELETED, changed_rows, keys_of, published_columns, unit_of
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Table, Unit
+from waterclock.flow import Mode, Table
 from waterclock.ledger.records import Claim, Slice
 from waterclock.planner import Batch, Group
-from waterclock.storage import Manifest, Written, frame_at, is_readable, link_slice, read_manifest
+from waterclock.storage import Manifest, Written, link_slice, read_manifest
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Pins = Mapping[datetime, tuple[PinnedRead, ...]]
-
-# rows of a MERGE publish that went since the delivery before: staged beside the upserts, told apart by this column
-DELETED = "_deleted"
 
 
 def publish_frame(
@@ -40,7 +37,7 @@ def publish_frame(
 ) -> DataFrame:
     """Give the rows to stage: slices of a partitioned table, the state of a regular one, or what changed of it (MERGE).
 
-    Cost: none for REPLACE and APPEND; MERGE from a regular table compares two states (two joins on the keys).
+    Cost: none for REPLACE and APPEND; MERGE from a regular table as `changes.changed_rows`.
     """
     frames = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
     return reduce(lambda left, right: left.unionByName(right), frames)
@@ -87,10 +84,10 @@ def _one_label(work: Workplace, spark: SparkSession, table: Table, batch: Batch,
     source = work.flow.tables[pinned.read.table]
     if not source.is_partitioned and table.mode is Mode.APPEND:
         pinned = _since_last(work, table, pinned)
-    rows = labelled(_published_columns(table, frame_of(spark, work.lake, work.flow, pinned)), batch.window.label)
+    rows = labelled(published_columns(table, frame_of(spark, work.lake, work.flow, pinned)), batch.window.label)
     if source.is_partitioned or table.mode is not Mode.MERGE:
         return rows
-    return _changes(work, spark, table, rows, batch.window.label)
+    return changed_rows(work, spark, table, rows, pinned, batch.window.label)
 
 
 def _since_last(work: Workplace, table: Table, pinned: PinnedRead) -> PinnedRead:
@@ -102,70 +99,6 @@ def _since_last(work: Workplace, table: Table, pinned: PinnedRead) -> PinnedRead
     return replace(pinned, slices=new, bound=replace(pinned.bound, low=min(last.end, pinned.bound.high)))
 
 
-def _published_columns(table: Table, rows: DataFrame) -> DataFrame:
-    names = [column.name for column in table.columns.named]
-    if table.columns.is_open:
-        return rows
-    kept = [name for name in rows.columns if name == "timelabel" or name in names]
-    return rows.select(*kept)
-
-
-def _changes(work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, label: str) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    before = _delivered_before(work, spark, table)
-    now = rows.drop("timelabel")
-    upserts, gone = now, now.limit(0)
-    if before is not None:
-        keys = list(_keys(table))
-        then = before.drop("timelabel").select(*now.columns)
-        upserts = now.exceptAll(then)
-        gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
-    marked = upserts.withColumn(DELETED, F.expr("false")).unionByName(gone.withColumn(DELETED, F.expr("true")))
-    return labelled(marked, label)
-
-
-def is_whole(work: Workplace, table: Table) -> bool:
-    """Tell whether a MERGE from a regular table brings the whole state: where what stands there is not our newest."""
-    source = work.flow.tables[table.reads[0].table]
-    if table.mode is not Mode.MERGE or source.is_partitioned:
-        return False
-    return _last_delivered(work, table) is None
-
-
-def _last_delivered(work: Workplace, table: Table) -> Slice | None:
-    """Give the newest slice of the publish, if the destination says that it is what stands there."""
-    last = work.ledger.newest(table.name)
-    if last is None or not work.project.publish:
-        return None
-    unit = _unit(work, table)
-    stands = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
-    return last if stands is not None and stands.label_text == label_of(last.label) else None
-
-
-def _delivered_before(work: Workplace, spark: SparkSession, table: Table) -> DataFrame | None:
-    """Give the state that the newest delivery brought the destination to, at the version it was pinned at.
-
-    Where no version held it, or VACUUM has taken its files, it is made again as it was known then.
-    """
-    last = _last_delivered(work, table)
-    inputs = () if last is None else work.ledger.inputs(table.name, last.label)
-    if last is None or not inputs:
-        return None
-    read = inputs[0]
-    folder = work.lake.folder(read.table)
-    if is_readable(folder, read.version):
-        return _published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False))
-    delivered = work.ledger.audit(table.name, last.label).current
-    then = None if delivered is None else delivered.claimed_at
-    source = work.flow.tables[read.table]
-    return _published_columns(table, frame_as_of(work, spark, source, read.high, known_at=then))
-
-
-def _keys(table: Table) -> tuple[str, ...]:
-    return table.merge.keys if table.merge is not None else table.columns.keys
-
-
 def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
     """Bring the staged slices to the destination, each once, with the deliveries row in its own transaction.
 
@@ -175,7 +108,7 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
     if not work.project.publish:
         work.note_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
-    unit = _unit(work, table)
+    unit = unit_of(work, table)
     deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
     stands = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
     if stands[-1].outcome is Outcome.KILLED:
@@ -192,7 +125,7 @@ def kill_delivery(work: Workplace, table: Table, claim: int) -> bool:
     """Take the claim's place at the destination; True where it had been delivered."""
     if not work.project.publish:
         return False
-    unit = _unit(work, table)
+    unit = unit_of(work, table)
     killed = work.connections.deliverer(unit.connection).kill(unit, work.flow.project, table.name, claim)
     return killed.outcome is not Outcome.KILLED
 
@@ -201,15 +134,9 @@ def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
     """Tell whether the destination has the claim's delivery; where nothing is delivered, what is staged is done."""
     if not work.project.publish:
         return True
-    unit = _unit(work, table)
+    unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, claim)
     return found is not None and found.outcome is not Outcome.KILLED
-
-
-def _unit(work: Workplace, table: Table) -> Unit:
-    if table.destination is None:
-        raise AssertionError(f"{table.name} publishes to nowhere, which check refuses")
-    return work.connections.opened(table.destination)
 
 
 def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
@@ -225,7 +152,7 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         is_from_partitioned=source.is_partitioned,
         columns=_delivered_columns(manifest),
         files=tuple(folder / file.path for file in manifest.files),
-        keys=_keys(table),
+        keys=keys_of(table),
         is_whole=bool(manifest.source.get("is_whole")),
         deleted_column=DELETED if table.mode is Mode.MERGE and not source.is_partitioned else "",
     )

@@ -189,6 +189,10 @@ class Ledger:
         """See `reading.committed`."""
         return reading.committed(self._database, table)
 
+    def changed_slices(self, table: str, after: int) -> list[Committed]:
+        """See `reading.changed_slices`."""
+        return reading.changed_slices(self._database, table, after)
+
     def changed_since(self, readers: Mapping[str, Collection[datetime]]) -> datetime | None:
         """See `reading.changed_since`."""
         return reading.changed_since(self._database, readers)

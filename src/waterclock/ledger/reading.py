@@ -55,6 +55,10 @@ _COMMITTED = (
     .where(revisions.c.table_name == sa.bindparam("of"))
     .order_by(revisions.c.version, revisions.c.label)
 )
+_LABELS_SINCE = sa.select(revisions.c.label).where(
+    revisions.c.table_name == sa.bindparam("of"), revisions.c.version > sa.bindparam("after")
+)
+_COMMITTED_SINCE = _COMMITTED.where(revisions.c.label.in_(_LABELS_SINCE))
 _CHANGED_SINCE = (
     sa.select(sa.func.min(revisions.c.recorded_at))
     .select_from(inputs_table)
@@ -144,6 +148,17 @@ def committed(database: Database, name: str) -> list[Committed]:
     """Give every slice that was ever committed to a table, in the order of its versions. Cost: 5 µs a slice."""
     with database.read() as connection:
         return [Committed(*row) for row in connection.execute(_COMMITTED, {"of": name})]
+
+
+def changed_slices(database: Database, name: str, after: int) -> list[Committed]:
+    """Give the slices that commits after a version brought to a table, and those that they took the place of.
+
+    Cost: a look at each revision of the table
+    """
+    with database.read() as connection:
+        rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
+    before = {row.label: row for row in rows if row.version <= after}
+    return [*before.values(), *(row for row in rows if row.version > after)]
 
 
 def changed_since(database: Database, readers: Mapping[str, Collection[datetime]]) -> datetime | None:

@@ -107,6 +107,16 @@ def test_a_restated_older_replace_state_is_held_by_no_version(at_desk: Desk) -> 
     assert [(found.label, found.version) for found in committed] == [(day(1), 1), (day(2), 2), (day(1), 3)]
 
 
+def test_what_commits_after_a_version_changed_is_found_with_what_it_replaced(at_desk: Desk) -> None:
+    for label in (0, 1, 2):
+        at_desk.done("core.m", label)  # versions 1 to 3
+    for digest in ("8:8:8", "9:9:9"):
+        at_desk.done("core.m", 1, digest=digest, restates="late rows")
+    found = at_desk.ledger.changed_slices("core.m", 2)
+    assert [(each.label, each.version) for each in found] == [(day(1), 2), (day(2), 3), (day(1), 4), (day(1), 5)]
+    assert at_desk.ledger.changed_slices("core.m", 5) == []
+
+
 def test_a_late_merge_label_drops_the_states_it_makes_wrong(at_desk: Desk) -> None:
     for number in (0, 1, 2, 4):
         at_desk.done("core.m", number)  # versions 1 to 4

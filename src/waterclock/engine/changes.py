@@ -1,0 +1,173 @@
+"""What of a regular table's state is to be delivered by MERGE: the rows that changed since the delivery before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.engine.as_of import frame_as_of
+from waterclock.engine.audit import all_rules
+from waterclock.engine.reads import PinnedRead, labelled
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow import Mode, Table, Unit
+from waterclock.ledger.records import Input, Slice
+from waterclock.storage import Manifest, frame_at, frame_of_slices, is_readable, read_manifest, table_schema
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# rows of a MERGE publish that went since the delivery before: staged beside the upserts, told apart by this column
+DELETED = "_deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Touching:
+    """The sealed slices whose keys alone may have changed, and whether any of these may have gone."""
+
+    manifests: tuple[Manifest, ...]
+    may_be_gone: bool
+
+
+def changed_rows(
+    work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, label: str
+) -> DataFrame:
+    """Give the rows to put into the destination and, marked by `_deleted`, the keys to take away.
+
+    Cost: the state is read once, and the slices committed since the last delivery, whose keys' rows are put in again
+    even where nothing changed. Where those do not tell (rules ask for all that is delivered, other keys, a slice that
+    is gone), two whole states are compared: two joins on the keys.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    now = rows.drop("timelabel")
+    upserts, gone = now, now.limit(0)
+    read = _delivered_read(work, table)
+    if read is not None:
+        touching = _touching(work, table, pinned, read)
+        if touching is None:
+            upserts, gone = _compared(work, spark, table, now, read)
+        else:
+            upserts, gone = _touched(work, spark, table, now, touching)
+    marked = upserts.withColumn(DELETED, F.expr("false")).unionByName(gone.withColumn(DELETED, F.expr("true")))
+    return labelled(marked, label)
+
+
+def is_whole(work: Workplace, table: Table) -> bool:
+    """Tell whether a MERGE from a regular table brings the whole state: where what stands there is not our newest."""
+    source = work.flow.tables[table.reads[0].table]
+    if table.mode is not Mode.MERGE or source.is_partitioned:
+        return False
+    return _last_delivered(work, table) is None
+
+
+def published_columns(table: Table, rows: DataFrame) -> DataFrame:
+    """Leave out the columns that the publish does not name, where it names any."""
+    names = [column.name for column in table.columns.named]
+    if table.columns.is_open:
+        return rows
+    kept = [name for name in rows.columns if name == "timelabel" or name in names]
+    return rows.select(*kept)
+
+
+def keys_of(table: Table) -> tuple[str, ...]:
+    """Give the columns by which a publish puts rows in place of others."""
+    return table.merge.keys if table.merge is not None else table.columns.keys
+
+
+def unit_of(work: Workplace, table: Table) -> Unit:
+    """Give where a publish goes, with its secrets resolved."""
+    if table.destination is None:
+        raise AssertionError(f"{table.name} publishes to nowhere, which check refuses")
+    return work.connections.opened(table.destination)
+
+
+def _last_delivered(work: Workplace, table: Table) -> Slice | None:
+    """Give the newest slice of the publish, if the destination says that it is what stands there."""
+    last = work.ledger.newest(table.name)
+    if last is None or not work.project.publish:
+        return None
+    unit = unit_of(work, table)
+    stands = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
+    return last if stands is not None and stands.label_text == label_of(last.label) else None
+
+
+def _delivered_read(work: Workplace, table: Table) -> Input | None:
+    """Give what the newest delivery read; None where all is to be brought."""
+    last = _last_delivered(work, table)
+    inputs = () if last is None else work.ledger.inputs(table.name, last.label)
+    return inputs[0] if inputs else None
+
+
+def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
+    """Find the slices that lie between two versions of the source's log: each says which keys its commit touched.
+
+    A label that was restated counts with its old slice and its new one. A slice too many does no harm.
+    """
+    source = work.flow.tables[read.table]
+    merge, keys = source.merge, set(keys_of(table))
+    never_null = {column.name for column in table.columns.named if column.is_not_null}
+    if source.mode is not Mode.MERGE or merge is None or set(merge.keys) != keys or all_rules(table):
+        return None
+    is_by_version = read.version >= 0 and not pinned.steps and all(it.version >= read.version for it in pinned.slices)
+    if not is_by_version or not pinned.slices or never_null - keys:
+        return None
+    found = work.ledger.changed_slices(source.name, read.version)
+    folder = work.lake.folder(source.name)
+    try:
+        manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
+        lost = any(not Path(folder, file.path).exists() for each in manifests for file in each.files)
+    except WaterclockError:
+        return None  # made clean: the stage keeps what is current, not all that ever was
+    may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)
+    return None if lost else _Touching(manifests, may_be_gone)
+
+
+def _touched(
+    work: Workplace, spark: SparkSession, table: Table, now: DataFrame, touching: _Touching
+) -> tuple[DataFrame, DataFrame]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    name = table.reads[0].table
+    folder = work.lake.folder(name)
+    names = keys_of(table)
+    held = [each for each in touching.manifests if each.files]
+    if not held:
+        return now.limit(0), now.limit(0)
+    slices = frame_of_slices(spark, folder, held, table_schema(folder))
+    asked = slices.select(*(F.col(f"`{key}`").alias(f"_key{at}") for at, key in enumerate(names)))
+    same = F.expr(" AND ".join(f"`{key}` <=> _key{at}" for at, key in enumerate(names)))
+    upserts = now.join(asked, same, "left_semi")
+    if not touching.may_be_gone:
+        return upserts, now.limit(0)
+    missed = asked.distinct().join(now, same, "left_anti")
+    types = {field.name: field.dataType.simpleString() for field in now.schema.fields}
+    places = {key: f"_key{at}" for at, key in enumerate(names)}
+    columns = (f"CAST({places.get(each, 'NULL')} AS {kind}) AS `{each}`" for each, kind in types.items())
+    return upserts, missed.selectExpr(*columns)
+
+
+def _compared(
+    work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
+) -> tuple[DataFrame, DataFrame]:
+    keys = list(keys_of(table))
+    then = _state_then(work, spark, table, read).drop("timelabel").select(*now.columns)
+    gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
+    return now.exceptAll(then), gone
+
+
+def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input) -> DataFrame:
+    """Give the state that the newest delivery brought the destination to, at the version it was pinned at.
+
+    Where no version held it, or VACUUM has taken its files, it is made again as it was known then.
+    """
+    folder = work.lake.folder(read.table)
+    if is_readable(folder, read.version):
+        return published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False))
+    last = work.ledger.newest(table.name)
+    delivered = None if last is None else work.ledger.audit(table.name, last.label).current
+    then = None if delivered is None else delivered.claimed_at
+    source = work.flow.tables[read.table]
+    return published_columns(table, frame_as_of(work, spark, source, read.high, known_at=then))
