@@ -144,3 +144,50 @@ def test_on_restate_report_leaves_stale_batches_until_they_are_asked_for(tiny: T
     assert outcome.plan is not None
     assert outcome.plan.reported == {}
     assert tiny.rows(f"SELECT is_large FROM sales.is_large WHERE timelabel = '{labels(2)[0]}'") == [(True,)]
+
+
+PUBLISHED = (
+    FLOW
+    + """
+TRANSFORM sales.total (one BIGINT KEY, total BIGINT) AS SELECT 1 AS one, sum(amount) AS total FROM HISTORY(shop.orders);
+TRANSFORM sales.largest (parity BIGINT KEY, amount BIGINT) MERGE
+AS SELECT id % 2 AS parity, max(amount) AS amount FROM shop.orders GROUP BY id % 2;
+PUBLISH sales.revenue TO out.revenue;
+PUBLISH sales.revenue TO files.revenue OPTIONS (format 'csv');
+PUBLISH sales.total TO out.total;
+PUBLISH sales.largest TO out.largest MERGE;
+"""
+)
+
+
+def test_what_is_restated_is_published_by_its_own_label_and_from_regular_tables_at_the_newest_tick(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
+    tiny.declare(PUBLISHED)
+    assert not tiny.run(day(2), day(4)).failed
+    deliveries = "SELECT count(DISTINCT claim), count(DISTINCT label) FROM waterclock_deliveries WHERE publish = ?"
+    assert tiny.delivered(deliveries.replace("?", "'out.revenue'")) == [(3, 3)]
+    tiny.shop("UPDATE orders SET amount = 500 WHERE id = 2")
+    ask(tiny, "shop.orders", "recollect", 2)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.delivered("SELECT timelabel, revenue FROM revenue ORDER BY 1") == [
+        (label, revenue) for label, revenue in zip(labels(1, 2, 3), (10, 500, 30), strict=True)
+    ], "the old label's rows are replaced, and no newer one's"
+    assert tiny.delivered("SELECT total FROM total") == [(540,)], "the newest state, not that of the old label"
+    assert tiny.delivered("SELECT parity, amount FROM largest ORDER BY 1") == [(0, 500), (1, 30)]
+    [old] = [path for path in (tiny.root / "files").rglob("*.csv") if labels(2)[0] in path.name]
+    assert "500" in old.read_text()
+    assert tiny.delivered(deliveries.replace("?", "'out.revenue'")) == [(4, 3)], (
+        "one delivery more, of a claim of its own"
+    )
+    assert tiny.run(day(4)).done == 0
+
+
+def test_a_restatement_that_changes_nothing_is_not_delivered_again(tiny: Tiny) -> None:
+    tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
+    tiny.declare(PUBLISHED)
+    assert not tiny.run(day(4)).failed
+    before = tiny.delivered("SELECT claim, label FROM waterclock_deliveries ORDER BY 1, 2")
+    ask(tiny, "shop.orders", "recollect", 1, 2)
+    assert not tiny.run(day(4)).failed
+    assert tiny.delivered("SELECT claim, label FROM waterclock_deliveries ORDER BY 1, 2") == before

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.flow import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.coverage import cover, uncover
 from waterclock.ledger.database import Database, Write
@@ -37,6 +38,16 @@ _REQUEST = (
     sa.update(batches)
     .where(_OF_BATCH)
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
+)
+_NEWEST_SNAPSHOT = (
+    sa.select(sa.func.max(batches.c.label))
+    .join(tables, tables.c.name == batches.c.table_name)
+    .where(
+        tables.c.name == sa.bindparam("of"),
+        tables.c.kind == Kind.COLLECT,
+        tables.c.mode == Mode.REPLACE,
+        batches.c.current_claim.is_not(None),
+    )
 )
 _CHUNK = 500
 
@@ -70,7 +81,8 @@ def record_skipped(database: Database, table: str, windows: Sequence[Window], *,
 def retry(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
     """Make failed, held and skipped batches due again, with all their attempts; give which of `labels` were.
 
-    Raises  E413 for a label under an open claim, E412 for an unknown table
+    Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
+            E412 for an unknown table
     """
     with database.write() as write:
         _check_table(write, table)
@@ -78,6 +90,7 @@ def retry(database: Database, table: str, labels: Collection[datetime], *, who: 
         troubled = [row for row in known.values() if row.status in _UNDONE]
         for row in known.values():
             _refuse_running(table, row, "tried again")
+        _refuse_stood_for(write, table, troubled)
         cleared = [
             {"of": table, "at": row.label, "as_": None if row.current_claim is None else BatchStatus.DONE.value}
             for row in troubled
@@ -147,6 +160,20 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
             why=f"claim {row.claim} is open and may still commit it",
             fix="wait for it, or let a run take it over when its lease has run out",
         )
+
+
+def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
+    """Refuse to take back the skip of an old snapshot: its source holds what it holds now, so nobody could make it."""
+    newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
+    for row in troubled:
+        if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:
+            raise refusals.impossible(
+                table,
+                row.label,
+                "cannot be made any more",
+                why="its source can only say what it holds now, and a newer snapshot is done",
+                fix="leave it skipped",
+            )
 
 
 def _each(write: Write, statement: sa.Executable, values: Sequence[dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.ledgers import Desk, day, table
 from waterclock.errors import WaterclockError
+from waterclock.flow import Kind, Mode
 from waterclock.timelabel import Window
 
 
@@ -58,6 +59,18 @@ def test_a_running_batch_is_neither_skipped_nor_retried(at_desk: Desk) -> None:
     with pytest.raises(WaterclockError, match="cannot be tried again"):
         at_desk.ledger.retry("raw.a", [day(0)], who="ann")
     at_desk.done("raw.a", 0, claim=held)
+
+
+def test_the_skip_of_a_snapshot_stays_once_a_newer_one_is_done(at_desk: Desk) -> None:
+    snapshot = table("raw.s", mode=Mode.REPLACE, kind=Kind.COLLECT)
+    at_desk.apply(table("raw.a", partitioned=True), snapshot, fingerprint="flow 2")
+    at_desk.ledger.record_skipped("raw.s", [window(0)], who="ann", why="x")
+    assert at_desk.ledger.retry("raw.s", [day(0)], who="ann") == (day(0),)
+    at_desk.ledger.record_skipped("raw.s", [window(0)], who="ann", why="x")
+    at_desk.done("raw.s", 1)
+    with pytest.raises(WaterclockError, match=r"raw\.s@20130101000000 cannot be made any more") as refused:
+        at_desk.ledger.retry("raw.s", [day(0)], who="ann")
+    assert refused.value.code == "E413"
 
 
 def test_retry_makes_failed_held_and_skipped_batches_due_again(at_desk: Desk) -> None:
