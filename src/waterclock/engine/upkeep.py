@@ -38,6 +38,7 @@ from waterclock.timelabel import label_of
 
 OPTIMIZED = "optimize"
 KEPT = "keep"
+VACUUMED = "vacuum"
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
         if table.mode is not Mode.REPLACE:  # the next state brings its own files
             found.small = joinable(folder)
             found.joined = Amount(found.small.files, found.small.bytes)
-        unneeded = unneeded_files(folder, kept_since(table, now))
+        unneeded = unneeded_files(folder, _hours_kept(work, table, now))
         found.unneeded = Amount(len(unneeded), sum(path.stat().st_size for path in unneeded))
     known = _known(work, table, now)
     for leaf in leaves(folder):
@@ -204,9 +205,12 @@ def _optimize(work: Workplace, table: Table, small: Joinable) -> None:
 
 
 def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
-    since = kept_since(table, now)
-    # by the real clock, as Delta counts: its files are as old as they are
-    hours = max(0, math.ceil((work.real_now() - since) / timedelta(hours=1)))
     if table.mode is Mode.MERGE:
-        work.ledger.keeping.forget_versions(table.name, oldest_readable(work.folder(table), since))
-    vacuum(work.sessions.own(), work.folder(table), hours)
+        oldest = oldest_readable(work.folder(table), kept_since(table, now))
+        work.ledger.keeping.forget_versions(table.name, oldest)
+    vacuum(work.folder(table), _hours_kept(work, table, now), _identity(work, table, VACUUMED))
+
+
+def _hours_kept(work: Workplace, table: Table, now: datetime) -> int:
+    """Count the hours of versions to keep by the real clock: the files that Delta counts are as old as they are."""
+    return max(0, math.ceil((work.real_now() - kept_since(table, now)) / timedelta(hours=1)))

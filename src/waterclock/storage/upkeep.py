@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
@@ -18,7 +19,7 @@ from deltalake.transaction import CommitProperties, RemoveAction
 from waterclock.storage.commits import commits_after
 from waterclock.storage.identity import Identity
 from waterclock.storage.lake import STAGE
-from waterclock.storage.live import LiveFile, files_with_deletion_vectors, live_files
+from waterclock.storage.live import LiveFile, files_with_deletion_vectors, is_plain, live_files
 from waterclock.storage.opened import opened
 from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL
@@ -73,26 +74,25 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
     return made[-1] if made else None
 
 
-def unneeded_files(folder: str, before: datetime) -> list[Path]:
-    """List the data files outside of the stage that are not live and older than an instant: VACUUM takes them."""
+def unneeded_files(folder: str, hours: int) -> list[Path]:
+    """List the data files outside of the stage that no version of the last hours needs."""
     with opened(folder) as table:
-        live = {file.path for file in live_files(table)}
-    found = []
-    for path in Path(folder).rglob("*.parquet"):
-        relative = path.relative_to(folder)
-        if relative.parts[0].startswith("_") or relative.as_posix() in live:
-            continue
-        with suppress(FileNotFoundError):
-            if path.stat().st_mtime < before.timestamp():
-                found.append(path)
-    return found
+        if not is_plain(table):
+            return []  # deletion vectors lie in files of their own, of which delta-rs knows too little
+        paths = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+    return [path for path in (Path(folder, unquote(name)) for name in paths) if path.is_file()]
 
 
-def vacuum(spark: SparkSession, folder: str, hours: int) -> None:
-    """Remove files that no version of the last hours needs, as Delta does: FULL, for LITE would take the stage (M3)."""
-    # the table's own retention is made so long that no LITE of anybody reaches the stage: ours is said here
-    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    spark.sql(f"VACUUM delta.{quoted(folder)} FULL RETAIN {hours} HOURS").collect()
+def vacuum(folder: str, hours: int, identity: Identity) -> None:
+    """Remove files that no version of the last hours needs: FULL, for LITE would take the sealed slices (M3).
+
+    By delta-rs: Spark's takes a minute for a tiny table, and tells of it on the terminal.
+    """
+    with opened(folder) as table:
+        if is_plain(table):
+            # the table's own retention is made so long that no LITE of anybody reaches the stage: ours is said here
+            said = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
+            table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=said)
 
 
 def oldest_readable(folder: str, before: datetime) -> int:
