@@ -30,11 +30,12 @@ from waterclock.storage import (
     frame_of_slices,
     link_slice,
     read_manifest,
+    table_exists,
     table_schema,
 )
 from waterclock.storage.digest import digests
 from waterclock.storage.order import order_measures
-from waterclock.storage.remaking import remake, remake_state
+from waterclock.storage.remaking import recreate, remake, remake_state
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -87,6 +88,10 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
         work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
         return Remade(name, 0, 0, version, changed)
     manifests = [read_manifest(folder, piece.slice_path) for piece in slices]
+    if not table_exists(folder):
+        above = work.ledger.table(name).head_version
+        project, is_partitioned = work.flow.project, table.is_partitioned
+        recreate(folder, manifests[-1].schema, is_partitioned=is_partitioned, project=project, above=above)
     spark = work.sessions.own()
     register_functions(spark, work.root, work.flow, table.expressions)
     found: Committed | None = None

@@ -48,6 +48,13 @@ def opened(folder: str) -> Iterator[DeltaTable]:
             raise
 
 
+def forget(folder: str) -> None:
+    """Keep nothing of a folder's table: its log was lost, and a new one may come to lie where the old one lay."""
+    with _lock:
+        for key in [key for key in _kept if key[0] == folder]:
+            del _kept[key]
+
+
 def _of(folder: str) -> _Kept:
     try:
         log = os.stat(f"{folder}/_delta_log")  # noqa: PTH116 - a table made anew in the same folder is another table

@@ -12,17 +12,19 @@ from deltalake import Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, RemoveAction, Transaction
 
-from waterclock.storage.change import add_of, may_rewrite
-from waterclock.storage.commit import commit_state
+from waterclock.storage.change import NeedsSpark, add_of, may_rewrite
+from waterclock.storage.commit import commit_slices, commit_state
+from waterclock.storage.creation import create_table
 from waterclock.storage.folding import fold
 from waterclock.storage.identity import Identity, app_id
 from waterclock.storage.live import live_files
 from waterclock.storage.manifest import Manifest
-from waterclock.storage.opened import opened
+from waterclock.storage.opened import forget, opened
 from waterclock.storage.read import frame_of_slices, table_schema
 from waterclock.storage.rewrite import version_of
 from waterclock.storage.statistics import read_files
 from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,10 +51,10 @@ def remake(
     """
     if shows(folder, manifests, is_partitioned=is_partitioned):
         return _version(folder)
-    if not is_partitioned:
-        version = _point(folder, identity, manifests)
-        if version is not None:
-            return version
+    point = _point_partitions if is_partitioned else _point
+    version = point(folder, identity, manifests)
+    if version is not None:
+        return version
     rows = frame_of_slices(spark, folder, manifests, table_schema(folder)) if manifests else _nothing(spark, folder)
     return _overwrite(rows, folder, identity, is_partitioned=is_partitioned)
 
@@ -74,6 +76,44 @@ def remake_state(
             return version
         shutil.rmtree(Path(folder, path))
     return _overwrite(state, folder, identity, is_partitioned=False)
+
+
+def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:
+    """Create a table anew whose log was lost, and let its versions go on above the last one that anybody knows.
+
+    What was written down of an older version must never be read from a newer one of the same number. Cost: 10 ms for
+    each version there was.
+    """
+    forget(folder)
+    create_table(folder, schema, is_partitioned=is_partitioned, project=project)
+    nothing = Identity(project, "", "recreate", (), "", 0, "").to_json()
+    with opened(folder) as table:
+        while table.version() < above:
+            table.create_write_transaction(
+                [],
+                "append",
+                Schema.from_json(table.schema().to_json()),
+                partition_by=table.metadata().partition_columns or None,
+                commit_properties=CommitProperties(custom_metadata={"userMetadata": nothing}, max_commit_retries=0),
+            )
+            table.update_incremental()
+
+
+def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
+    """Swap pointers in a partitioned table; None where it is laid out otherwise, or holds labels that it should not."""
+    with opened(folder) as table:
+        live = {(file.label, file.path) for file in live_files(table)}
+        is_so = table.metadata().partition_columns == [TIMELABEL]
+    wanted = {(label_of(manifest.label), file.path) for manifest in manifests for file in manifest.files}
+    labels = {label for label, _ in live ^ wanted}
+    if not is_so or not labels <= {label_of(manifest.label) for manifest in manifests}:
+        return None
+    try:
+        return commit_slices(
+            folder, identity, [each for each in manifests if label_of(each.label) in labels], mode="append"
+        )
+    except NeedsSpark:
+        return None
 
 
 def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:

@@ -89,6 +89,21 @@ def test_a_table_that_was_spoilt_is_made_again_of_its_slices(tiny: Tiny) -> None
     assert tiny.run(day(4)).done == 0  # nobody is stale: it holds what it held
 
 
+@pytest.mark.parametrize("name", ["shop.items", "marts.days", "marts.latest"])
+def test_a_table_whose_log_is_lost_is_made_again_of_its_stage(tiny: Tiny, name: str) -> None:
+    before, digests = rows(tiny, name), tiny.digests()
+    with tiny.ledger() as ledger:
+        head = ledger.table(name).head_version
+    shutil.rmtree(tiny.root / tiny.storage / "tables" / name.replace(".", "/") / "_delta_log")
+    [found] = rebuild(tiny, name)
+    assert found.version > head
+    assert (rows(tiny, name), tiny.digests()) == (before, digests)
+    tiny.shop("INSERT INTO items VALUES (4, '2020-01-04 10:00:00', 1, 0)")
+    outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, name) != before
+
+
 def test_a_table_that_is_as_its_slices_say_is_left_so(tiny: Tiny) -> None:
     [first] = rebuild(tiny, "shop.items")
     [second] = rebuild(tiny, "shop.items")
