@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What an error code stands for."""
+
+    title: str
+    text: str
 
 
 class WaterclockError(Exception):

@@ -123,8 +123,8 @@ def _current(work: Workplace, table: Table) -> list[Slice]:
 
 
 def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
-    whats = {what for what, _, _ in changed}
-    return "mode" in whats or (table.mode is Mode.MERGE and "keys" in whats)
+    parts = {what for what, _, _ in changed}
+    return "mode" in parts or (table.mode is Mode.MERGE and "keys" in parts)
 
 
 def _sealed_again(

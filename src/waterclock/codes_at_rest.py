@@ -1,0 +1,226 @@
+"""The codes of what rests: the ledger, the storage, and the systems that are collected from and published to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.errors import Code
+
+LEDGER: Mapping[str, Code] = {
+    "E401": Code("no ledger", "The database exists, but no ledger made it, or its file is damaged."),
+    "E402": Code(
+        "a ledger of newer code",
+        "A newer Waterclock has changed the ledger's tables; older code may not write there.",
+    ),
+    "E403": Code(
+        "no such kind of ledger",
+        "A ledger lives in a SQLite file: `sqlite:///path/to/ledger.db`. PostgreSQL is to follow.",
+    ),
+    "E404": Code(
+        "a ledger of another project", "Each project has a ledger of its own; its tables and claims are not shared."
+    ),
+    "E405": Code(
+        "a table that would need a rebuild",
+        "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. Put the "
+        "declaration back, or run `rebuild`, which makes the table from its stage.",
+    ),
+    "E406": Code(
+        "a flow that is not applied",
+        "Another flow was applied since this runner read its own. A runner with an older flow claims nothing.",
+    ),
+    "E407": Code(
+        "a label that is claimed already",
+        "A regular table has one open claim at a time, a partitioned one has one a label. The claim is open until "
+        "its runner records an outcome or its lease runs out.",
+    ),
+    "E408": Code("a batch that is done already", "The batch is done, and neither restated by request nor stale."),
+    "E409": Code("a batch that was skipped", "Somebody decided that the batch is not made. `retry` takes that back."),
+    "E410": Code(
+        "inputs that changed while they were claimed",
+        "A table that the batch reads was committed between the look at it and the claim. Looking again helps.",
+    ),
+    "E411": Code(
+        "a claim that is closed",
+        "The claim was recorded before, or its lease ran out and another runner took it over. Its work is not "
+        "recorded again.",
+    ),
+    "E412": Code("unknown to the ledger", "No flow with that table was applied, or the table has no such batch yet."),
+    "E413": Code(
+        "a decision that does not fit the batch", "What was asked does not fit what the ledger knows of the batch."
+    ),
+    "E414": Code(
+        "an item taken twice", "An item of a source belongs to one batch of a table. Another batch has it already."
+    ),
+    "E415": Code("a ledger that is busy", "Another process holds the ledger's lock for longer than a minute."),
+    "E416": Code(
+        "a ledger that cannot be used",
+        "The database refused a statement: a full disk, missing rights, a damaged file.",
+    ),
+    "E417": Code(
+        "a ledger that is there", "`ledger rebuild` is for one that is lost. `--force` moves the one there aside."
+    ),
+    "E418": Code(
+        "an export that cannot be used",
+        "It was cut off, is damaged, or was written by newer code; or the export that it follows is gone. An earlier "
+        "one does as well where the logs since are there.",
+    ),
+    "E419": Code("no ledger to export", "The flow never ran here, or its ledger is lost."),
+    "E420": Code(
+        "windows that cannot be cut anew",
+        "`rebuild` changes a table's type, mode and keys. Its slices stay cut by the cadence and zone of their time.",
+    ),
+}
+STORAGE: Mapping[str, Code] = {
+    "E601": Code(
+        "another project's table",
+        "A table has one writer, the project its properties name. Read it through a connection of type waterclock, or "
+        "store this project elsewhere.",
+    ),
+    "E602": Code(
+        "a storage without a latch",
+        "Two runners must never both commit one claim, so the storage must create a file only where there is none. "
+        "This one, when tried, did not.",
+    ),
+    "E603": Code("a storage that cannot be written", "The place where the tables are to lie is read-only or full."),
+    "E604": Code("a slice that is sealed already", "A claim writes each of its slices once; nothing rewrites one."),
+    "E605": Code(
+        "a slice that is not sealed",
+        "A slice without a readable manifest is read by nobody: its batch is made again.",
+    ),
+    "E606": Code("rows of another label", "A group's rows bear only the labels that are being made."),
+    "E610": Code(
+        "a column that is lost",
+        "A column of the table is no longer in the rows. Bring it back: rebuilding a table without it is to follow.",
+    ),
+    "E611": Code(
+        "a column that changed its type",
+        "What lies in the table would no longer be read. Declare the old type: rebuilding a table is to follow.",
+    ),
+    "E612": Code(
+        "a value that does not have the declared type",
+        "A declared type is cast to; a value that cannot be cast stops its batch, naming the column.",
+    ),
+    "E613": Code("two columns of one name", "Names that differ in case alone are one name to Spark."),
+    "E614": Code(
+        "a column name that cannot be stored",
+        "Parquet and Delta take no space, tab, line end, comma, semicolon, equals sign or bracket in a name.",
+    ),
+    "E615": Code("a type that cannot be stored", "Intervals, VARIANT and TIME have no place in a table; cast them."),
+    "E616": Code("nulls in a NOT NULL column", "The table forbids nulls in a column, and the slice holds some."),
+    "E617": Code(
+        "a slice that does not fit its table",
+        "The files' own columns or types differ from the table's. Committed all the same, they would break reading it.",
+    ),
+    "E618": Code(
+        "a declared column that the rows lack", "The column list names a column that the query does not give."
+    ),
+    "E620": Code(
+        "two different rows of one key",
+        "A batch of a MERGE holds two different rows of one key with one ORDER BY, so that neither is the last.",
+    ),
+    "E621": Code(
+        "commits that were cleaned away",
+        "What became of a claim stood in commits that the Delta log no longer has. The ledger is rebuilt from its "
+        "last export.",
+    ),
+    "E622": Code("a table that is too busy", "Others committed so often that no look at the table was still true."),
+    "E623": Code("no table there", "The folder holds no Delta table."),
+    "E624": Code(
+        "a table that lies otherwise on disk",
+        "PARTITIONED and regular tables lie differently. Put the declaration back, or run `rebuild`.",
+    ),
+    "E630": Code(
+        "a claim that was killed",
+        "Another runner took the claim over before its data came. Data or kill, the first commit wins.",
+    ),
+    "E631": Code(
+        "a commit that needs Spark",
+        "Files that OPTIMIZE joined, deletion vectors, clustering or constraints: Spark commits such a slice, under "
+        "the same claim.",
+    ),
+    "E632": Code("a write that left no commit", "Spark said that it wrote, and the table's log shows no commit of it."),
+    "E640": Code(
+        "a state beyond what is kept",
+        "An older state of a table is read from the Delta version that holds it, or made again from its sealed slices. "
+        "Where both were cleaned away, only newer states can be read.",
+    ),
+}
+CONNECTORS: Mapping[str, Code] = {
+    "E801": Code(
+        "a connection type that nobody provides",
+        "A connection's TYPE names a connector: one of Waterclock's, or one that an installed package brings by the "
+        "entry point waterclock.connectors.",
+    ),
+    "E802": Code(
+        "a connector that does not load",
+        "The package of a connector lacks something that it imports, or two packages bring connectors of one name.",
+    ),
+    "E803": Code(
+        "no path",
+        "A connection of files or of SQLite needs the path of a local folder or file; a unit of files is "
+        "supplier.source or a glob below it.",
+    ),
+    "E804": Code(
+        "a source that is not there",
+        "The landing folder, its files or the table do not exist. Tables with like names are named.",
+    ),
+    "E805": Code(
+        "a column that the source does not have",
+        "The column list, or BY DATA TIME, names a column that the source lost or never had. All such columns are "
+        "named at once, with what is there.",
+    ),
+    "E806": Code(
+        "a broken row in a file",
+        "A row has too few or too many fields, is no JSON, or holds a value that is not of its declared type. The file "
+        "and the line are named. The whole batch is refused and nothing of it is visible; it is made when the file is "
+        "mended.",
+    ),
+    "E807": Code(
+        "a file that cannot be read",
+        "The file is damaged, was cut off while it was sent, or vanished. Nothing was taken of it.",
+    ),
+    "E808": Code(
+        "two columns of one name at the source",
+        "Two columns of a file or table have the same name, or names that a table cannot tell apart.",
+    ),
+    "E809": Code(
+        "formats that do not go together",
+        "The files of a unit are of several formats, or a format is not written with that compression.",
+    ),
+    "E810": Code("a database that cannot be opened", "The file is gone, or is no database, or is damaged."),
+    "E811": Code(
+        "a locked database",
+        "Another process held the database for longer than the connection's timeout. Nothing was changed; it is tried "
+        "again.",
+    ),
+    "E812": Code(
+        "a value of a database that does not have its type",
+        "SQLite keeps any value in any column. One that cannot become the column's type stops the batch.",
+    ),
+    "E813": Code("a database that refuses", "The database says why: a wrong query, a key that is there twice."),
+    "E814": Code(
+        "a database that changed while it was read in parts",
+        "Parts that are read side by side must see one moment. It is tried again; without the option partitions the "
+        "rows are read in one transaction.",
+    ),
+    "E815": Code(
+        "a type that a source does not give",
+        "A value of a database becomes a plain type; a data time is a timestamp, a date or text.",
+    ),
+    "E820": Code(
+        "a destination of somebody else",
+        "The table holds rows that this project did not publish, or another project publishes there. Publishing would "
+        "change or remove them.",
+    ),
+    "E821": Code(
+        "a destination that cannot be written",
+        "The disk is full, or the file or folder is read-only. The delivery was undone as a whole.",
+    ),
+    "E822": Code(
+        "a sealed slice that cannot be delivered", "A file of the slice is gone or damaged. `retry` makes it anew."
+    ),
+    "E823": Code(
+        "an item that is gone",
+        "What was taken is kept in the archive, to be read again by `recompute`. Somebody has moved or removed it.",
+    ),
+}
