@@ -24,6 +24,9 @@ from waterclock.timelabel import label_of, parse_instant
 if TYPE_CHECKING:
     from rich.console import Console
 
+_GAP = 2
+_ENOUGH = 12  # letters in which a longer value can be read, line below line
+_LOOKED_AT = 100  # rows
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -70,10 +73,13 @@ def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Told:
 
 
 def print_answer(told: Told, to: Console | None = None) -> None:
-    """Print rows as a table: numbers right, nothing cut off but where the line is too short."""
+    """Print rows as a table, numbers right; where a line is too short for so many columns, each row below the other."""
     to = to or console()
     answer = told.answer
-    to.print(answer_table(answer))
+    if _fits(answer, to.width):
+        to.print(answer_table(answer))
+    else:
+        print_records(answer, to)
     count = count_words(len(answer.rows), "row")
     to.print(Text(f"the first {count}; --limit shows more" if answer.is_cut else count, style="quiet"))
     if answer.moment is not None:
@@ -93,13 +99,31 @@ def moment_lines(moment: Moment, zone: str) -> list[str]:
 
 def answer_table(answer: Answer) -> Table:
     """Give the rows as a table for the terminal."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="quiet")
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="quiet")
     is_number = [kind.startswith(_NUMBERS) for _, kind in answer.columns]
     for (name, _), right in zip(answer.columns, is_number, strict=True):
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in answer.rows:
         table.add_row(*(_shown(value) for value in row))
     return table
+
+
+def print_records(answer: Answer, to: Console) -> None:
+    """Print each row as a block of lines, one a column."""
+    width = max((len(name) for name, _ in answer.columns), default=0)
+    for number, row in enumerate(answer.rows, start=1):
+        to.print(Text(f"row {number}", style="head"))
+        for (name, _), value in zip(answer.columns, row, strict=True):
+            to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), _shown(value)), soft_wrap=True)
+
+
+def _fits(answer: Answer, width: int) -> bool:
+    """Tell whether every column finds room for its name and its values, or for some letters of them."""
+    needed = [
+        max(len(name), *(_shown(row[at]).cell_len for row in answer.rows[:_LOOKED_AT])) if answer.rows else len(name)
+        for at, (name, _) in enumerate(answer.columns)
+    ]
+    return sum(min(each, _ENOUGH) + _GAP for each in needed) - _GAP <= width
 
 
 def _shown(value: Any) -> Text:

@@ -50,7 +50,7 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
         ),
         soft_wrap=True,
     )
-    line = Text.assemble((f"{sign(state, to)} {found.status}", LOOKS[state].style))
+    line = Text.assemble((f"{sign(state, to)} {found.status}", LOOKS[state].word))
     if found.reason and found.status is not Status.DONE:
         line.append(f": {found.reason}")
     to.print(line, soft_wrap=True)
@@ -85,7 +85,7 @@ def _batch_cells(to: Console, table: Table, audit: Audit) -> list[str | Text]:
     return [
         local_label(audit.cell.label, table.cadence),
         Text(label_of(audit.cell.label), style="quiet"),
-        Text(f"{sign(state, to)} {audit.cell.status or 'due'}", style=LOOKS[state].style),
+        Text(f"{sign(state, to)} {audit.cell.status or 'due'}", style=LOOKS[state].word),
         number_words(made.rows) if made else "",
         seconds_words(sum(made.timings.values())) if made else "",
         f"{made.recorded_at:%Y-%m-%d %H:%MZ}" if made else "",
@@ -157,7 +157,7 @@ def _print_attempts(to: Console, attempts: Sequence[Attempt]) -> None:
         if attempt.status == "open":
             state = State.RUNNING
         line = Text.assemble(
-            (f"  {sign(state, to)} {attempt.status:<7}", LOOKS[state].style),
+            (f"  {sign(state, to)} {attempt.status:<7}", LOOKS[state].word),
             f"claim {attempt.claim}  {attempt.claimed_at:%Y-%m-%d %H:%M:%SZ} by {attempt.who}",
         )
         to.print(line, soft_wrap=True)

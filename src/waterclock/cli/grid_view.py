@@ -124,7 +124,8 @@ def _cell_text(cell: GridCell, glyph: str) -> str:
 
 
 def _legend(to: Console, grid: Grid) -> Text:
-    parts = [Text(f"{sign(state, to)} {state}", style=LOOKS[state].style) for state in grid.states]
+    looks = [(f"{sign(state, to)} ", f"{state}", LOOKS[state]) for state in grid.states]
+    parts = [Text.assemble((glyph, look.style), (word, look.word)) for glyph, word, look in looks]
     counted = any(cell and not cell.is_all for row in grid.rows for cell in row.cells)
     if counted:
         parts.append(

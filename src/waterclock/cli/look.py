@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -16,6 +17,7 @@ from rich.theme import Theme
 
 from waterclock.planner import Status
 
+_NAMED = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # two spaces, a name, two spaces or more
 WIDTH_OF_FILES = 120  # where nobody says how wide a line may be: a pipe, a file, a log
 
 
@@ -43,6 +45,11 @@ class Look:
     glyph: str
     plain: str
     style: str
+
+    @property
+    def word(self) -> str:
+        """The style of words: where all is well squares are quiet, but words are to be read."""
+        return "ok" if self.style == "ok.quiet" else self.style
 
 
 # loudest first: of several batches the worst is shown
@@ -88,8 +95,8 @@ PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
-# where all is well the grid is quiet, or the one red cell drowns: the colour at 55 % on its ground
-_QUIET_OK = MappingProxyType({"light": "#84bfb0", "dark": "#347666", "both": PALETTES["both"]["ok"]})
+# where all is well the grid is quiet, or the one red cell drowns: the colour at 55 % on its ground, or 3:1 against it
+_QUIET_OK = MappingProxyType({"light": "#5aa18f", "dark": "#347666", "both": PALETTES["both"]["ok"]})
 
 
 def state_of(status: Status) -> State:
@@ -120,7 +127,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def make_console(stream: IO[str], *, width: int | None = None) -> Console:
     """Make a console that writes to a stream in the theme of the terminal's ground."""
-    made = Console(file=stream, theme=theme(ground()), highlight=False, width=width, emoji=False, markup=False)
+    made = _ByWords(file=stream, theme=theme(ground()), highlight=False, width=width, emoji=False, markup=False)
     if width is None and not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = WIDTH_OF_FILES
     return made
@@ -146,4 +153,41 @@ def sign(state: State, of: Console) -> str:
 
 def mark(state: State, of: Console) -> Text:
     """Give the glyph of a state with its word, in its colour."""
-    return Text(f"{sign(state, of)} {state}", style=LOOKS[state].style)
+    return Text(f"{sign(state, of)} {state}", style=LOOKS[state].word)
+
+
+class _ByWords(Console):
+    """Breaks long lines between words and goes on indented; lines for scripts are not broken, nor is a long word."""
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:
+        if soft_wrap and self.is_terminal and objects:
+            objects = tuple(by_words(Text(each) if isinstance(each, str) else each, self.width) for each in objects)
+        super().print(*objects, soft_wrap=soft_wrap, **how)
+
+
+def _indent_of(line: str) -> int:
+    """Say where a line goes on: below its value, where it is a name and a value, else a little further in."""
+    named = _NAMED.match(line)
+    return named.end() if named else len(line) - len(line.lstrip(" ")) + 2
+
+
+def by_words(text: Any, width: int) -> Any:
+    """Break the lines of a text that are wider than `width` between words; what is no text stays as it is."""
+    if not isinstance(text, Text):
+        return text
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        indent = _indent_of(line.plain)
+        left = line
+        while left.cell_len > width:
+            at = left.plain.rfind(" ", indent, width + 1)
+            if at < 0:
+                break
+            first, left = left[:at], left[at + 1 :]
+            first.rstrip()
+            lines.append(first)
+            left = Text.assemble(" " * indent, left)
+        lines.append(left)
+    broken = Text("\n", end=text.end).join(lines)
+    broken.end = text.end
+    return broken

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _DONE_GLYPHS = ("✓", "+")
 _DRAWN = 4  # times a second
 _WIDEST_NAME = 32
+_NARROWEST_LABELS, _WIDEST_LABELS = 24, 41  # a day; hours of two days and how many
+_OF_OTHERS = 30  # what else is in a line: the glyph, rows, seconds, and space between
 
 
 @dataclass(slots=True)
@@ -54,12 +56,14 @@ class Progress:
     _now: datetime | None = None
     _shown: str = ""
     _width: int = 0
+    _labels_width: int = 0
     _done: int = 0
     _left: int = 0
     _note: str = ""
 
     def __post_init__(self) -> None:
         self._width = min(_WIDEST_NAME, max((len(name) for name in self.flow.tables), default=0))
+        self._labels_width = min(_WIDEST_LABELS, max(_NARROWEST_LABELS, self.to.width - self._width - _OF_OTHERS))
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -142,7 +146,7 @@ class Progress:
         line = Text.assemble(
             (f"{sign(State.RUNNING, self.to)} ", look.style),
             (f"{work.group.table:<{self._width}} ", "name"),
-            f"{self._labels(work.group):<24} ",
+            f"{self._labels(work.group):<{self._labels_width}} ",
             (f"{work.step:<18} {spent}", "quiet"),
             no_wrap=True,
             overflow="ellipsis",
@@ -152,10 +156,13 @@ class Progress:
 
     def _finished_line(self, report: GroupReport) -> Text:
         name = Text(f"{report.group.table:<{self._width}} ", style="name")
-        labels = f"{self._labels(report.group):<24} "
+        labels = f"{self._labels(report.group):<{self._labels_width}} "
         if report.error is not None:
             mark = (f"{sign(State.FAILED, self.to)} ", LOOKS[State.FAILED].style)
-            return Text.assemble(mark, name, labels, (f"{report.error.code} {report.error.what}", "fail"))
+            line = Text.assemble(mark, name, labels, (f"{report.error.code} {report.error.what}", "fail"))
+            if self.to.is_terminal:
+                line.truncate(self.to.width, overflow="ellipsis")  # the whole of it is told at the end
+            return line
         mark = (f"{_DONE_GLYPHS[0 if has_glyphs(self.to) else 1]} ", "ok.loud")
         rows = f"{count_words(report.rows, 'row'):>14}  {seconds_words(report.seconds):>9}"
         return Text.assemble(mark, name, labels, rows)

@@ -104,7 +104,7 @@ def print_described(found: Described) -> None:
         to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
     for status, count in found.due.items():
         state = state_of(Status(status))
-        to.print(Text(f"  {sign(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].style))
+        to.print(Text(f"  {sign(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].word))
     if found.left_out:
         to.print(Text(f"  and {count_words(found.left_out, 'label')} more, left for later runs", style="quiet"))
     to.print()

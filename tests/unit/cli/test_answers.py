@@ -41,6 +41,14 @@ def test_rows_are_a_table_with_numbers_to_the_right() -> None:
     assert tail == "the first 2 rows; --limit shows more"
 
 
+def test_more_columns_than_a_line_takes_are_told_row_by_row() -> None:
+    columns = tuple((f"column_{n}", "string") for n in range(10, 24))
+    lines = told(Answer(columns, (tuple("abcdefghijklmn"), tuple("mnopqrstuvwxyz")), is_cut=False))
+    assert lines[:3] == ["row 1", "  column_10  a", "  column_11  b"]
+    assert lines[15:17] == ["row 2", "  column_10  m"]
+    assert lines[-1] == "2 rows"
+
+
 def test_an_answer_without_rows_says_so() -> None:
     assert told(Answer((("n", "int"),), (), is_cut=False))[-1] == "0 rows"
 

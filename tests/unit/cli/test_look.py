@@ -5,8 +5,21 @@ import itertools
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
-from waterclock.cli.look import LOOKS, PALETTES, State, ground, make_console, mark, sign, state_of, worst
+from waterclock.cli.look import (
+    LOOKS,
+    PALETTES,
+    State,
+    by_words,
+    ground,
+    make_console,
+    mark,
+    sign,
+    state_of,
+    theme,
+    worst,
+)
 from waterclock.planner import Status
 
 
@@ -28,6 +41,49 @@ def contrast(one: str, other: str) -> float:
 def test_every_colour_stands_out_from_its_ground(palette: str, ground_colour: str) -> None:
     found = {name: contrast(colour, ground_colour) for name, colour in PALETTES[palette].items()}
     assert min(found.values()) >= 3.0, found
+
+
+@pytest.mark.parametrize(("palette", "ground_colour"), [("light", "#ffffff"), ("dark", "#14181d"), ("both", "#ffffff")])
+def test_quiet_squares_stand_out_too_and_words_more(palette: str, ground_colour: str) -> None:
+    square, word = (theme(palette).styles[name].color for name in ("ok.quiet", LOOKS[State.OK].word))
+    assert square is not None
+    assert word is not None
+    assert contrast(square.name, ground_colour) >= 3.0
+    assert contrast(word.name, ground_colour) >= contrast(square.name, ground_colour)
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ("short", "short"),
+        ("one two three four five six", "one two three\n  four five six"),
+        ("  - one two three four", "  - one two\n    three four"),
+        ("  window  from one day to another", "  window  from\n          one\n          day to\n          another"),
+        ("a_word_that_is_longer_than_a_line", "a_word_that_is_longer_than_a_line"),
+        ("one\n\ntwo", "one\n\ntwo"),
+    ],
+)
+def test_long_lines_break_between_words_and_go_on_indented(line: str, broken: str) -> None:
+    assert by_words(Text(line), 16).plain == broken
+
+
+def test_styles_stay_with_their_words() -> None:
+    text = by_words(Text.assemble("one two three ", ("four", "bold"), " five six"), 16)
+    (span,) = text.spans
+    assert text.plain[span.start : span.end] == "four"
+
+
+def test_a_terminal_breaks_between_words_and_a_file_not_at_all() -> None:
+    said = "one two three four five six"
+    found = {}
+    for is_terminal in (True, False):
+        out = io.StringIO()
+        console = make_console(out, width=16)
+        console._force_terminal = is_terminal
+        console.print(said, soft_wrap=True)
+        found[is_terminal] = out.getvalue()
+    assert "three\n  four" in found[True]
+    assert found[False] == said + "\n"
 
 
 def test_no_two_states_share_a_glyph_or_a_plain_sign() -> None:

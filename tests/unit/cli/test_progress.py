@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from tests.model.flows import at, collect, transform
 from waterclock.cli.look import make_console, theme
@@ -66,6 +67,22 @@ def test_a_failed_group_says_what_failed_and_a_warned_one_what_was_warned(progre
     assert lines[0].startswith("✕ raw.a ")
     assert lines[0].endswith("E731 amount is no number")
     assert lines[2] == "  ▲ few_rows: 3 of 10"
+
+
+def test_rows_and_times_stand_below_each_other_and_errors_keep_to_their_line() -> None:
+    out = io.StringIO()
+    console = make_console(out, width=80)
+    console._force_terminal = True
+    progress = Progress(FLOW, "UTC", console)
+    long = WaterclockError("E730", "Division by zero. " + "Use try_divide to tolerate that the divisor is 0. " * 3)
+    for each in (group("raw.a", "2013-01-01"), group("raw.a", "2013-01-01", "2013-01-02", "2013-01-03")):
+        progress.finished(GroupReport(each, 1, rows=7, seconds=0.8))
+    progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=long))
+    one, three, failed = (Text.from_ansi(line).plain for line in out.getvalue().splitlines())
+    assert one.index("7 rows") == three.index("7 rows")
+    assert len(one) == len(three)
+    assert failed.endswith("…")
+    assert len(failed) <= 80
 
 
 def test_stepping_says_each_date_once_and_only_where_something_runs(out: io.StringIO) -> None:
