@@ -115,6 +115,12 @@ def test_a_label_without_rows_has_a_sealed_slice_without_files(
     assert frame_of_slices(spark, folder, [manifest]).count() == 0
 
 
+def test_a_group_without_any_rows_is_sealed_too(spark: SparkSession, lake: Lake) -> None:
+    nothing = in_hours(spark, 10, 2).where("xxhash64(id) = 1")  # which Spark finds out only as it runs
+    written = write(lake, nothing, 7, T, T + HOUR)
+    assert [(manifest.rows, manifest.digest) for manifest in written.manifests] == [(0, "0:0:0")] * 2
+
+
 def test_timelabel_is_stored_first_and_the_queries_own_is_not(spark: SparkSession, lake: Lake, folder: str) -> None:
     manifest = write(lake, spark.sql("SELECT 5 AS id, 'mine' AS TimeLabel")).manifests[0]
     stored = pq.read_table(Path(folder, manifest.files[0].path))
