@@ -299,6 +299,11 @@ CLI: Mapping[str, Code] = {
         "a time that cannot be run to",
         "A window is read once it is over. `plan --now` looks ahead, `run --watch` waits; `--until` follows `--now`.",
     ),
+    "E907": Code("an unknown kind of drawing", "The data model is drawn as .svg, .png or .dot."),
+    "E908": Code(
+        "a picture that cannot be made",
+        "Pictures are made by Graphviz's command dot, where it is installed. The model as .dot needs nothing.",
+    ),
     "E999": Code(
         "a defect of Waterclock",
         "An error that should not be. All that is known of it was written into the file that is named.",

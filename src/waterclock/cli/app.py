@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from waterclock import __version__
 from waterclock.cli.audit import audit
@@ -18,6 +18,7 @@ from waterclock.cli.init import init
 from waterclock.cli.ledger import ledger
 from waterclock.cli.lineage import lineage
 from waterclock.cli.maintain import maintain
+from waterclock.cli.model import model
 from waterclock.cli.plan import plan
 from waterclock.cli.query import query
 from waterclock.cli.rebuild import rebuild
@@ -34,7 +35,7 @@ PROGRAM = "waterclock"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect),
-    "Look": (status, show, query, audit, lineage),
+    "Look": (status, show, query, audit, lineage, model),
     "Keep": (maintain, rebuild, ledger),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C."
@@ -74,6 +75,18 @@ class Commands(TyperGroup):
             raise typer.Exit(report_defect(error)) from error
 
 
+class Command(TyperCommand):
+    """A command whose help names its arguments as they are written, and not the types they have in Python."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Give the arguments and options; an argument with a name for people goes without a type."""
+        params: list[Any] = super().get_params(ctx)
+        for each in params:
+            if each.param_type_name == "argument" and each.metavar is not None:
+                each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - as Typer calls it
+        return params
+
+
 def _version(value: bool) -> None:  # noqa: FBT001 - as Typer calls it
     if value:
         typer.echo(__version__)
@@ -105,7 +118,7 @@ app = typer.Typer(
 )
 for _functions in COMMANDS.values():
     for _function in _functions:
-        app.command(_function.__name__)(_function)
+        app.command(_function.__name__, cls=Command)(_function)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

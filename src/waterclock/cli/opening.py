@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -71,6 +71,12 @@ def columns_collected(project: Project) -> dict[str, dict[str, str]]:
     tables = project.flow.tables.items()
     open_collects = [name for name, table in tables if table.kind is Kind.COLLECT and table.columns.is_open]
     return {name: dict(stored[name]) for name in open_collects if name in stored}
+
+
+def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """Give the columns and types of those tables that ran before, as their last batches left them."""
+    stored = _StoredColumns(project.storage)
+    return {name: dict(stored[name]) for name in names if name in stored}
 
 
 @dataclass(frozen=True, slots=True)

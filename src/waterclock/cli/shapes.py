@@ -93,6 +93,10 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "known_at": "only what was committed by then counts, or null",
             "is_rippling": "whether known_at was set as what is read was restated, and not all has followed",
         },
+        "model": {
+            "tables": "list of {table, columns}; a column is {name, type, is_key, references, role}",
+            "file": "where it was drawn, or null",
+        },
         "audit": {
             "table": "the table",
             "label": "the label",

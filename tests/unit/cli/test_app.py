@@ -66,6 +66,11 @@ def test_what_touches_no_data_never_loads_spark(busy_shop: Shop) -> None:
     assert "pyspark" not in found
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_help_names_no_type_of_python(name: str) -> None:
+    assert "<" not in ask(name, "--help", width=200).stdout
+
+
 def test_help_lists_every_command_under_its_group_with_what_it_does() -> None:
     text = ask("--help").stdout
     for group, functions in COMMANDS.items():

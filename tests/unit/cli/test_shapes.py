@@ -19,6 +19,7 @@ from waterclock.cli.shapes import ALIKE, SHAPES
         ("show", "shop.orders", "--rows", "0"),
         ("audit", "sales.by_country@2024-11-17"),
         ("lineage", "sales.by_country"),
+        ("model", "shop.orders"),
         ("maintain", "--dry-run"),
         ("ledger", "export"),
         ("ledger", "rebuild", "--force"),

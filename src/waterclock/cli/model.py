@@ -1,0 +1,29 @@
+"""`waterclock model`: draw the data model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Selected
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Write it there: .svg or .png (by Graphviz's dot), or .dot."),
+]
+
+
+def model(
+    selection: Selected = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    out: Out = None,
+    json: AsJson = False,
+) -> None:
+    """Draw tables with their keys, types and references: as DOT, or with --out as SVG or PNG."""
+    from waterclock.cli.modelling import drawn
+
+    drawn(project, env, selection, out, is_json=json)

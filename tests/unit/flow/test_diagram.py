@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from waterclock.connectors import capabilities
+from waterclock.dpl import load_project
+from waterclock.flow import Flow
+from waterclock.flow.diagram import MOST_COLUMNS, diagram, fields_of
+
+FLOW = """
+CREATE CONNECTION ops TYPE sqlite;
+COLLECT raw.planes (model STRING, tailnum STRING KEY) FROM ops.planes EVERY DAY;
+COLLECT raw.airports (faa STRING KEY, *) FROM ops.airports EVERY DAY;
+TRANSFORM marts.flights (`<id>` BIGINT KEY, left_at TIMESTAMP, tailnum STRING REFERENCES raw.planes,
+  origin STRING REFERENCES raw.airports (faa) ROLE origin AT left_at,
+  dest STRING REFERENCES raw.airports (faa) ROLE destination AT left_at)
+AS SELECT 1L AS `<id>`, TIMESTAMP '2013-01-01' AS left_at, tailnum, 'JFK' AS origin, 'LAX' AS dest FROM raw.planes;
+PUBLISH marts.flights TO ops.flights;
+"""
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Flow:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "a.dpl").write_text(FLOW)
+    (tmp_path / "waterclock.toml").write_text(
+        '[project]\nname = "a"\n[env.dev]\nconnections.ops = { path = "ops.sqlite" }\n'
+    )
+    return load_project(tmp_path, capabilities=capabilities()).flow
+
+
+def test_keys_come_first_then_what_refers_to_others(flow: Flow) -> None:
+    fields = fields_of(flow.tables["marts.flights"], {})
+    assert [field.name for field in fields] == ["<id>", "tailnum", "origin", "dest", "left_at"]
+    assert [field.is_key for field in fields] == [True, False, False, False, False]
+
+
+def test_columns_that_are_not_declared_are_those_of_the_last_batch(flow: Flow) -> None:
+    fields = fields_of(flow.tables["raw.airports"], {"timelabel": "string", "faa": "string", "alt": "bigint"})
+    assert [(field.name, field.type, field.is_key) for field in fields] == [
+        ("faa", "string", True),
+        ("alt", "bigint", False),
+    ]
+
+
+def test_each_reference_is_an_edge_with_its_role_from_column_to_key(flow: Flow) -> None:
+    drawn = diagram(flow, {})
+    assert '"marts.flights":out1:e -> "raw.planes":in0:w;' in drawn
+    assert '"marts.flights":out2:e -> "raw.airports":in0:w [label="origin at left_at"];' in drawn
+    assert '"marts.flights":out3:e -> "raw.airports":in0:w [label="destination at left_at"];' in drawn
+    assert "ops.flights" not in drawn, "what is published is no table of the model"
+
+
+def test_a_table_that_is_left_out_is_still_seen_where_something_refers_to_it(flow: Flow) -> None:
+    drawn = diagram(flow, {}, ["marts.flights"])
+    assert '"raw.planes" [shape=box, style=dashed' in drawn
+    assert '"marts.flights":out1:e -> "raw.planes";' in drawn
+
+
+def test_long_tables_are_cut_and_names_are_escaped(flow: Flow) -> None:
+    drawn = diagram(flow, {"raw.airports": {f"c{number}": "int" for number in range(30)}})
+    assert f"and {31 - MOST_COLUMNS} more" in drawn
+    assert "&lt;id&gt;" in drawn
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_graphviz_takes_it(flow: Flow) -> None:
+    done = subprocess.run(["dot", "-Tsvg"], input=diagram(flow, {}), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "<svg" in done.stdout
