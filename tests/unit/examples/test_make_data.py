@@ -68,6 +68,14 @@ def test_an_hour_without_weather_has_no_file(two_days: Path) -> None:
     assert "noaa_weather_2013_01_01_05_59_59.csv.gz" not in names
 
 
+def test_the_year_s_last_hour_has_a_file_though_its_weather_was_never_read(tmp_path: Path) -> None:
+    make_data.put_days(tmp_path, date(2013, 12, 31), 1)
+
+    [closing] = (tmp_path / "new" / "noaa" / "weather").iterdir()
+    assert end_of(closing) == make_data.day_start(date(2014, 1, 1))
+    assert rows_of(closing) == []
+
+
 def test_what_is_unknown_is_empty(two_days: Path) -> None:
     [day] = (two_days / "new" / "faa" / "flights").glob("*2013_01_02_*")
 
@@ -120,7 +128,7 @@ def test_the_database_knows_what_happened_before_the_end_of_the_newest_day(two_d
 
 def test_the_whole_year_is_laid_out(whole_year: Path) -> None:
     assert len(list((whole_year / "new" / "faa" / "flights").iterdir())) == 365
-    assert len(list((whole_year / "new" / "noaa" / "weather").iterdir())) == 8714
+    assert len(list((whole_year / "new" / "noaa" / "weather").iterdir())) == 8715
     assert len(make_data.days_put(whole_year)) == 365
 
 
