@@ -95,7 +95,10 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
     """Do what was found for a table, as far as it still may be done."""
     table = work.flow.tables[found.table]
     folder = work.folder(table)
-    if table.kind is not Kind.PUBLISH and table_exists(folder) and not found.is_busy:
+    found.is_busy = any(claim.request.table == table.name for claim in work.ledger.open_claims())
+    if found.is_busy:
+        return
+    if table.kind is not Kind.PUBLISH and table_exists(folder):
         _try(found, "keeping versions", lambda: _keep_versions(work, table))
         if found.drop_before is not None and found.dropped.count:
             before = found.drop_before
