@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from tests.unit.cli.conftest import Shop
+
+
+def test_an_export_says_where_it_lies_and_what_it_follows(busy_shop: Shop) -> None:
+    first = busy_shop.json("ledger", "export")
+    assert (first["what"], first["follows"]) == ("export", None)
+    assert (busy_shop.folder / ".waterclock" / "ledger" / first["export"]).is_file()
+    assert "nothing new" in busy_shop.ask("ledger", "export").stdout
+
+
+def test_a_ledger_that_is_there_is_not_rebuilt(busy_shop: Shop) -> None:
+    refused = busy_shop.ask("ledger", "rebuild")
+    assert refused.exit_code == 1
+    assert "E417" in refused.output
+
+
+def test_a_rebuilt_ledger_shows_what_the_lost_one_showed(busy_shop: Shop) -> None:
+    busy_shop.json("ledger", "export")
+    before = busy_shop.json("status"), busy_shop.json("plan")
+    found = busy_shop.json("ledger", "rebuild", "--force")
+    assert found["aside"]
+    assert (busy_shop.json("status"), busy_shop.json("plan")) == before
+
+
+def test_without_a_ledger_there_is_nothing_to_export_and_nothing_to_tidy(shop: Shop) -> None:
+    shop.ledger.close()
+    for path in (shop.folder / ".waterclock").glob("ledger.db*"):
+        path.unlink()
+    assert "E419" in shop.ask("ledger", "export").output
+    assert "nothing to tidy" in shop.ask("maintain").stdout
+    assert shop.json("maintain", "--dry-run")["tables"] == []
+
+
+def test_maintain_exports_the_ledger_first(busy_shop: Shop) -> None:
+    assert busy_shop.json("maintain", "--dry-run")["export"] is None
+    assert busy_shop.json("maintain")["export"]
+
+
+def test_a_rebuild_asks_first(busy_shop: Shop) -> None:
+    refused = busy_shop.ask("rebuild", "shop.orders")
+    assert refused.exit_code == 1
+    assert "shop.orders: as it is" in refused.output
+    assert "E902" in refused.output
