@@ -23,7 +23,7 @@ def model(
     out: Out = None,
     json: AsJson = False,
 ) -> None:
-    """Draw tables with their keys, types and references: as DOT, or with --out as SVG or PNG."""
+    """Draw tables with their keys, types and references, as DOT, SVG or PNG."""
     from waterclock.cli.modelling import drawn
 
     drawn(project, env, selection, out, is_json=json)
