@@ -60,9 +60,13 @@ def change_for(table: DeltaTable, folder: str, manifests: Sequence[Manifest], mo
     return _by_path(table, folder, live, manifests)
 
 
-def change_of_state(files: Sequence[DataFile]) -> Change:
-    """Give the change that puts these files in place of all that is live."""
-    return Change(adds=[add_of(file, {}, int(time.time() * 1000)) for file in files], mode="overwrite")
+def change_of_state(files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
+    """Give the change that puts these files in place of others of this very snapshot; None stands for all of them."""
+    now = int(time.time() * 1000)
+    adds = [add_of(file, {}, now) for file in files]
+    if instead_of is None:
+        return Change(adds=adds, mode="overwrite")
+    return Change(adds, [RemoveAction(file.path, _DATA_CHANGE, now, file.size, {}) for file in instead_of])
 
 
 def may_rewrite(table: DeltaTable, folder: str) -> bool:

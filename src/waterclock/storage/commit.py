@@ -107,11 +107,18 @@ def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeL
     raise _too_busy(folder)
 
 
-def commit_state(folder: str, identity: Identity, files: Sequence[DataFile], *, base: int) -> int | None:
-    """Commit files as the table's whole state, in place of all that was live at version `base`.
+def commit_state(
+    folder: str,
+    identity: Identity,
+    files: Sequence[DataFile],
+    *,
+    base: int,
+    instead_of: Sequence[LiveFile] | None = None,
+) -> int | None:
+    """Commit files in place of others that were live at version `base`, of all unless they are named.
 
     Gives the version, also where the claim was committed before; None where another commit came after `base`: the
-    state was made from what is no longer so.
+    files were made from what is no longer so.
 
     Raises  Killed where the claim was killed first
     """
@@ -121,7 +128,7 @@ def commit_state(folder: str, identity: Identity, files: Sequence[DataFile], *, 
             return seen
         if table.version() != base:
             return None
-        change = change_of_state(files)
+        change = change_of_state(files, instead_of)
         fault("looked")
         return _try_commit(table, change, table.schema().to_json(), identity)
 

@@ -22,9 +22,8 @@ from waterclock.faults import fault
 from waterclock.flow import Mode
 from waterclock.storage.folding import Past, beating, fold, with_all_columns
 from waterclock.storage.lake import Lake
-from waterclock.storage.live import is_readable
 from waterclock.storage.manifest import Manifest, is_sealed, read_manifest
-from waterclock.storage.read import frame_at, frame_of_files, frame_of_slices, table_schema
+from waterclock.storage.read import frame_if_kept, frame_of_files, frame_of_slices, table_schema
 from waterclock.storage.resolving import NO_VERSION, Resolved, Step
 from waterclock.timelabel import label_of
 
@@ -52,14 +51,12 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
         return frame_of_files(spark, folder, [], schema)
     if table.mode is Mode.MERGE and table.merge is not None:
         return state_of(spark, lake, table.name, table.merge, resolved.steps)
-    slices = [step.slice_path for step in resolved.steps]
-    is_here = all(is_sealed(folder, path) for path in slices)
-    bounds = (None if resolved.low is None else label_of(resolved.low), label_of(resolved.high))
-    within = bounds if table.mode is Mode.APPEND else (None, None)
-    if not (table.mode is Mode.REPLACE and is_here) and is_readable(folder, resolved.version, *within):
-        low, high = (resolved.low, resolved.high) if table.mode is Mode.APPEND else (None, None)
-        rows = frame_at(spark, folder, resolved.version, low=low, high=high, is_partitioned=table.is_partitioned)
-        return with_all_columns(rows, schema)
+    is_replace = table.mode is Mode.REPLACE
+    if not (is_replace and is_sealed(folder, resolved.steps[0].slice_path)):
+        bounds = {} if is_replace else {"low": resolved.low, "high": resolved.high}
+        rows = frame_if_kept(spark, folder, resolved.version, is_partitioned=table.is_partitioned, **bounds)
+        if rows is not None:
+            return with_all_columns(rows, schema)
     return frame_of_slices(spark, folder, manifests_of(folder, resolved.steps), schema)
 
 
@@ -104,8 +101,8 @@ def beginning(
         step, place = steps[count - 1], _place(lake, table, steps[count - 1], names[count - 1])
         if step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED:
             tried += 1
-            if is_readable(folder, step.version):
-                state = with_all_columns(frame_at(spark, folder, step.version, is_partitioned=False), schema)
+            state = frame_if_kept(spark, folder, step.version, is_partitioned=False)
+            state = None if state is None else with_all_columns(state, schema)
         if state is None and place.is_dir():
             state = _read(spark, place, schema)
         count -= state is None

@@ -61,18 +61,25 @@ def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
     return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
 
 
-def is_readable(folder: str, version: int, low: str | None = None, high: str | None = None) -> bool:
-    """Tell whether a version can be read: its log is there, and all its files that may hold labels in `[low, high)`.
+def version_if_kept(folder: str, version: int, low: str | None = None, high: str | None = None) -> DeltaTable | None:
+    """Open a version that can still be read: its log is there, and all its files that may hold labels in `[low, high)`.
 
-    Cost: the log is opened at the version, some 10 ms, and a look-up a file.
+    None where it cannot. Cost: the log is opened at the version, some 10 ms, and a look-up a file.
     """
     if version < 0:
-        return False
+        return None
     try:
-        files = live_files(DeltaTable(folder, version=version))
+        table = DeltaTable(folder, version=version)
+        files = live_files(table)
     except (DeltaError, OSError):
-        return False
-    return all(Path(folder, file.path).exists() for file in files if may_hold_any(file, low, high))
+        return None
+    is_whole = all(Path(folder, file.path).exists() for file in files if may_hold_any(file, low, high))
+    return table if is_whole else None
+
+
+def is_readable(folder: str, version: int) -> bool:
+    """Tell whether a version can still be read, as `version_if_kept`."""
+    return version_if_kept(folder, version) is not None
 
 
 def is_plain(table: DeltaTable) -> bool:
@@ -85,9 +92,11 @@ def is_plain(table: DeltaTable) -> bool:
 def files_with_deletion_vectors(table: DeltaTable, folder: str) -> set[str]:
     """Give the paths, relative to the table's folder, of live files that carry a deletion vector."""
     marked = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
-    return {_relative(uri, folder) for uri in marked}
+    return {relative_path(uri, folder) for uri in marked}
 
 
-def _relative(uri: str, folder: str) -> str:
-    path = unquote(urlsplit(uri).path) if "://" in uri else uri
+def relative_path(uri: str, folder: str) -> str:
+    """Give the path of a file relative to the table's folder, from what Spark or delta-rs call it."""
+    # Spark writes file:/tmp, delta-rs file:///tmp, and both encode what is special in it
+    path = unquote(urlsplit(uri).path) if ":/" in uri else uri
     return path.removeprefix(folder.rstrip("/") + "/")

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import StructType
 
 from waterclock.storage.lake import STAGE
-from waterclock.storage.live import is_plain, live_files, may_hold_any
+from waterclock.storage.live import is_plain, live_files, may_hold_any, version_if_kept
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import opened
 from waterclock.storage.types import TIMELABEL
@@ -47,10 +47,36 @@ def frame_at(
     """
     bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
     direct = _live_paths(folder, version, bounds, is_partitioned=is_partitioned)
+    return _within(_frame(spark, folder, version, direct), bounds)
+
+
+def frame_if_kept(
+    spark: SparkSession,
+    folder: str,
+    version: int,
+    *,
+    low: datetime | None = None,
+    high: datetime | None = None,
+    is_partitioned: bool,
+) -> DataFrame | None:
+    """Give what `frame_at` gives, or None where the version's log or files are no longer there.
+
+    Cost: as `frame_at`; the log is opened at the version, some 10 ms, and each file is looked up.
+    """
+    bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
+    table = version_if_kept(folder, version, *bounds)
+    if table is None:
+        return None
+    return _within(_frame(spark, folder, version, _direct(table, bounds, is_partitioned=is_partitioned)), bounds)
+
+
+def _frame(spark: SparkSession, folder: str, version: int, direct: tuple[list[str], str] | None) -> DataFrame:
     if direct is None:
-        frame = spark.read.format("delta").option("versionAsOf", version).load(folder)
-    else:
-        frame = frame_of_files(spark, folder, *direct)
+        return spark.read.format("delta").option("versionAsOf", version).load(folder)
+    return frame_of_files(spark, folder, *direct)
+
+
+def _within(frame: DataFrame, bounds: tuple[str | None, str | None]) -> DataFrame:
     if bounds[0] is not None:
         frame = frame.where(F.col(TIMELABEL) >= F.lit(bounds[0]))
     if bounds[1] is not None:
@@ -95,13 +121,18 @@ def _live_paths(
     try:
         with opened(folder) as kept:
             table = kept if kept.version() == version else DeltaTable(folder, version=version)
-            if not is_plain(table):
-                return None
-            paths = [file.path for file in live_files(table) if may_hold_any(file, *bounds)]
-            schema = table.schema().to_json()
+            return _direct(table, bounds, is_partitioned=is_partitioned)
     except DeltaError:
         return None  # a type or feature that Spark knows and delta-rs does not
+
+
+def _direct(
+    table: DeltaTable, bounds: tuple[str | None, str | None], *, is_partitioned: bool
+) -> tuple[list[str], str] | None:
+    if not is_plain(table):
+        return None
+    paths = [file.path for file in live_files(table) if may_hold_any(file, *bounds)]
     # Spark leaves the partition's column out of files that it writes itself, such as those of OPTIMIZE
     if is_partitioned and not all(path.startswith(f"{STAGE}/") for path in paths):
         return None
-    return (paths, schema) if len(paths) <= FILES_READ_DIRECTLY else None
+    return (paths, table.schema().to_json()) if len(paths) <= FILES_READ_DIRECTLY else None

@@ -15,7 +15,7 @@ from waterclock.storage.log import find_claim, head
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.rewrite import version_of
 from waterclock.storage.sql import quoted
-from waterclock.storage.state import DELETED, Winners, is_small, rewrite_state
+from waterclock.storage.state import DELETED, Winners, is_small, may_rewrite_files, rewrite_files, rewrite_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,15 +34,16 @@ def commit_winners(
 ) -> int:
     """Put the winners into the table, in one commit; gives the version that bears the claim's id.
 
-    Cost: one Spark job while the table is small, a Delta MERGE (a second or more) beyond; that one runs under the
-    session's confs, so the session must be the batch's.
+    Cost: one Spark job while the table is small; beyond, a look at its keys and the files that change; a Delta MERGE
+    (seconds) where delta-rs must not write, which runs under the session's confs: the session must be the batch's.
 
     Raises  Killed where the claim was killed first
     """
     for _ in range(_MOST_TRIES):
-        if not is_small(look):
+        if not may_rewrite_files(look):
             break
-        version = rewrite_state(spark, folder, winners, identity, look)
+        rewrite = rewrite_state if is_small(look) else rewrite_files
+        version = rewrite(spark, folder, winners, identity, look)
         if version is not None:
             return version
         look = prepare_merge(folder, identity, manifest)

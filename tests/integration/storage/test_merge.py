@@ -25,6 +25,7 @@ from waterclock.storage import (
     merge_slice,
     outcome,
     table_schema,
+    winning,
     write_slices,
 )
 from waterclock.storage import state as state_module
@@ -37,15 +38,18 @@ pytestmark = pytest.mark.spark
 TABLE = "raw.planes"
 BY_ORDER = Merge(("k",), ("o",), "op = 'd'")
 SCHEMA = "k INT, o INT, op STRING, v STRING"
+ROADS = ("rewritten", "rewritten by file", "merged by Delta")
 
 Row = tuple[Any, ...]
 
 
-@pytest.fixture(autouse=True, params=["rewritten", "merged by Delta"])
+@pytest.fixture(autouse=True, params=ROADS)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take both roads: small tables are rewritten whole, large ones merged by Delta."""
-    if request.param == "merged by Delta":
+    """Take every road: small tables are rewritten whole, others file by file, or left to Delta's MERGE."""
+    if request.param != "rewritten":
         monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    if request.param == "merged by Delta":
+        monkeypatch.setattr(winning, "may_rewrite_files", lambda _: False)
     return str(request.param)
 
 
@@ -296,7 +300,7 @@ def test_the_road_taken_is_the_one_meant(spark: SparkSession, tmp_path: Path, ro
     operation = next(
         action["commitInfo"]["operation"] for action in actions(planes.folder, 2) if "commitInfo" in action
     )
-    assert operation == ("WRITE" if road == "rewritten" else "MERGE")
+    assert operation == ("MERGE" if road == "merged by Delta" else "WRITE")
 
 
 def test_a_state_made_from_what_is_no_longer_so_is_made_again(spark: SparkSession, tmp_path: Path, road: str) -> None:
@@ -313,7 +317,7 @@ def test_a_state_made_from_what_is_no_longer_so_is_made_again(spark: SparkSessio
     with striking(strike):
         assert merge_slice(spark, planes.folder, manifest, BY_ORDER, identity) == 3
     assert {key: row["v"] for key, row in planes.state().items()} == {1: "new", 2: "by hand"}
-    if road == "rewritten":
+    if road != "merged by Delta":
         assert [path.name for path in Path(planes.folder, "state", "c=2").iterdir()] == ["v=2"]
 
 
@@ -335,5 +339,5 @@ def test_vacuum_keeps_the_state_and_takes_what_no_version_needs(spark: SparkSess
     spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
     assert [row["v"] for row in planes.state().values()] == ["v3"]
     assert all(Path(planes.folder, file.path).exists() for sealed in planes.manifests for file in sealed.files)
-    if road == "rewritten":
+    if road != "merged by Delta":
         assert len(list(Path(planes.folder, "state").rglob("*.parquet"))) == 1

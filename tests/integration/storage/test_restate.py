@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.storage.test_merge import BY_ORDER, SCHEMA, by_hand, named
+from tests.integration.storage.test_merge import BY_ORDER, ROADS, SCHEMA, by_hand, named
 from tests.model import flows
 from tests.slices import PROJECT, actions, hour, version
 from waterclock.errors import WaterclockError
@@ -30,6 +30,7 @@ from waterclock.storage import (
     merge_slice,
     resolve,
     restate_slice,
+    winning,
     write_slices,
 )
 from waterclock.storage import state as state_module
@@ -114,11 +115,13 @@ def folded_by_hand(slices: Mapping[int, list[dict[str, Any]]], before: int) -> S
     return {key: {name: row.get(name) for name in ("timelabel", "k", "o", "op", "v")} for key, row in state.items()}
 
 
-@pytest.fixture(params=["rewritten", "merged by Delta"])
+@pytest.fixture(params=ROADS)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take both roads: small tables are rewritten whole, large ones merged by Delta."""
-    if request.param == "merged by Delta":
+    """Take every road: small tables are rewritten whole, others file by file, or left to Delta's MERGE."""
+    if request.param != "rewritten":
         monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    if request.param == "merged by Delta":
+        monkeypatch.setattr(winning, "may_rewrite_files", lambda _: False)
     return str(request.param)
 
 
@@ -191,7 +194,7 @@ def test_the_head_stays_at_its_label_in_one_commit(spark: SparkSession, tmp_path
     assert version(planes.folder) == before + 1
     info = next(action["commitInfo"] for action in actions(planes.folder, before + 1) if "commitInfo" in action)
     assert f'"newest_label":"{label_of(hour(3))}"' in info["userMetadata"]
-    assert info["operation"] == ("WRITE" if road == "rewritten" else "MERGE")
+    assert info["operation"] == ("MERGE" if road == "merged by Delta" else "WRITE")
 
 
 def test_compaction_between_does_not_confuse_it(spark: SparkSession, tmp_path: Path, road: str) -> None:
