@@ -1,7 +1,8 @@
 """Temporal functions against DuckDB and Polars: the same Parquet files, two cores, one run, nothing written.
 
-Spark's results go to its `noop` sink, DuckDB counts every column, Polars collects in memory. The answers are compared
-with DuckDB's first. *hot*: one key has 20 % of rows and versions; *burst*: and 95 % of those lie in one hour.
+Spark's results go to its `noop` sink, DuckDB takes the greatest of every column, Polars collects in memory. The answers
+are compared with DuckDB's first. *hot*: one key has 20 % of rows and versions; *burst*: and 95 % of those lie in one
+hour.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import temporal_peers as peers  # before Polars: it sets how many threads that t
 from flights_by_hand import family
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import warm_spark
-from temporal_data import Sizes, write_all
+from temporal_data import Sizes, write_all, write_even
 
 from waterclock.temporal import (
     Counts,
@@ -74,8 +75,8 @@ class Bench:
         order = [name for name in raw.columns if name not in {"k", "t"}]
         return raw.repartition("k").sortWithinPartitions("k", "t", *order)
 
-    def facts(self, kind: str = "even", *, is_counted: bool = True) -> DataFrame:
-        numbers = self.numbers(kind) if is_counted else None
+    def facts(self, kind: str = "even", *, numbers: Numbers | str | None = "recorded") -> DataFrame:
+        numbers = self.numbers(kind) if isinstance(numbers, str) else numbers
         args = (self.frame(f"facts_{kind}"), "p", "at", self.frame(f"parent_{kind}"), "p", "then")
         return denorm_transactional(*args, numbers=numbers)
 
@@ -113,7 +114,7 @@ class Bench:
                 "ours": (sunk(partial(self.facts, "burst")), None),
                 "DuckDB": (partial(duck, peers.AS_OF, child="facts_burst", time="at", kind="burst"), None),
             },
-            "… no numbers": {"ours": (sunk(partial(self.facts, is_counted=False)), None)},
+            "… no numbers": {"ours": (sunk(partial(self.facts, numbers=None)), None)},
             "denorm_temporal": {
                 "ours": (sunk(partial(self.children, exact=False)), None),
                 "DuckDB": (partial(duck, peers.AS_OF, child="child", time="rec_eff_time", kind="even"), 2.4),
@@ -137,14 +138,14 @@ class Bench:
             "denorm_transactional": self.facts(),
             "… hot key": self.facts("hot"),
             "… burst": self.facts("burst"),
-            "… no numbers": self.facts(is_counted=False),
+            "… no numbers": self.facts(numbers=None),
             "denorm_temporal": self.children(exact=False),
             "… exact": self.children(exact=True),
             "format_attribute": self.texts(),
         }
         sides = self.sides()
         for case, df in ours.items():
-            theirs = sides["denorm_transactional" if case == "… no numbers" else case]["DuckDB"][0]()
+            theirs = sides["denorm_transactional" if case == "… no numbers" else case]["DuckDB"][0](aggregate="count")
             mine = counted(df)
             if {name: mine[name] for name in theirs} != theirs:  # type: ignore[attr-defined, union-attr, index]
                 sys.exit(f"{case}: ours {mine}, DuckDB's {theirs}")
@@ -226,6 +227,25 @@ def growth(spark: SparkSession, folder: Path, rows: int, rounds: int) -> str:
     return grid(["", f"{rows:,} rows", "2×", "4×", "4× / 1×", "gate"], lines)
 
 
+def calibration(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) -> str:
+    """The cost of each plan as keys have more and more versions; a plan is forced by numbers that ask for it."""
+    plans = {
+        "broadcast": Numbers(10, 1, 2, 0),
+        "hash": Numbers(10**7, 10**5, 2, 0),
+        "slices": Numbers(10**7, 10**5, 5000, 10),
+        "window": None,
+    }
+    lines = []
+    for many in (8, 32, 64, 128, 256):
+        place = folder / f"m{many}"
+        write_even(place, sizes.versions, sizes.versions // many, sizes.facts // 2)
+        bench = Bench(spark, place)
+        works = {name: partial(_alone, sunk(partial(bench.facts, numbers=said))) for name, said in plans.items()}
+        costs = {name: middle(found) for name, found in interleaved(works, rounds, warm=1).items()}
+        lines.append([f"{many}", *(f"{costs[name].cpu:.1f}" for name in plans)])
+    return grid(["versions of a key", *(f"{name}, CPU s" for name in plans)], lines)
+
+
 def _alone(work: Work, _index: int) -> Cost:
     return cost_of(work)
 
@@ -236,12 +256,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side, after one to warm up (3)")
     parser.add_argument("--minutes", type=float, default=5, help="begin no round of a case after these (5)")
     parser.add_argument("--no-growth", action="store_true", help="leave out 1×, 2× and 4× the rows")
+    parser.add_argument("--calibrate", action="store_true", help="instead: each plan by the versions of a key")
     parser.add_argument("--memory", default="6g", help="heap of Spark (6g)")
     asked = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: peers.CORES])
     with tempfile.TemporaryDirectory() as name, warm_spark(Path(name), {"spark.driver.memory": asked.memory}) as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "16")
         folder, sizes = Path(name) / "data", Sizes(asked.rows)
+        if asked.calibrate:
+            print(f"{sizes.versions:,} versions, {sizes.facts // 2:,} facts; medians of {asked.rounds} runs.\n")
+            print(calibration(spark, folder, sizes, asked.rounds))
+            return
         write_all(folder, sizes)
         bench = Bench(spark, folder)
         bench.compare()

@@ -64,6 +64,17 @@ def write_all(folder: Path, sizes: Sizes) -> None:
     _write(folder / "texts.parquet", _texts(chance, sizes.facts))
 
 
+def write_even(folder: Path, versions: int, keys: int, facts: int) -> None:
+    """Write a parent whose keys have about as many versions each, and facts of them."""
+    chance = np.random.default_rng(42)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "parent_even.parquet", _versions(chance, versions, keys, "even"))
+    table = pa.table(
+        {"f": np.arange(facts), "p": chance.integers(0, keys, facts), "at": _instant(_times(chance, facts))}
+    )
+    _write(folder / "facts_even.parquet", table)
+
+
 def _zipf(chance: np.random.Generator, count: int, keys: int) -> np.ndarray:
     weights = np.cumsum(np.arange(1, keys + 1) ** -0.8)
     places = np.searchsorted(weights, chance.random(count) * weights[-1])
@@ -125,6 +136,7 @@ def _versions(chance: np.random.Generator, count: int, keys: int, kind: str) -> 
             "city": np.char.add("city ", chance.integers(0, 300, many).astype(str)),
             "tier": (np.arange(many) % 9).astype("int32"),  # no two neighbours are equal: DuckDB would not join them
             "rate": chance.integers(0, 400, many) / 4,
+            "owner": chance.integers(0, 900, many),
             "rec_exp_time": _instant(ends),
             "rec_is_current": ends == OPEN,
         }
@@ -137,7 +149,18 @@ def _facts(chance: np.random.Generator, sizes: Sizes, kind: str) -> pa.Table:
     _heated(chance, keys, times, kind)
     amounts = chance.integers(0, 10_000, sizes.facts) / 100
     kinds = chance.integers(0, 9, sizes.facts).astype("int32")
-    return pa.table({"f": np.arange(sizes.facts), "p": keys, "at": _instant(times), "amount": amounts, "kind": kinds})
+    return pa.table(
+        {
+            "f": np.arange(sizes.facts),
+            "p": keys,
+            "at": _instant(times),
+            "amount": amounts,
+            "kind": kinds,
+            "quantity": kinds + 1,
+            "discount": amounts / 10,
+            "channel": np.array(["web", "shop", "phone"])[kinds % 3],
+        }
+    )
 
 
 def _texts(chance: np.random.Generator, count: int) -> pa.Table:

@@ -230,7 +230,8 @@ def _reaching_back(versions: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def _plan(versions: DataFrame, numbers: Numbers | None) -> Plan:
-    partitions = int(versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    said = versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    partitions = int(said) if said.isdigit() else 1  # some platforms take "auto"
     return choose(numbers, row_bytes=sum(map(_bytes_of, versions.schema.fields)), partitions=partitions)
 
 
