@@ -17,6 +17,10 @@ SESSION_CONFS: Mapping[str, str] = MappingProxyType(
         # a slice holds its Parquet files and its manifest: no _SUCCESS, no .crc beside each file
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # in the place of an exchange without rows Spark would put an empty relation, and forget what watched its rows
+        "spark.sql.adaptive.optimizer.excludedRules": (
+            "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+        ),
         # the default of 50 tasks for each look at a Delta version costs seconds
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "8",

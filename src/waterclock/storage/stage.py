@@ -207,9 +207,6 @@ def _write_group(
     _move_into_place(scratch, draft.folder, paths)
     if not in_pass:
         return {}
-    if not any(any(Path(draft.folder, path).glob("*.parquet")) for path in paths.values()):
-        # Spark puts an empty relation in the place of an exchange without rows, and what watched it is gone with it
-        return {label: {ROWS: 0, HIGH: 0, LOW: 0} for label in paths}
     row = seen.get
     return {label: {key: row[f"{key}{index}"] for key in (ROWS, HIGH, LOW)} for index, label in enumerate(paths)}
 
