@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import temporal_peers as peers  # before Polars: it sets how many threads that takes
 from flights_by_hand import family
@@ -36,7 +36,7 @@ from waterclock.temporal import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Work = Callable[[], object]
+Work = Callable[..., Any]
 # cases whose ratio is to another case of ours, and how much they may take of it
 OWN: Mapping[str, tuple[str, float | None]] = {
     "… deletes": ("compute_temporal", 1.3),
@@ -147,7 +147,7 @@ class Bench:
         for case, df in ours.items():
             theirs = sides["denorm_transactional" if case == "… no numbers" else case]["DuckDB"][0](aggregate="count")
             mine = counted(df)
-            if {name: mine[name] for name in theirs} != theirs:  # type: ignore[attr-defined, union-attr, index]
+            if {name: mine[name] for name in theirs} != theirs:
                 sys.exit(f"{case}: ours {mine}, DuckDB's {theirs}")
 
 
