@@ -17,7 +17,7 @@ from waterclock.engine.upkeep import Amount, Upkeep, do, look
 from waterclock.flow import Flow
 from waterclock.ledger import Ledger
 
-_AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind")
+_AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")
 
 
 def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:
@@ -78,6 +78,7 @@ def _lines(found: Sequence[Upkeep], flow: Flow, *, is_dry: bool) -> Iterator[str
             (each.unneeded, "files that no kept version needs"),
             (each.slices, "slices that nobody needs"),
             (each.left_behind, "folders left behind by broken claims"),
+            (each.states, "old states that were made again"),
         ):
             if amount.count:
                 yield f"  {what}: {amount.count}, {bytes_words(amount.bytes)}"

@@ -127,8 +127,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "dry_run": "whether nothing was changed",
             "export": "the export of the ledger that was written, or null",
             "freed": "the bytes that were freed, or would be",
-            "tables": "list of {table, drop_before, is_busy, dropped, joined, unneeded, slices, left_behind, failed} "
-            "where there is something; amounts are {count, bytes}",
+            "tables": "list of {table, drop_before, is_busy, dropped, joined, unneeded, slices, left_behind, states, "
+            "failed} where there is something; amounts are {count, bytes}",
         },
         "rebuild": {
             "tables": "list of {table, slices, rows, version, changed}; changed is a list of {what, from, to}",

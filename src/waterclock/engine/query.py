@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl import Spliced, splice
@@ -15,7 +16,7 @@ from waterclock.engine.reads import nothing_of
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flow, Kind, Read, Table
+from waterclock.flow import Flow, Kind, Mode, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage import frame_at, head, table_exists
@@ -103,7 +104,16 @@ def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | Non
     folder = work.lake.folder(name)
     if not table_exists(folder):
         return nothing_of(spark, work.lake, work.flow, name)
-    return frame_at(spark, folder, head(folder), is_partitioned=work.flow.tables[name].is_partitioned)
+    table = work.flow.tables[name]
+    return frame_at(spark, folder, head(folder), low=_kept_from(work, table), is_partitioned=table.is_partitioned)
+
+
+def _kept_from(work: Workplace, table: Table) -> datetime | None:
+    """Give the first window that a table still holds by its RETAIN, whether older ones lie on disk or not."""
+    newest = work.ledger.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
+    if newest is None or table.retain is None:
+        return None
+    return table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
 
 
 def require_table(flow: Flow, name: str) -> Table:

@@ -7,6 +7,7 @@ time. Each step stands for itself: one that fails or loses a race leaves the res
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,7 +21,7 @@ from waterclock.flow import Kind, Mode, Table
 from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.planner import Planner
 from waterclock.storage import Identity, table_exists
-from waterclock.storage.leaves import Leaf, leaves, remove, size_of
+from waterclock.storage.leaves import Leaf, bytes_below, leaves, made_again, remove, size_of
 from waterclock.storage.live import live_files
 from waterclock.storage.opened import opened
 from waterclock.storage.upkeep import (
@@ -55,6 +56,7 @@ class Upkeep:
 
     `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files that become few. `unneeded`: files
     that no kept version shows. `slices`: sealed slices that nobody needs. `left_behind`: what broken claims left.
+    `states`: those of a MERGE that were made again for a reader of the past.
     `is_busy`: a claim is open, so nothing was looked at. `failed` says what went wrong, step by step.
     """
 
@@ -65,20 +67,22 @@ class Upkeep:
     unneeded: Amount = field(default_factory=Amount)
     slices: Amount = field(default_factory=Amount)
     left_behind: Amount = field(default_factory=Amount)
+    states: Amount = field(default_factory=Amount)
     is_busy: bool = False
     failed: list[str] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
     small: Joinable = field(default_factory=Joinable)
+    old_states: list[Path] = field(default_factory=list)
 
     @property
     def freed(self) -> int:
         """The bytes that go, now or with the next upkeep."""
-        return self.unneeded.bytes + self.slices.bytes + self.left_behind.bytes
+        return sum(each.bytes for each in (self.unneeded, self.slices, self.left_behind, self.states))
 
     @property
     def is_nothing(self) -> bool:
         """Whether there is nothing to do, and nothing to say."""
-        amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind)
+        amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind, self.states)
         return not (any(amount.count for amount in amounts) or self.is_busy or self.failed)
 
 
@@ -111,6 +115,8 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
     for leaf in found.leaves:
         if leaf.claim not in still_open:
             remove(folder, leaf)
+    for state in found.old_states:
+        shutil.rmtree(state, ignore_errors=True)
 
 
 def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
@@ -126,6 +132,8 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
             found.joined = Amount(found.small.files, found.small.bytes)
         unneeded = unneeded_files(folder, _hours_kept(work, table, now))
         found.unneeded = Amount(len(unneeded), sum(path.stat().st_size for path in unneeded))
+    found.old_states = made_again(work.lake.history(table.name), kept_since(table, now))
+    found.states = Amount(len(found.old_states), sum(map(bytes_below, found.old_states)))
     known = _known(work, table, now)
     for leaf in leaves(folder):
         if may_go(table, leaf, known):

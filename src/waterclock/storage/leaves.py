@@ -35,8 +35,19 @@ def leaves(folder: str) -> Iterator[Leaf]:
 
 
 def size_of(folder: str, leaf: Leaf) -> int:
-    """Give the bytes that a leaf takes; a file that others link to counts as well."""
-    return sum(path.stat().st_size for path in Path(folder, leaf.path).rglob("*") if path.is_file())
+    """Give the bytes that a leaf takes."""
+    return bytes_below(Path(folder, leaf.path))
+
+
+def made_again(history: str, before: datetime) -> list[Path]:
+    """List the states below a table's history that were made again before an instant; who asks makes them once more."""
+    states = [path for path in Path(history).glob("*/*") if path.is_dir()]
+    return [path for path in states if path.stat().st_mtime < before.timestamp()]
+
+
+def bytes_below(folder: Path) -> int:
+    """Give the bytes of the files below a folder; a file that others link to counts as well."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def remove(folder: str, leaf: Leaf) -> None:
