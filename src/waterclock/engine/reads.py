@@ -18,6 +18,7 @@ from waterclock.storage import (
     Step,
     frame_at,
     frame_of_slices,
+    frame_of_version,
     is_readable,
     read_manifest,
     state_of,
@@ -69,8 +70,7 @@ def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin)
     """Give what a MERGE state is to be made of, where no version holds it or VACUUM has taken its files."""
     if flow.tables[found.table].mode is not Mode.MERGE or not found.slices or bound.low >= bound.high:
         return ()
-    version = found.slices[0].version
-    if version == ledger.table(found.table).head_version or is_readable(lake.folder(found.table), version):
+    if is_readable(lake.folder(found.table), found.slices[0].version):
         return ()
     return steps_before(ledger, found.table, bound.high)
 
@@ -88,7 +88,7 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
         return state_of(spark, lake, table.name, table.merge, pinned.steps)
     if table.mode is Mode.MERGE:
         known = table_schema(folder)
-        rows = frame_at(spark, folder, pinned.slices[0].version, is_partitioned=False)
+        rows = frame_of_version(spark, folder, pinned.slices[0].version)
         # a column that came later is null in an older version, as it is in an older slice
         return rows if len(rows.columns) == len(known.fields) else with_all_columns(rows, known.json())
     if len(pinned.slices) <= FILES_READ_DIRECTLY:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from waterclock.storage.manifest import DataFile, Manifest, is_sealed, read_manifest
     from waterclock.storage.merge import merge_slice, restate_slice
-    from waterclock.storage.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, table_schema
+    from waterclock.storage.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, frame_of_version, table_schema
     from waterclock.storage.resolving import NO_VERSION, CommitRecord, Resolved, Step, resolve
     from waterclock.storage.rewrite import commit_by_spark
     from waterclock.storage.schema import Conformed, conform, row_error
@@ -56,7 +56,7 @@ _MODULES = {
     "log": ("ForeignCommit", "Outcome", "foreign_commits", "head", "outcome", "records_in_log", "table_exists"),
     "manifest": ("DataFile", "Manifest", "is_sealed", "read_manifest"),
     "merge": ("merge_slice", "restate_slice"),
-    "read": ("FILES_READ_DIRECTLY", "frame_at", "frame_of_slices", "table_schema"),
+    "read": ("FILES_READ_DIRECTLY", "frame_at", "frame_of_slices", "frame_of_version", "table_schema"),
     "resolving": ("NO_VERSION", "CommitRecord", "Resolved", "Step", "resolve"),
     "rewrite": ("commit_by_spark",),
     "schema": ("Conformed", "conform", "row_error"),
@@ -99,6 +99,7 @@ __all__ = [
     "frame_at",
     "frame_of_resolved",
     "frame_of_slices",
+    "frame_of_version",
     "head",
     "is_readable",
     "is_sealed",

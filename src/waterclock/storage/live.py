@@ -11,6 +11,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from waterclock.storage.lake import STAGE
+from waterclock.storage.log import last_of_same_rows
+from waterclock.storage.opened import opened
 from waterclock.storage.types import TIMELABEL
 
 _WITH_COLUMN_MAPPING = 2
@@ -64,22 +66,34 @@ def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
 def version_if_kept(folder: str, version: int, low: str | None = None, high: str | None = None) -> DeltaTable | None:
     """Open a version that can still be read: its log is there, and all its files that may hold labels in `[low, high)`.
 
-    None where it cannot. Cost: the log is opened at the version, some 10 ms, and a look-up a file.
+    Where VACUUM took its files after an OPTIMIZE, a later version that has the same rows. None where there is none.
+    Cost: the log is opened at the version, some 10 ms, and a look-up a file.
     """
     if version < 0:
         return None
+    table = _whole(folder, version, low, high)
+    same = version if table is not None else last_of_same_rows(folder, version)
+    return table if same == version else _whole(folder, same, low, high)
+
+
+def is_readable(folder: str, version: int) -> bool:
+    """Tell whether a version's rows can still be read; that of the newest one can."""
+    with opened(folder) as table:
+        if table.version() == version:
+            return True
+    return version_if_kept(folder, version) is not None
+
+
+def _whole(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:
     try:
         table = DeltaTable(folder, version=version)
         files = live_files(table)
+        if "deletionVectors" in (table.protocol().reader_features or ()):
+            files_with_deletion_vectors(table, folder)  # reads them
     except (DeltaError, OSError):
         return None
     is_whole = all(Path(folder, file.path).exists() for file in files if may_hold_any(file, low, high))
     return table if is_whole else None
-
-
-def is_readable(folder: str, version: int) -> bool:
-    """Tell whether a version can still be read, as `version_if_kept`."""
-    return version_if_kept(folder, version) is not None
 
 
 def is_plain(table: DeltaTable) -> bool:

@@ -111,6 +111,18 @@ def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
     return found
 
 
+def last_of_same_rows(folder: str, version: int) -> int:
+    """Give the newest version up to which no commit after `version` changed data: OPTIMIZE may have moved its rows."""
+    try:
+        for number, text in _commits(folder, version, None):
+            if any(map(_changes_data, actions_of(text))):
+                return number - 1
+            version = number
+    except WaterclockError:
+        return version  # what came after was cleaned from the log
+    return version
+
+
 def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tuple[int, bytes]]:
     version = after_version + 1
     while True:
@@ -134,12 +146,10 @@ def _claimed(text: bytes, claim: int) -> Identity | None:
 
 def actions_of(text: bytes) -> list[dict[str, Any]]:
     """Read the actions of a commit's file."""
-    """Read the actions of a commit's file."""
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 def info_of(actions: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give what a commit says of itself."""
     """Give what a commit says of itself."""
     return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 

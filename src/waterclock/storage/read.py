@@ -67,7 +67,16 @@ def frame_if_kept(
     table = version_if_kept(folder, version, *bounds)
     if table is None:
         return None
-    return _within(_frame(spark, folder, version, _direct(table, bounds, is_partitioned=is_partitioned)), bounds)
+    direct = _direct(table, bounds, is_partitioned=is_partitioned)
+    return _within(_frame(spark, folder, table.version(), direct), bounds)
+
+
+def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFrame:
+    """Give the rows of a version of an unpartitioned table, wherever OPTIMIZE and VACUUM have left them."""
+    with opened(folder) as table:
+        is_newest = table.version() == version
+    kept = None if is_newest else frame_if_kept(spark, folder, version, is_partitioned=False)
+    return frame_at(spark, folder, version, is_partitioned=False) if kept is None else kept
 
 
 def _frame(spark: SparkSession, folder: str, version: int, direct: tuple[list[str], str] | None) -> DataFrame:
