@@ -166,7 +166,7 @@ def _facts(chance: np.random.Generator, sizes: Sizes, kind: str) -> pa.Table:
 def _texts(chance: np.random.Generator, count: int) -> pa.Table:
     numbers = chance.integers(0, 100_000, count)
     words = np.char.add(
-        np.array(["  new  orleans ", "Baton Rouge ", "\tlake  charles", "shreveport "])[numbers % 4],
+        np.array(["  new  orleans ", "Saint Louis ", "\tlake  charles", "shreveport "])[numbers % 4],
         numbers.astype(str),
     )
     return pa.table({"a": pa.array(words, mask=chance.random(count) < 0.05)})
