@@ -54,7 +54,9 @@ ACCEPTED = {
         "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
         "EXPECT a ELSE FAIL",
     )],
-    "keeping": [COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS")],
+    "keeping": [
+        COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
+    ],
     "about": [COLLECT.format(text) for text in ("OWNER 'me'", "TAGS (a, b)", "COMMENT :said")],
     "period": [COLLECT.format(f"EVERY {text}") for text in (
         "1 MINUTE", "HOUR", "6 HOURS", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR",

@@ -1,8 +1,9 @@
 """The ledger's tables as SQLAlchemy sees them. `migrations/` makes them; a test holds the two equal.
 
 Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
-leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command). `claims`, `claim_labels`, `revisions`, `inputs` and `events` only ever grow;
-`batches`, `coverage`, `versions`, `codes` and `items` say what holds now.
+leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
+`claims`, `claim_labels`, `revisions`, `inputs` and `events` only ever grow; `batches`, `coverage`, `versions`, `codes`
+and `items` say what holds now.
 """
 
 from __future__ import annotations
