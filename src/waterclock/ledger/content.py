@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from itertools import accumulate
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from waterclock.flow import Mode
 from waterclock.ledger.instants import to_micros
-from waterclock.ledger.schema import batches
+from waterclock.ledger.schema import AnyRow, batches
 
 NOTHING = "0.0"
 Interval = tuple[datetime, datetime]
@@ -85,6 +85,12 @@ def content_of(connection: sa.Connection, table: str, mode: str, interval: Inter
     else:
         row = connection.execute(_SUM, {"name": table, "low": low, "high": high}).first()
     return NOTHING if row is None or row[0] is None else _text(row[0], row[1])
+
+
+def content_of_slices(rows: Sequence[AnyRow]) -> str:
+    """Give the content of an interval of an APPEND table by the current slices in it."""
+    held = [row for row in rows if row.hash_high is not None]
+    return _text(sum(row.hash_high for row in held), sum(row.hash_low for row in held)) if held else NOTHING
 
 
 def contents_of(

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from waterclock.flow import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.claims import read_inputs
-from waterclock.ledger.content import contents_of
+from waterclock.ledger.content import content_of_slices, contents_of
 from waterclock.ledger.database import Database
 from waterclock.ledger.facts import FOREVER
 from waterclock.ledger.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
@@ -194,8 +194,9 @@ def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]])
     """
     with database.read() as connection:
         rows = {name: _row(connection, name) for name in {name for name, _, _ in wanted}}
-        found = contents_of(connection, {name: row.mode for name, row in rows.items()}, wanted)
-        return [_pin(connection, rows[each[0]], each, found[each]) for each in wanted]
+        modes = {name: row.mode for name, row in rows.items() if row.mode != Mode.APPEND}
+        states = contents_of(connection, modes, [each for each in wanted if each[0] in modes])
+        return [_pin(connection, rows[each[0]], each, states.get(each)) for each in wanted]
 
 
 def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
@@ -218,11 +219,11 @@ def _row(connection: sa.Connection, name: str) -> AnyRow:
     return row
 
 
-def _pin(connection: sa.Connection, row: AnyRow, wanted: tuple[str, datetime, datetime], content: str) -> Pin:
+def _pin(connection: sa.Connection, row: AnyRow, wanted: tuple[str, datetime, datetime], content: str | None) -> Pin:
     name, low, high = wanted
-    if row.mode == Mode.APPEND:
-        found = connection.execute(_SLICES, {"of": name, "low": low, "high": high})
-        held, version = tuple(map(_slice, found)), int(row.head_version)
+    if content is None:  # an APPEND table's, whose slices are read anyway
+        found = connection.execute(_SLICES, {"of": name, "low": low, "high": high}).all()
+        held, version, content = tuple(map(_slice, found)), int(row.head_version), content_of_slices(found)
     else:
         made = _state(connection, row, high) if low < high else None
         held, version = ((), NO_VERSION) if made is None else ((made,), made.version)
