@@ -151,7 +151,7 @@ def late_labels(big: Big, rounds: int, minutes: float) -> str:
         f"late label, {share:.1%} of keys": partial(_late, big, share) for share in LATE
     }
     sides["full rebuild"] = lambda _: cost_of(big.rebuild, spark)
-    middles = {name: middle(costs) for name, costs in interleaved(sides, rounds, minutes=minutes).items()}
+    middles = {name: middle(costs) for name, costs in interleaved(sides, rounds, warm=1, minutes=minutes).items()}
     return _table(middles, "full rebuild")
 
 
