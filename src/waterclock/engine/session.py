@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from waterclock.engine.jars import delta_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-_MARK = "spark.waterclock.opened"
 
 # A runner lives for months. What Spark keeps of past jobs is for a page that nobody sees, and its pools start a
 # thread for every task until they have a thousand.
@@ -47,7 +44,7 @@ class Sessions:
         self._work = work_folder
         self._confs = dict(confs or {})
         self._root: SparkSession | None = None
-        self._is_borrowed = False
+        self._is_borrowed = self._is_foreign = False
         self._lock = threading.Lock()
 
     @classmethod
@@ -64,18 +61,23 @@ class Sessions:
         return self._root is not None
 
     def root(self) -> SparkSession:
-        """Give the runner's session; starts Spark (seconds) on first use."""
+        """Give the runner's session; starts Spark (seconds) on first use.
+
+        Where the process has one already, a notebook's, it is that one: not ours to set, and not ours to stop.
+        """
         with self._lock:
             if self._root is None:
-                mark = uuid4().hex
-                self._root = open_session(self._master, self._work, {**self._confs, _MARK: mark})
-                # Spark gives the context that this process has, if it has one: a notebook's, which is not ours to stop
-                self._is_borrowed = self._root.sparkContext.getConf().get(_MARK) != mark
+                there = _session_there()
+                self._is_borrowed = self._is_foreign = there is not None
+                self._root = there or open_session(self._master, self._work, self._confs)
             return self._root
 
     def own(self) -> SparkSession:
         """Give a fresh session that shares the JVM and nothing else (about a millisecond)."""
-        return self.root().newSession()
+        session = self.root().newSession()
+        if self._is_foreign:
+            _set(session, self._confs)
+        return session
 
     def revive(self) -> bool:
         """Give True where Spark had ended, its JVM killed or its context stopped; the next `root` starts it anew.
@@ -95,6 +97,29 @@ class Sessions:
             if self._root is not None and not self._is_borrowed:
                 _stop(self._root)
                 self._root = None
+
+
+def _session_there() -> SparkSession | None:
+    """Give the session that this process has, if it has one that is alive."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.active()
+    except PySparkException:
+        return None
+    return session if _answers(session) else None
+
+
+def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
+    """Set a session of a context that somebody else opened as ours are, as far as one session can be set."""
+    from waterclock.storage import SESSION_CONFS
+
+    for key, value in {**SESSION_CONFS, **confs}.items():
+        if key.startswith(("spark.sql.", "spark.databricks.")):
+            session.conf.set(key, value)
 
 
 def _stop(session: SparkSession) -> None:

@@ -13,8 +13,10 @@ from waterclock.temporal.numbers import Numbers
 class Counts:
     """Holds what one function counts while its result is computed; it costs no job of its own.
 
-    `get` waits for the first action on the result. An action that reads a part of it (`limit`) counts that part. Where
-    nothing is left of a result, Spark forgets what it observed: then, and only then, `get` counts by a job of its own.
+    `get` waits for the first action on the result. An action that reads a part of it (`limit`) counts that part, and
+    one that evaluates it twice counts twice: a global sort above it does (`orderBy` takes samples first), a write does
+    not. Where nothing is left of a result, Spark forgets what it observed: then, and only then, `get` counts by a job of
+    its own.
     """
 
     def __init__(self) -> None:
