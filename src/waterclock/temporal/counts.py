@@ -15,8 +15,8 @@ class Counts:
 
     `get` waits for the first action on the result. An action that reads a part of it (`limit`) counts that part, and
     one that evaluates it twice counts twice: a global sort above it does (`orderBy` takes samples first), a write does
-    not. Where nothing is left of a result, Spark forgets what it observed: then, and only then, `get` counts by a job of
-    its own.
+    not. Where nothing is left of a result, Spark forgets what it observed: then, and only then, `get` counts by a job
+    of its own.
     """
 
     def __init__(self) -> None:
