@@ -21,6 +21,7 @@ from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger import Ledger
+from waterclock.ledger.records import Claim, ClaimRequest
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -170,6 +171,21 @@ class Tiny:
         """Give the digest of every done batch."""
         with self.ledger() as ledger:
             return {(r["table"], r["timelabel"]): r["digest"] for r in ledger.batches_rows() if r["status"] == "done"}
+
+    def claim(self, work: Workplace, table: str, number: int) -> Claim:
+        """Take the claim of a day, as another runner that is at work does."""
+        request = ClaimRequest(
+            table=table,
+            labels=(day(number),),
+            code="c",
+            flow=work.flow.fingerprint,
+            runner="another",
+            who="ann",
+            now=day(number + 1),
+            lease_seconds=600,
+            target_version=work.ledger.table(table).head_version,
+        )
+        return work.ledger.claim(request)
 
     def open_claims(self) -> int:
         """Count the claims that nobody closed."""

@@ -67,10 +67,10 @@ def open_checked(folder: Path, env: str | None) -> Project:
 
 def columns_collected(project: Project) -> dict[str, dict[str, str]]:
     """Give the columns of collects whose lists are open and that ran before: their statements do not tell them."""
-    stored = _StoredColumns(project.storage)
     tables = project.flow.tables.items()
-    open_collects = [name for name, table in tables if table.kind is Kind.COLLECT and table.columns.is_open]
-    return {name: dict(stored[name]) for name in open_collects if name in stored}
+    return columns_stored(
+        project, [name for name, table in tables if table.kind is Kind.COLLECT and table.columns.is_open]
+    )
 
 
 def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[str, str]]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Kind
 from waterclock.storage import Lake, table_exists
 from waterclock.storage.opened import opened
 
@@ -28,13 +26,6 @@ def stored_columns(lake: Lake, table: str) -> dict[str, str]:
     except WaterclockError:
         return {}
     return {field["name"]: type_words(field["type"]) for field in fields}
-
-
-def stored_schemas(lake: Lake, flow: Flow, tables: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
-    """Give columns and types of a flow's tables, or of those named; tables without a batch are left out."""
-    wanted = flow.tables if tables is None else tables
-    found = {name: stored_columns(lake, name) for name in wanted if flow.tables[name].kind is not Kind.PUBLISH}
-    return {name: columns for name, columns in found.items() if columns}
 
 
 def type_words(of: Any) -> str:

@@ -16,7 +16,6 @@ from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.rebuild import Remade, plan_rebuild, rebuild_table
 from waterclock.errors import WaterclockError
-from waterclock.ledger.records import ClaimRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -177,18 +176,7 @@ def test_windows_cannot_be_cut_anew(tiny: Tiny) -> None:
 
 def test_a_table_with_a_running_batch_is_left_alone(tiny: Tiny) -> None:
     with tiny.opened() as work:
-        request = ClaimRequest(
-            table="shop.items",
-            labels=(day(9),),
-            code="c",
-            flow=work.flow.fingerprint,
-            runner="another",
-            who="ann",
-            now=day(10),
-            lease_seconds=600,
-            target_version=3,
-        )
-        work.ledger.claim(request)
+        tiny.claim(work, "shop.items", 9)
         with pytest.raises(WaterclockError, match="claimed by another") as refused:
             plan_rebuild(work, ["shop.items"])
     assert refused.value.code == "E407"

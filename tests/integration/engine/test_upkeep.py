@@ -14,7 +14,6 @@ from tests.tiny import Tiny, day, described
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.upkeep import Upkeep, do, look
-from waterclock.ledger.records import ClaimRequest
 from waterclock.storage import upkeep as storage_upkeep
 
 if TYPE_CHECKING:
@@ -158,18 +157,7 @@ def test_dropped_windows_are_gone_from_table_and_stage_and_are_never_made_again(
 
 def test_a_table_with_an_open_claim_is_left_alone(lived: Tiny) -> None:
     with lived.opened() as work:
-        request = ClaimRequest(
-            table="shop.items",
-            labels=(day(9),),
-            code="c",
-            flow=work.flow.fingerprint,
-            runner="another",
-            who="ann",
-            now=day(10),
-            lease_seconds=600,
-            target_version=work.ledger.table("shop.items").head_version,
-        )
-        claim = work.ledger.claim(request)
+        claim = lived.claim(work, "shop.items", 9)
     before = files(lived, "tables/shop/items/**/*")
     scratch = lived.root / lived.storage / "tables/shop/items/_stage" / f"c={claim.number}"
     scratch.mkdir()

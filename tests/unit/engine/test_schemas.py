@@ -6,9 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tests.model.flows import collect, transform
-from waterclock.engine.schemas import stored_columns, stored_schemas, type_words
-from waterclock.flow import Flow
+from waterclock.engine.schemas import stored_columns, type_words
 from waterclock.storage import Lake
 
 
@@ -39,8 +37,6 @@ def test_columns_have_spark_types_in_the_tables_order(lake: Lake) -> None:
 
 def test_a_table_without_a_batch_has_no_columns_yet(lake: Lake) -> None:
     assert stored_columns(lake, "raw.b") == {}
-    tables = {table.name: table for table in (collect("raw.a"), transform("raw.b", ["raw.a"]))}
-    assert list(stored_schemas(lake, Flow(project="x", tables=tables))) == ["raw.a"]
 
 
 def test_a_map_names_both_its_types() -> None:
