@@ -46,6 +46,7 @@ class Mode(StrEnum):
     APPEND = "append"
     REPLACE = "replace"
     MERGE = "merge"
+    TEMPORAL = "temporal"
 
 
 class OnRestate(StrEnum):
@@ -204,6 +205,27 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
+class Temporal:
+    """All versions of a key on one timeline: which rows say what, and since when.
+
+    A row tells the attributes as of `at`, of its window's end where that is None. Rows of one key and time are ordered
+    by `order_by`, then by label. `consumed` are columns that order or delete and are no attributes. `track` names those
+    whose changes make a version; empty, all do. NULL is missing and filled, but for the `values`, where it says "now
+    empty"; `are_all_values`: for every attribute. `fills_back`: a life's first versions take its first known value.
+    """
+
+    keys: tuple[str, ...]
+    at: str | None = None
+    order_by: tuple[str, ...] = ()
+    delete_when: str | None = None
+    consumed: tuple[str, ...] = ()
+    track: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    are_all_values: bool = False
+    fills_back: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """One reference to a table: what it means for a batch is ARCHITECTURE section 4. `span` is PAST's."""
 
@@ -219,11 +241,49 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class FlatJoin:
+    """A REFERENCES that FLAT follows: `columns` of the child are `parent_columns` of the parent.
+
+    `at` is the child's time that chooses the parent's version: None where the child's own versions do, or where the
+    parent is not temporal. `role` is the suffix of what the parent brings.
+    """
+
+    parent: Flat
+    columns: tuple[str, ...]
+    parent_columns: tuple[str, ...]
+    role: str | None = None
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """FLAT(u): a read of u with all parents that it refers to, top to bottom.
+
+    `is_temporal`: the table keeps versions. `is_exact`: its versions are split wherever a parent's change.
+    """
+
+    read: Read
+    joins: tuple[FlatJoin, ...] = ()
+    is_temporal: bool = False
+    is_exact: bool = False
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """All reads that it stands for, its own first, each once."""
+        parents = (read for join in self.joins for read in join.parent.reads)
+        return tuple(dict.fromkeys((self.read, *parents)))
+
+    def __str__(self) -> str:
+        exact = ", 'exact'" if self.is_exact else ""
+        return f"FLAT({self.read.table}{exact})"
+
+
+@dataclass(frozen=True, slots=True)
 class TableReference:
     """A reference to a table or a view in a query's text, by character offsets.
 
     `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
-    must be given at offset `alias_at` where the user gave none. Exactly one of `read` and `view` is set.
+    must be given at offset `alias_at` where the user gave none. Exactly one of `read`, `flat` and `view` is set.
     `view_columns` is the view's allow-list; empty where it lets all columns through.
     """
 
@@ -232,6 +292,7 @@ class TableReference:
     alias: str | None
     alias_at: int
     read: Read | None = None
+    flat: Flat | None = None
     view: Query | None = None
     view_columns: tuple[str, ...] = ()
 
@@ -247,24 +308,30 @@ class ValueReference:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as the user wrote it, with all that must be put in place of its references. Never regenerated."""
+    """A query as the user wrote it, with all that must be put in place of its references. Never regenerated.
+
+    `branches` are the queries between its UNION ALL BY NAME, in their order, with offsets into their own texts; the
+    query has no references of its own then.
+    """
 
     text: str
     place: Place = field(compare=False)
     tables: tuple[TableReference, ...] = ()
     values: tuple[ValueReference, ...] = ()
     variables: tuple[str, ...] = ()
+    branches: tuple[Query, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of a Python transform: a read, a variable of the project, or the window.
+    """A parameter of a Python transform: a read (plain or FLAT), a variable of the project, or the window.
 
     Where the read names a view, `query` is the query to run in its place, and `read` is None.
     """
 
     name: str
     read: Read | None = None
+    flat: Flat | None = None
     variable: str | None = None
     is_window: bool = False
     query: Query | None = None
@@ -328,6 +395,7 @@ class Table:
     start: datetime | None = None
     columns: Columns = Columns()
     merge: Merge | None = None
+    temporal: Temporal | None = None
     rules: tuple[Rule, ...] = ()
     retain: Duration | None = None
     keep_versions: Duration | None = None
@@ -348,6 +416,11 @@ class Table:
         return self.source is not None and self.source.batching is Batching.SNAPSHOT
 
     @property
+    def is_fold(self) -> bool:
+        """True where the table's state is made of the slices of all labels so far, key by key."""
+        return self.mode in {Mode.MERGE, Mode.TEMPORAL}
+
+    @property
     def is_partitioned(self) -> bool:
         """True where labels are independent slices."""
         return self.type is TableType.PARTITIONED
@@ -356,7 +429,8 @@ class Table:
     def expressions(self) -> tuple[str, ...]:
         """The Spark SQL of the header: rules of the table and of its columns, and which winners of a MERGE are gone."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules))
-        gone = self.merge.delete_when if self.merge else None
+        keyed = self.merge or self.temporal
+        gone = keyed.delete_when if keyed else None
         return (*(rule.expression for rule in rules), *([gone] if gone else []))
 
     @property
@@ -367,7 +441,7 @@ class Table:
     @property
     def in_label_order(self) -> bool:
         """True where a label is made only after all labels before it (ARCHITECTURE section 5)."""
-        return self.mode is Mode.MERGE or self.is_sequential or self.reads_itself
+        return self.is_fold or self.is_sequential or self.reads_itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
