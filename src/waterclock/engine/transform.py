@@ -15,6 +15,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import PythonFunction, Query, Read, Table
 from waterclock.planner import Batch
+from waterclock.timelabel import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,38 +36,45 @@ def transform_frame(
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
+def rows_over(
+    work: Workplace, spark: SparkSession, table: Table, window: Window, frames: Mapping[Read, DataFrame]
+) -> DataFrame:
+    """Give the rows that a transform makes of one window, with `frames` for what it reads."""
+    where = f"{table.name}@{window.label}"
+    if table.function is not None:
+        return _python_rows(work, spark, table.function, window, frames, where)
+    if table.query is None:
+        raise AssertionError(f"{table.name} has neither a query nor a function, which check refuses")
+    return _sql_rows(work, spark, table.query, window, frames, where)
+
+
 def _rows_of(
     work: Workplace, spark: SparkSession, table: Table, batch: Batch, reads: tuple[PinnedRead, ...]
 ) -> DataFrame:
     frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
-    where = f"{table.name}@{batch.window.label}"
-    if table.function is not None:
-        return _python_rows(work, spark, table.function, batch, frames, where)
-    if table.query is None:
-        raise AssertionError(f"{table.name} has neither a query nor a function, which check refuses")
-    return _sql_rows(work, spark, table.query, batch, frames, where)
+    return rows_over(work, spark, table, batch.window, frames)
 
 
 def _sql_rows(
-    work: Workplace, spark: SparkSession, query: Query, batch: Batch, frames: Mapping[Read, DataFrame], where: str
+    work: Workplace, spark: SparkSession, query: Query, window: Window, frames: Mapping[Read, DataFrame], where: str
 ) -> DataFrame:
     """Give the rows of a query, a transform's own or that of a view which a Python function reads."""
-    names = {read: f"wc_{batch.window.label}_{index}" for index, read in enumerate(frames)}
+    names = {read: f"wc_{window.label}_{index}" for index, read in enumerate(frames)}
     for read in reads_of(query):
         frames[read].createOrReplaceTempView(names[read])
     spliced = splice(query, names.__getitem__)
     register_functions(spark, work.root, work.flow, [spliced.text])
     try:
-        return spark.sql(spliced.text, args=_arguments(work, spliced.text, batch))
+        return spark.sql(spliced.text, args=_arguments(work, spliced.text, window))
     except Exception as raised:
         raise to_error(raised, where=where, spliced=spliced) from raised
 
 
-def _arguments(work: Workplace, text: str, batch: Batch) -> dict[str, Any]:
+def _arguments(work: Workplace, text: str, window: Window) -> dict[str, Any]:
     values = {
-        "wc_window_start": batch.window.start,
-        "wc_window_end": batch.window.end,
-        "wc_timelabel": batch.window.label,
+        "wc_window_start": window.start,
+        "wc_window_end": window.end,
+        "wc_timelabel": window.label,
         **work.project.variables,
     }
     return {name: value for name, value in values.items() if f":{name}" in text}
@@ -76,7 +84,7 @@ def _python_rows(
     work: Workplace,
     spark: SparkSession,
     function: PythonFunction,
-    batch: Batch,
+    window: Window,
     frames: Mapping[Read, DataFrame],
     where: str,
 ) -> DataFrame:
@@ -84,11 +92,11 @@ def _python_rows(
     arguments: dict[str, Any] = {}
     for argument in function.arguments:
         if argument.is_window:
-            arguments[argument.name] = batch.window
+            arguments[argument.name] = window
         elif argument.variable is not None:
             arguments[argument.name] = work.project.variables[argument.variable]
         elif argument.query is not None:
-            arguments[argument.name] = _sql_rows(work, spark, argument.query, batch, frames, where)
+            arguments[argument.name] = _sql_rows(work, spark, argument.query, window, frames, where)
         elif argument.read is not None:
             arguments[argument.name] = frames[argument.read]
     try:
