@@ -41,6 +41,7 @@ class _Attribute:
     is_filled: bool  # null is missing, not a value
     is_tracked: bool
     is_wrapped: bool
+    is_kept: bool  # shown as the version began with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     nulls: str | Mapping[str, str] = "missing",
     delete_when: str | Column | None = None,
     track: str | Sequence[str] | None = None,
+    keep: str | Sequence[str] = (),
     fill_back: bool = True,
     zone: str | None = None,
     counts: Counts | None = None,
@@ -99,6 +101,8 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     delete_when  the column (not in the result) or condition that says a row deletes its key; nothing is filled across
     track   the attributes whose changes make a version; the others show their last value inside of it, so a read as of
             a time within sees values of later
+    keep    columns that are neither compared nor filled: a version shows what the row had that began it, the last one
+            said of that time
     fill_back  False leaves what is not known yet null
     counts  rows, no_key, no_time and bad_time (left out), versions, keys, most_versions, long_keys
 
@@ -111,7 +115,7 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     require_keys(df, keys, where=_WHERE)
     if isinstance(delete_when, str) and delete_when.isidentifier():
         require_columns(df, [delete_when], where=_WHERE)
-    attributes = tuple(_attributes(df, {*keys, time, *order, *_consumed(df, delete_when)}, nulls, track))
+    attributes = tuple(_attributes(df, {*keys, time, *order, *_consumed(df, delete_when)}, nulls, track, listed(keep)))
     _require(df, (*keys, *order), attributes, time)
     shape = _Shape(keys, attributes, len(order), fill_back, delete_when is not None)
     raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), named(time), order, delete_when)
@@ -121,17 +125,22 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
 
 
 def _attributes(
-    df: DataFrame, others: set[str], nulls: str | Mapping[str, str], track: str | Sequence[str] | None
+    df: DataFrame,
+    others: set[str],
+    nulls: str | Mapping[str, str],
+    track: str | Sequence[str] | None,
+    keep: Sequence[str],
 ) -> Iterator[_Attribute]:
     names = [name for name in df.columns if name not in others]
-    tracked = names if track is None else listed(track)
+    tracked = [name for name in names if name not in keep] if track is None else listed(track)
     said = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls
-    require_columns(df.select(*(named(name) for name in names)), [*tracked, *said], where=_WHERE)
+    require_columns(df.select(*(named(name) for name in names)), [*tracked, *said, *keep], where=_WHERE)
     for choice in {nulls} if isinstance(nulls, str) else set(said.values()):
         require_choice(choice, ("missing", "value"), where=_WHERE)
     for at, name in enumerate(names):
         wrapped = is_wrapped(df.schema[name].dataType)
-        yield _Attribute(name, f"a{at}", said.get(name, "missing") == "missing", name in tracked, wrapped)
+        is_filled = said.get(name, "missing") == "missing" and name not in keep
+        yield _Attribute(name, f"a{at}", is_filled, name in tracked, wrapped, name in keep)
 
 
 def _consumed(df: DataFrame, delete_when: str | Column | None) -> tuple[str, ...]:
@@ -241,7 +250,7 @@ def _changes(filled: DataFrame, shape: _Shape) -> DataFrame:
         if each.is_tracked:
             differs = sql.coalesce(value != before, sql.lit(col=False)) if is_filled_back else ~value.eqNullSafe(before)
             changes.append(differs)
-        else:
+        elif not each.is_kept:
             last = sql.last(each.held).over(whole)
             columns += [
                 (before if known is None else sql.coalesce(before, known)).alias(f"before_{each.held}"),
@@ -280,7 +289,7 @@ def _running_number(order: WindowSpec, is_real: Column | None) -> Column:
 
 def _shown(each: _Attribute, shape: _Shape, order: WindowSpec) -> Column:
     value = sql.col(each.held)
-    if not each.is_tracked:
+    if not (each.is_tracked or each.is_kept):
         value = _last_within(each, shape, order)
     return unwrapped(value) if each.is_wrapped else value
 

@@ -208,3 +208,10 @@ def test_empty_frames_give_empty_frames(spark: SparkSession, exact: bool) -> Non
     child = frame(spark, PARENT, "p x d1 ∞ true")
     assert told(denorm_temporal(child, "p", none, "p", exact=exact)) == lines("p x d1 ∞ -")
     assert told(denorm_temporal(none, "p", child, "p", exact=exact)) == []
+
+
+def test_what_is_kept_makes_no_version_and_shows_the_row_that_began_one(spark: SparkSession) -> None:
+    schema, rows = "c string, t timestamp, s int, a string, label string", "c d1 1 x L1 | c d2 1 x L2 | c d3 1 y L3"
+    raw = frame(spark, schema, f"{rows} | c d3 2 - L4 | c d4 1 y -")
+    made = compute_temporal(raw, "c", time="t", sequence="s", keep="label")
+    assert told(made) == lines("c d1 x L1 d3 | c d3 y L4 ∞")
