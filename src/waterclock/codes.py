@@ -81,7 +81,8 @@ LANGUAGE: Mapping[str, Code] = {
     "E211": Code(
         "an impossible name",
         "Names become folders, columns and tables elsewhere: letters, digits and _. Some names are ours: timelabel, "
-        "the schema waterclock, the connection project, names that begin with _, and what is made beside a table.",
+        "the schema waterclock, the connection project, names that begin with _, what is made beside a table, and "
+        "rec_* in a TEMPORAL table.",
     ),
     "E212": Code(
         "a name twice",
@@ -139,7 +140,11 @@ LANGUAGE: Mapping[str, Code] = {
         "A PARTITIONED table is APPENDed to, label by label. A source taken whole REPLACEs what was there. A publish "
         "follows its table.",
     ),
-    "E227": Code("a keyed update without a key", "MERGE finds rows by key: mark columns KEY, or say MERGE ON (...)."),
+    "E227": Code(
+        "a keyed update without a key",
+        "MERGE and TEMPORAL find rows by key: mark columns KEY, or say MERGE ON (...). A version of a TEMPORAL table "
+        "is one by its key and rec_eff_time.",
+    ),
     "E228": Code(
         "no cadence",
         "Where data comes in, EVERY or SCHEDULE is said. A transform takes the cadence of what it reads where that is "
@@ -160,6 +165,11 @@ LANGUAGE: Mapping[str, Code] = {
     "E233": Code("a part is missing", "The statement lacks what it cannot do without: FROM, TO, TYPE or its query."),
     "E234": Code(
         "a column without a name", "Spark would make a name up of the expression, with signs in it that no table takes."
+    ),
+    "E235": Code(
+        "a timeline that cannot be",
+        "A TEMPORAL table keeps the versions of each key on one timeline: AT names an instant that is no key, TRACK "
+        "and NULLS VALUE name attributes. What orders or deletes is an attribute only where TRACK lists it.",
     ),
     "E240": Code("a project file that is no TOML", "waterclock.toml cannot be read."),
     "E241": Code(

@@ -28,7 +28,7 @@ CAPABILITIES = {
         {"partitions": Option("number")},
         {},
         frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
-        frozenset(Mode),
+        frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
     ),
 }

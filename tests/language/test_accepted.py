@@ -63,6 +63,7 @@ def parts_of(table: Table) -> Iterator[str]:
     said = {
         "start": table.start,
         "merge": table.merge,
+        "temporal": table.temporal and repr(table.temporal),
         "retain": table.retain,
         "keep versions": table.keep_versions,
         "pool": table.pool if table.pool != "default" else None,
@@ -92,7 +93,7 @@ def parts_of(table: Table) -> Iterator[str]:
         yield f"    {spliced(text)}"
 
 
-@pytest.mark.parametrize("name", ["flights.dpl", "forms.dpl"])
+@pytest.mark.parametrize("name", ["flights.dpl", "forms.dpl", "temporal.dpl"])
 def test_it_compiles_to_what_its_golden_file_says(name: str, tmp_path: Path) -> None:
     found = "\n".join(lines_of(project_of(name, tmp_path))) + "\n"
     golden = FOLDER / f"{name}.expected"

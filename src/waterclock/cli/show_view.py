@@ -182,6 +182,8 @@ def _declared(table: Table) -> list[tuple[str, str]]:
     if table.merge is not None:
         order = f" ORDER BY {', '.join(table.merge.order_by)}" if table.merge.order_by else ""
         pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
+    if table.temporal is not None:
+        pairs.append(("temporal", str(table.temporal)))
     pairs += [("expects", f"{rule.expression} ({rule.name}, else {rule.action})") for rule in table.rules]
     if table.retain is not None:
         pairs.append(("keeps", str(table.retain).lower()))

@@ -48,7 +48,7 @@ CAPABILITIES = Capabilities(
         "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
     },
     collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
-    publishes=frozenset(Mode),
+    publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
     takes_query=True,
 )
 

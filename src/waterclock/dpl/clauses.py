@@ -8,15 +8,15 @@ from typing import Any
 
 from waterclock.dpl.columns import skip_brackets, take_column_entries, take_columns
 from waterclock.dpl.cursor import Cursor, placed, timed
-from waterclock.dpl.expressions import take_expression
 from waterclock.dpl.grammar import BY_WORD, FLAG_CLAUSES, TEXT_CLAUSES, begins_clause, clause_at
 from waterclock.dpl.later import not_yet
+from waterclock.dpl.modes import take_mode
 from waterclock.dpl.source import Source, Span
-from waterclock.dpl.statements import BatchedSaid, ModeSaid, OptionsSaid, QuerySaid, UnitSaid
+from waterclock.dpl.statements import BatchedSaid, OptionsSaid, QuerySaid, UnitSaid
 from waterclock.dpl.tokens import refuse_touching, statements_of, words_of
 from waterclock.dpl.trust import take_rules
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Mode, OnRestate, Secret, Value
+from waterclock.flow import Batching, OnRestate, Secret, Value
 from waterclock.timelabel import Duration, Period, nominal_zone, parse_period
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
@@ -173,60 +173,6 @@ def _by(cursor: Cursor) -> BatchedSaid:
     return BatchedSaid(Batching.DATA_TIME, column, lookback)
 
 
-def _mode(cursor: Cursor) -> ModeSaid:
-    word = cursor.take()
-    if word.upper == "APPEND":
-        if cursor.at("ORDER", "BY"):
-            raise not_yet("APPEND ORDER BY", cursor.here())
-        return ModeSaid(Mode.APPEND)
-    if word.upper == "REPLACE":
-        if cursor.at("WHERE"):
-            raise not_yet("REPLACE WHERE", cursor.here())
-        return ModeSaid(Mode.REPLACE)
-    if word.upper == "TEMPORAL":
-        raise not_yet("TEMPORAL", cursor.span(word))
-    if word.upper != "MERGE":
-        cursor.index -= 1
-        cursor.unexpected("APPEND, REPLACE or MERGE")
-    return _merge(cursor)
-
-
-def _merge(cursor: Cursor) -> ModeSaid:
-    if cursor.at("INTO"):
-        raise cursor.here().refuse(
-            "E209", "MERGE INTO is not said here", fix="say only how: MERGE ON (id) ORDER BY changed_at"
-        )
-    keys: tuple[str, ...] = ()
-    if cursor.at("ON") and not (cursor.at("ON", "RESTATE") or cursor.at("ON", "SCHEMA", "CHANGE")):
-        cursor.take()
-        keys = cursor.names("keys")
-    order = _order(cursor) if cursor.accept("ORDER", "BY") else ()
-    delete_when = None
-    if cursor.accept("DELETE"):
-        cursor.need("WHEN")
-        delete_when = take_expression(cursor, "an expression, as in is_deleted", begins_clause)
-    return ModeSaid(Mode.MERGE, keys, order, delete_when)
-
-
-def _order(cursor: Cursor) -> tuple[str, ...]:
-    found = [_order_column(cursor)]
-    while cursor.accept(","):
-        found.append(_order_column(cursor))
-    return tuple(found)
-
-
-def _order_column(cursor: Cursor) -> str:
-    name = cursor.name("a column to order by").text
-    if cursor.at("ASC") or cursor.at("DESC"):
-        raise cursor.here().refuse(
-            "E204",
-            "the order of a MERGE has no direction",
-            why="the last row per key wins",
-            fix=f"write ORDER BY {name}",
-        )
-    return name
-
-
 def _pool(cursor: Cursor) -> str:
     return cursor.plain_name("a pool").text
 
@@ -259,7 +205,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "ZONE": _text_of("ZONE"),
     "START": _text_of("START"),
     "BY": _by,
-    "MODE": _mode,
+    "MODE": take_mode,
     "EXPECT": lambda cursor: take_rules(cursor, begins_clause),
     "RETAIN": _duration,
     "KEEP VERSIONS": _duration,

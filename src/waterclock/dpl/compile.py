@@ -330,6 +330,7 @@ class _Compiler:
             start=draft.start,
             columns=draft.columns,
             merge=draft.merge,
+            temporal=draft.temporal,
             rules=draft.rules,
             retain=draft.retain,
             keep_versions=draft.keep_versions,
@@ -390,8 +391,9 @@ def _header(draft: Draft) -> list[str]:
     """Give the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
     rules = [*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)]
     texts = [rule.expression for rule in rules]
-    if draft.merge is not None and draft.merge.delete_when:
-        texts.append(draft.merge.delete_when)
+    keyed = draft.merge or draft.temporal
+    if keyed is not None and keyed.delete_when:
+        texts.append(keyed.delete_when)
     return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
 
 

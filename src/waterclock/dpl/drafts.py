@@ -11,8 +11,8 @@ from waterclock.dpl.column_lists import columns_of
 from waterclock.dpl.config import Config
 from waterclock.dpl.connections import Systems
 from waterclock.dpl.keeping import keep_versions_of, retain_of
-from waterclock.dpl.literals import with_literals
-from waterclock.dpl.rules import check_expression, has_aggregate, rule_of
+from waterclock.dpl.keyed import settle_merge, settle_temporal
+from waterclock.dpl.rules import rule_of
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import (
     BatchedSaid,
@@ -40,6 +40,7 @@ from waterclock.flow import (
     Rule,
     Source,
     TableType,
+    Temporal,
     Unit,
 )
 from waterclock.timelabel import Cadence, Duration
@@ -66,6 +67,7 @@ class Draft:
     columns: Columns = field(default_factory=Columns)
     rules: tuple[Rule, ...] = ()
     merge: Merge | None = None
+    temporal: Temporal | None = None
     source: Source | None = None
     destination: Unit | None = None
     query: Query | None = None
@@ -81,6 +83,12 @@ class Draft:
     functions: frozenset[str] = frozenset()
     query_variables: tuple[str, ...] = ()
     is_incomplete: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
+        keyed = self.merge or self.temporal
+        return keyed.keys if keyed else self.columns.keys
 
     @property
     def span(self) -> Span:
@@ -237,7 +245,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
                     "E226",
                     f"{draft.name} does not say how a batch changes it",
                     why="a wrong guess doubles rows",
-                    fix="say PARTITIONED behind the name, or APPEND, MERGE or REPLACE",
+                    fix="say PARTITIONED behind the name, or APPEND, MERGE, TEMPORAL or REPLACE",
                 )
             )
         if is_partitioned and batching is Batching.SNAPSHOT and not statement.has_failed("BY"):
@@ -253,10 +261,15 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
                 fix="leave PARTITIONED out, or the mode",
             )
         )
-    elif batching is Batching.SNAPSHOT and said.mode is not Mode.REPLACE and not statement.has_failed("BY"):
+    elif batching is Batching.SNAPSHOT and said.mode not in _OF_SNAPSHOTS and not statement.has_failed("BY"):
         errors.append(_needs_by(draft, f"says {said.mode.name}"))
     if said.mode is Mode.MERGE:
         settle_merge(draft, said, draft.columns.keys, variables, errors)
+    if said.mode is Mode.TEMPORAL:
+        settle_temporal(draft, said, variables, errors)
+
+
+_OF_SNAPSHOTS = frozenset({Mode.REPLACE, Mode.TEMPORAL})
 
 
 def _needs_by(draft: Draft, what: str) -> WaterclockError:
@@ -266,37 +279,3 @@ def _needs_by(draft: Draft, what: str) -> WaterclockError:
         why="without a BY the source is taken whole, and REPLACEs what was there",
         fix="say BY DATA TIME column or BY ARRIVAL TIME",
     )
-
-
-def settle_merge(
-    draft: Draft,
-    said: ModeSaid | None,
-    keys: tuple[str, ...],
-    variables: Mapping[str, Any],
-    errors: list[WaterclockError],
-) -> None:
-    """Settle a MERGE: its keys are those of ON, else the KEY columns, and it must have some."""
-    chosen = (said.keys if said else ()) or keys
-    if not chosen and not draft.statement.has_failed("COLUMNS"):
-        errors.append(
-            draft.at("MODE").refuse(
-                "E227",
-                f"{draft.name} is a MERGE without a key",
-                why="without a key no row can be found again",
-                fix="mark the key, as in (id KEY, *), or say MERGE ON (id)",
-            )
-        )
-    delete_when = None
-    if said is not None and said.delete_when is not None:
-        errors.extend(check_expression(said.delete_when))
-        if has_aggregate(said.delete_when.tree):
-            errors.append(
-                said.delete_when.span.refuse(
-                    "E220",
-                    "DELETE WHEN holds an aggregate",
-                    why="it is asked of each row",
-                    fix="name a column of the row",
-                )
-            )
-        delete_when = with_literals(said.delete_when, variables)
-    draft.merge = Merge(chosen, said.order_by if said else (), delete_when)

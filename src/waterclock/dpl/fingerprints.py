@@ -47,6 +47,7 @@ def fingerprint_of(
     """
     used = set(draft.query_variables)
     parts: list[Any] = [draft.kind.value, draft.type.value, draft.mode.value, draft.merge]
+    parts += [repr(draft.temporal)] if draft.temporal else []
     parts += [_columns(draft.columns), *(_rule(rule) for rule in draft.rules)]
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in draft.reads]

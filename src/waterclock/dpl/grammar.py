@@ -106,4 +106,5 @@ def begins_clause(cursor: Cursor, ahead: int) -> bool:
 def clause_words(kind: StatementKind) -> list[str]:
     """List the clauses that a statement takes today; modes by their own names."""
     words = [clause.word for clause in CLAUSES if kind in clause.kinds and not clause.is_later]
-    return [word for word in words if word != "MODE"] + (["APPEND", "REPLACE", "MERGE"] if "MODE" in words else [])
+    modes = ["APPEND", "REPLACE", "MERGE", *(["TEMPORAL"] if kind in _MADE else [])] if "MODE" in words else []
+    return [word for word in words if word != "MODE"] + modes

@@ -317,8 +317,12 @@ _ELSEWHERE = {
 _SIGNS_OF_NAMES = frozenset("-/*+%")
 _SUBCLAUSES = {
     "LOOKBACK": "LOOKBACK stands behind BY DATA TIME: BY DATA TIME t LOOKBACK 1 HOUR",
-    "ORDER": "ORDER BY stands behind MERGE: MERGE ORDER BY changed_at",
-    "DELETE": "DELETE WHEN stands behind MERGE: MERGE DELETE WHEN is_deleted",
+    "ORDER": "ORDER BY stands behind MERGE or TEMPORAL: MERGE ORDER BY changed_at",
+    "DELETE": "DELETE WHEN stands behind MERGE or TEMPORAL: MERGE DELETE WHEN is_deleted",
+    "AT": "AT stands behind TEMPORAL: TEMPORAL AT changed_at",
+    "TRACK": "TRACK stands behind TEMPORAL: TEMPORAL TRACK (name, city)",
+    "NULLS": "NULLS VALUE stands behind TEMPORAL: TEMPORAL NULLS VALUE (phone)",
+    "FILL": "FILL FORWARD stands behind TEMPORAL: TEMPORAL FILL FORWARD",
     "WATERMARK": "WATERMARK stands behind CONTINUOUS",
     "OFFLINE": "OFFLINE stands behind MEASURE",
     "RUNTIME": "RUNTIME stands behind DEADLINE",

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from waterclock.dpl.connections import Systems
-from waterclock.dpl.drafts import Draft, settle_merge
+from waterclock.dpl.drafts import Draft
+from waterclock.dpl.keyed import settle_merge
 from waterclock.dpl.statements import ModeSaid
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, TableType
+from waterclock.flow import RECORD, Mode, TableType, Temporal
 
 
 def settle_publish(
@@ -19,13 +20,16 @@ def settle_publish(
     draft.type = table.type
     said = draft.statement.value("MODE", ModeSaid)
     draft.mode = said.mode if said else table.mode
-    keys = (table.merge.keys if table.merge else ()) or table.columns.keys
+    if table.temporal is not None:
+        _of_versions(draft, table.temporal, said, errors)
+    keys = table.keys if table.temporal is None else (*table.keys, RECORD[0])
     if draft.mode is Mode.MERGE:
         settle_merge(draft, said, keys, variables, errors)
     legal = {Mode.MERGE} | ({Mode.APPEND} if table.mode is Mode.APPEND else set())
     legal |= set() if table.type is TableType.PARTITIONED else {Mode.REPLACE}
     if draft.mode not in legal:
         errors.append(_illegal_publish(draft, table, legal))
+        return
     capabilities = systems.of(draft.destination) if draft.destination else None
     if capabilities and draft.mode not in capabilities.publishes:
         errors.append(
@@ -37,6 +41,22 @@ def settle_publish(
                 fix=f"say {_modes(legal & capabilities.publishes)}"
                 if legal & capabilities.publishes
                 else "publish to a database",
+            )
+        )
+
+
+def _of_versions(draft: Draft, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
+    """Settle a publish of versions: it REPLACEs them unless it says MERGE, and a version is one by key and time."""
+    if said is None:
+        draft.mode = Mode.REPLACE
+    names = (*temporal.keys, RECORD[0])
+    if said is not None and said.keys and {name.lower() for name in said.keys} != {name.lower() for name in names}:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E227",
+                f"({', '.join(said.keys)}) is not the key of a version",
+                why=f"{draft.statement.name} is a TEMPORAL table, with many rows for each {', '.join(temporal.keys)}",
+                fix=f"say MERGE ON ({', '.join(names)}), or REPLACE",
             )
         )
 

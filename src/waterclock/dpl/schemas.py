@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from sqlglot import exp
 
 from waterclock.dpl.drafts import Draft
+from waterclock.dpl.keyed import record_name
 from waterclock.dpl.references import Found
 from waterclock.dpl.resolution import Names, Resolver, nameless, names_of, unknown_column
-from waterclock.dpl.source import Source, Span
+from waterclock.dpl.source import Source, Span, find_name
 from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, QuerySaid, Statement
 from waterclock.dpl.views import Queries
 from waterclock.errors import WaterclockError
-from waterclock.flow import Kind
+from waterclock.flow import RECORD, Kind
 
 _LABEL = "timelabel"
 
@@ -38,7 +38,7 @@ class Schemas:
         ordered = list(drafts)
         for draft in ordered:  # closed lists first: they are what PREVIOUS(own) reads
             if draft.kind is not Kind.PUBLISH:
-                self._tables[draft.name] = _closed(draft.statement)
+                self._tables[draft.name] = _seen(draft, _closed(draft.statement))
         for draft in ordered:
             if draft.kind is Kind.PUBLISH:
                 self._publish(draft)
@@ -51,14 +51,18 @@ class Schemas:
     def _table(self, draft: Draft) -> None:
         output = self._output(draft.name, draft.statement)
         said = draft.statement.value("COLUMNS", ColumnsSaid)
-        if draft.kind is Kind.COLLECT:
-            columns = self._tables[draft.name] or self._last_run(draft, said)
-        else:
-            columns = self._tables[draft.name] or output
+        columns = _closed(draft.statement)
+        if draft.kind is not Kind.COLLECT:
+            columns = columns or output
             self._declared(said, output, draft)
-        self._tables[draft.name] = columns
+            self._recorded(draft, output)
+        elif columns is None and draft.temporal is None:
+            columns = self._last_run(draft, said)
+        self._tables[draft.name] = _seen(draft, columns)
         if columns is not None:
-            self._named_in_header(draft, columns, output)
+            self._named_in_header(draft, columns)
+        elif draft.temporal is not None:  # its rows are not known, what its last run has left of them is
+            self._tables[draft.name] = self._last_run(draft, None)
 
     def _output(self, name: str, statement: Statement) -> Names | None:
         found = self.queries.found.get(name)
@@ -104,7 +108,18 @@ class Schemas:
         if said is not None and output is not None and draft.query is not None:
             self.errors.extend(_missing(said.columns, output, "the query"))
 
-    def _named_in_header(self, draft: Draft, columns: Names, output: Names | None) -> None:
+    def _recorded(self, draft: Draft, output: Names | None) -> None:
+        """Refuse a query whose columns have the names that each version carries."""
+        temporal = draft.temporal
+        if temporal is None or output is None or not draft.columns.is_open:
+            return
+        said = {column.name.lower() for column in draft.columns.named}
+        for name in RECORD:
+            is_time = name == RECORD[0] and (temporal.at or "").lower() == name
+            if name in output and name not in said and not is_time:
+                self.errors.append(record_name(draft.at("MODE"), output[name], draft.name))
+
+    def _named_in_header(self, draft: Draft, columns: Names) -> None:
         whole = {**columns, _LABEL: _LABEL}
         for expression in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, whole, draft.name))
@@ -114,8 +129,8 @@ class Schemas:
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))
-            if mode.value.delete_when is not None and output is not None:
-                self.errors.extend(_in_expression(mode.value.delete_when, {**output, _LABEL: _LABEL}, "the query"))
+            if mode.value.delete_when is not None:
+                self.errors.extend(_in_expression(mode.value.delete_when, whole, draft.name))
 
     def _referred(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
         """Check the columns that a REFERENCES names: those of the other table, and the time in this one."""
@@ -125,9 +140,9 @@ class Schemas:
         known = self._tables.get(target.table)
         for name in target.columns if known is not None else ():
             if name.lower() not in (known or {}):
-                yield _unknown(_name_in(name, span), name, known or {}, target.table)
+                yield _unknown(find_name(name, span), name, known or {}, target.table)
         if target.at is not None and target.at.lower() not in own:
-            yield _unknown(_name_in(target.at, span), target.at, own, table)
+            yield _unknown(find_name(target.at, span), target.at, own, table)
 
     def _publish(self, draft: Draft) -> None:
         columns = self.columns_of(draft.statement.name)
@@ -162,6 +177,13 @@ def _closed(statement: Statement) -> Names | None:
     if said is None or said.is_open:
         return None
     return names_of(column.name for column in said.columns)
+
+
+def _seen(draft: Draft, columns: Names | None) -> Names | None:
+    """Give the columns that others see of these: those of versions where the table keeps them."""
+    if columns is None or draft.temporal is None:
+        return columns
+    return names_of(draft.temporal.outputs(columns.values()))
 
 
 def _missing(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:
@@ -201,16 +223,13 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
 
 
 def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:
-    for name in (*mode.keys, *mode.order_by):
+    named = [(name, span) for name in (*mode.keys, *mode.order_by)]
+    if mode.temporal is not None:
+        parts = {"TRACK": mode.temporal.track, "NULLS VALUE": mode.temporal.values, "AT": (mode.temporal.at or _LABEL,)}
+        named += [(name, mode.temporal.spans.get(part, span)) for part, names in parts.items() for name in names]
+    for name, at in named:
         if name.lower() not in known and name.lower() != _LABEL:
-            yield _unknown(_name_in(name, span), name, known, table)
-
-
-def _name_in(name: str, span: Span) -> Span:
-    """Find a name within a clause, or to the right of where it begins on that line."""
-    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    at = word.search(span.source.text, span.start, span.end) or word.search(span.source.text, span.start)
-    return span.source.span(at.start(), at.end()) if at else span
+            yield _unknown(find_name(name, at), name, known, table)
 
 
 def _unknown(span: Span, name: str, known: Names, table: str) -> WaterclockError:

@@ -93,3 +93,10 @@ class Span:
 def to(one: Span, other: Span) -> Span:
     """Give the span from the beginning of `one` to the end of `other`."""
     return Span(one.source, one.start, max(one.end, other.end))
+
+
+def find_name(name: str, span: Span) -> Span:
+    """Find a name within a piece, or to the right of where it begins on that line."""
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    at = word.search(span.source.text, span.start, span.end) or word.search(span.source.text, span.start)
+    return span.source.span(at.start(), at.end()) if at else span

@@ -163,13 +163,26 @@ class BatchedSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class TemporalSaid:
+    """What TEMPORAL says beside keys, order and deletes; `spans` are the places of its parts, by their words."""
+
+    at: str | None = None
+    track: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    are_all_values: bool = False
+    fills_back: bool = True
+    spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ModeSaid:
-    """APPEND, REPLACE, or MERGE with its sub-clauses; `keys` is empty where there was no ON."""
+    """APPEND, REPLACE, or MERGE and TEMPORAL with their sub-clauses; `keys` is empty where there was no ON."""
 
     mode: Mode
     keys: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     delete_when: Expression | None = None
+    temporal: TemporalSaid | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,5 +216,6 @@ __all__ = [
     "Source",
     "Statement",
     "StatementKind",
+    "TemporalSaid",
     "UnitSaid",
 ]

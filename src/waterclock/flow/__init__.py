@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.declarations import (
+    FOLDS,
+    RECORD,
     About,
     Action,
     Argument,
@@ -42,6 +44,8 @@ from waterclock.flow.declarations import (
 from waterclock.flow.graph import components_of, cycle_of, downstream_of, order_of, readers_of, upstream_of
 
 __all__ = [
+    "FOLDS",
+    "RECORD",
     "About",
     "Action",
     "Argument",

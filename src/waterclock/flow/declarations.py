@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -11,6 +11,8 @@ from typing import Any
 from waterclock.timelabel import Cadence, Duration
 
 Value = str | int | float | bool | None
+RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
+"""What each version of a temporal table carries: since when it holds, until when, and whether it still does."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,6 +49,10 @@ class Mode(StrEnum):
     REPLACE = "replace"
     MERGE = "merge"
     TEMPORAL = "temporal"
+
+
+# the state is made of the slices of all labels so far, key by key
+FOLDS = frozenset({Mode.MERGE, Mode.TEMPORAL})
 
 
 class OnRestate(StrEnum):
@@ -223,6 +229,24 @@ class Temporal:
     values: tuple[str, ...] = ()
     are_all_values: bool = False
     fills_back: bool = True
+
+    def __str__(self) -> str:
+        said = [
+            f"ON ({', '.join(self.keys)})",
+            f"AT {self.at}" if self.at else "",
+            f"ORDER BY {', '.join(self.order_by)}" if self.order_by else "",
+            f"DELETE WHEN {self.delete_when}" if self.delete_when else "",
+            f"TRACK ({', '.join(self.track)})" if self.track else "",
+            "NULLS VALUE" if self.are_all_values else f"NULLS VALUE ({', '.join(self.values)})" if self.values else "",
+            "" if self.fills_back else "FILL FORWARD",
+        ]
+        return " ".join(part for part in said if part)
+
+    def outputs(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Give what readers see of rows with these columns: keys, since when, attributes, until when, whether still."""
+        others = {name.lower() for name in (*self.keys, self.at or "", *self.consumed)}
+        attributes = (name for name in columns if name.lower() not in others)
+        return (*self.keys, RECORD[0], *attributes, *RECORD[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +442,13 @@ class Table:
     @property
     def is_fold(self) -> bool:
         """True where the table's state is made of the slices of all labels so far, key by key."""
-        return self.mode in {Mode.MERGE, Mode.TEMPORAL}
+        return self.mode in FOLDS
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
+        keyed = self.merge or self.temporal
+        return keyed.keys if keyed else self.columns.keys
 
     @property
     def is_partitioned(self) -> bool:

@@ -54,7 +54,7 @@ def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
     """Give a table's columns: keys, then what refers to others, then the rest, each in its order."""
     declared = {column.name: column for column in table.columns.named}
     names = dict.fromkeys((*declared, *(name for name in known if name != "timelabel")))
-    keys = {*table.columns.keys, *(table.merge.keys if table.merge else ())}
+    keys = {*table.columns.keys, *table.keys}
     fields = [_field(name, declared.get(name), known.get(name, ""), is_key=name in keys) for name in names]
     return tuple(sorted(fields, key=lambda each: (not each.is_key, each.references is None)))
 

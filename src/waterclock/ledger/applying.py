@@ -127,12 +127,11 @@ def _put_tables(write: Write, flow: Flow) -> None:
 
 def signature_of(table: Table) -> dict[str, str]:
     """Give what only `rebuild` may change of a table with batches, as the ledger writes it."""
-    keys = table.merge.keys if table.merge else table.columns.keys
     return {
         "kind": table.kind.value,
         "type": table.type.value,
         "mode": table.mode.value,
         "cadence": str(table.cadence.period),
         "zone": table.cadence.zone,
-        "keys": ", ".join(keys),
+        "keys": ", ".join(table.keys),
     }

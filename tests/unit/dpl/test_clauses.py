@@ -8,7 +8,15 @@ import pytest
 
 from waterclock.dpl.clauses import parse_clause
 from waterclock.dpl.source import Source
-from waterclock.dpl.statements import BatchedSaid, ColumnsSaid, ModeSaid, OptionsSaid, QuerySaid, UnitSaid
+from waterclock.dpl.statements import (
+    BatchedSaid,
+    ColumnsSaid,
+    ModeSaid,
+    OptionsSaid,
+    QuerySaid,
+    TemporalSaid,
+    UnitSaid,
+)
 from waterclock.errors import WaterclockError
 from waterclock.flow import Batching, Mode, Secret, Value
 from waterclock.timelabel import Duration, Period, Unit
@@ -36,6 +44,22 @@ def parse(word: str, text: str, **variables: Value) -> Any:
         ("BY", "arrival time", BatchedSaid(Batching.ARRIVAL_TIME)),
         ("MODE", "append", ModeSaid(Mode.APPEND)),
         ("MODE", "merge on (a, b) order by c", ModeSaid(Mode.MERGE, ("a", "b"), ("c",))),
+        ("MODE", "temporal", ModeSaid(Mode.TEMPORAL, temporal=TemporalSaid())),
+        (
+            "MODE",
+            "temporal fill forward nulls value track (n) order by c, d at t on (a, b)",
+            ModeSaid(
+                Mode.TEMPORAL,
+                ("a", "b"),
+                ("c", "d"),
+                temporal=TemporalSaid("t", ("n",), are_all_values=True, fills_back=False),
+            ),
+        ),
+        (
+            "MODE",
+            "temporal at at nulls value (a, b)",
+            ModeSaid(Mode.TEMPORAL, temporal=TemporalSaid("at", values=("a", "b"))),
+        ),
         ("POOL", "heavy", "heavy"),
         ("TAGS", "(a, b)", ("a", "b")),
         ("SEQUENTIAL", "", True),
@@ -78,7 +102,9 @@ def test_units_queries_options_and_rules() -> None:
         ("MODE", "merge on (id)\n  order bay x", "E204", "flows/a.py:4:3"),
         ("COLUMNS", "id KEY name", "E205", "flows/a.py:3:27"),
         ("MAX LATENESS", "30 days", "E208", "flows/a.py:3:20"),
-        ("MODE", "temporal", "E208", "flows/a.py:3:20"),
+        ("MODE", "temporal on (id)\n  tracks (a)", "E204", "flows/a.py:4:3"),
+        ("MODE", "temporal fill back", "E204", "flows/a.py:3:34"),
+        ("MODE", "temporal at a track (b) at c", "E207", "flows/a.py:3:44"),
         ("AS", "SELECT 1; SELECT 2", "E204", "flows/a.py:3:30"),
         ("AS", "SELECT 'x", "E201", "flows/a.py:3:27"),
         ("AS", "", "E233", "flows/a.py:3:20"),

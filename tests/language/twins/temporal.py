@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import waterclock as wc
+
+wc.connection("landing", type="files")
+wc.connection("ops", type="sqlite")
+wc.connection("out", type="files")
+wc.collect(
+    "raw.crm",
+    columns="id BIGINT, name STRING, phone STRING, seen TIMESTAMP, gone BOOLEAN, seq BIGINT",
+    from_="landing.crm",
+    every="day",
+    by="arrival time",
+    mode="append",
+)
+wc.collect("raw.planes", columns="tailnum STRING KEY, *", from_="ops.planes", every="day", mode="temporal")
+wc.collect(
+    "raw.stations",
+    from_="ops.stations",
+    every="day",
+    mode="temporal on (faa) delete when is_closed track (name) fill forward",
+)
+wc.collect(
+    "raw.weather",
+    columns="origin KEY, time_hour TIMESTAMP, visib DOUBLE",
+    from_="landing.weather",
+    every="hour",
+    by="data time time_hour lookback 1 day",
+    mode="temporal at time_hour",
+)
+wc.collect(
+    "raw.prices",
+    columns="product STRING KEY, shop STRING KEY, rec_eff_time TIMESTAMP, price DECIMAL(12,2), *",
+    from_="landing.prices",
+    every="day",
+    by="arrival time",
+    mode="temporal at rec_eff_time nulls value",
+)
+wc.transform(
+    "dim.customer",
+    columns="id BIGINT KEY, name STRING, phone STRING, seen TIMESTAMP, gone BOOLEAN, seq BIGINT",
+    mode="""temporal nulls value (phone) fill forward on (id) at seen order by seq, phone
+            delete when gone AND seq > :late_minutes track (name, phone)""",
+    expect="seq > 0",
+    keep_versions="60 days",
+    as_="SELECT * FROM raw.crm",
+)
+wc.transform(
+    "dim.any_order",
+    columns="id KEY, *",
+    mode="temporal at at nulls value delete when CASE WHEN at < WINDOW THEN gone ELSE false END",
+    on_restate="report",
+    as_="SELECT id, name, phone, seen AS at, gone, seen AS window FROM raw.crm",
+)
+wc.transform(
+    "marts.reads",
+    every="day",
+    as_="""SELECT id, name, phone, rec_eff_time, rec_exp_time, c.timelabel AS label FROM dim.customer c
+WHERE rec_is_current""",
+)
+wc.publish("dim.customer", to="ops.customer")
+wc.publish("dim.customer", to="ops.versions", mode="merge")
+wc.publish("dim.customer", to="ops.names", columns="id, rec_eff_time, name", mode="merge on (rec_eff_time, id)")
+wc.publish("raw.planes", to="out.planes", mode="replace")
