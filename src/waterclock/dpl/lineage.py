@@ -70,8 +70,7 @@ class ColumnLineage:
         if table in self.schemas:
             return tuple(name for name in self.schemas[table] if name != TIMELABEL)
         known = {name.lower(): name for name in self._traced(table)}
-        for column in self.flow.tables[table].columns.named:
-            known[column.name.lower()] = column.name
+        known |= {name.lower(): name for name in _declared(self.flow.tables[table])}
         return tuple(known.values())
 
     def made(self, of: ColumnOf) -> Made:
@@ -87,7 +86,7 @@ class ColumnLineage:
             return found[of.column.lower()]
         if "*" in found and not self._knows(of.table):
             return found["*"]
-        if stars := self._stars.get(of.table, ()):
+        if (stars := self._stars.get(of.table, ())) and not _is_consumed(table, of.column):
             return Made(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
         known = self.columns(of.table)
         if table.kind is Kind.COLLECT and not self._knows(of.table):
@@ -152,6 +151,14 @@ class ColumnLineage:
         return self._made.get(name, {})
 
     def _trace(self, table: Table) -> dict[str, Made]:
+        made = self._trace_rows(table)
+        if table.temporal is None:
+            return made
+        said = {name.lower(): each for name, each in made.items()}
+        since = said.get((table.temporal.at or "").lower(), Made(note="when a row came, its window's end says"))
+        return {name: made.get(name, since) for name in table.temporal.outputs(made)}
+
+    def _trace_rows(self, table: Table) -> dict[str, Made]:
         if table.kind is Kind.PUBLISH:
             source = table.reads[0].table
             wanted = [column.name for column in table.columns.named] or list(self.columns(source))
@@ -237,13 +244,25 @@ class ColumnLineage:
             return tuple(self.schemas[table])
         declared = self.flow.tables[table]
         if declared.kind is Kind.COLLECT and not declared.columns.is_open:
-            return (*(column.name for column in declared.columns.named), TIMELABEL)
+            return (*_declared(declared), TIMELABEL)
         if table in self._busy:
-            return tuple(column.name for column in declared.columns.named)
+            return _declared(declared)
         traced = self._traced(table)
         if declared.query is not None and traced and not self._stars.get(table):
             return (*traced, TIMELABEL)
         return ()
+
+
+def _declared(table: Table) -> tuple[str, ...]:
+    """Give the columns that a table is said to have for its readers."""
+    names = tuple(column.name for column in table.columns.named)
+    return table.temporal.outputs(names) if table.temporal else names
+
+
+def _is_consumed(table: Table, column: str) -> bool:
+    """Tell whether a TEMPORAL table's rows have that column, and its versions do not."""
+    temporal = table.temporal
+    return temporal is not None and column.lower() in {each.lower() for each in (temporal.at or "", *temporal.consumed)}
 
 
 def _is(one: ColumnOf, other: ColumnOf) -> bool:

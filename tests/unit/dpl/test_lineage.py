@@ -158,3 +158,28 @@ def test_an_unknown_column_is_refused_with_the_nearest(tmp_path: Path) -> None:
 
 def tree(branch: Branch) -> dict[str, object]:
     return {str(branch.column): {name: under for each in branch.beyond for name, under in tree(each).items()}}
+
+
+def test_versions_have_attributes_of_their_rows_and_a_record_of_the_time(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "TRANSFORM d.f (carrier KEY, *) TEMPORAL AT at ORDER BY seq AS "
+        "SELECT carrier, timestamp_seconds(dep_delay) AS at, air_time + 1 AS n, air_time AS seq FROM raw.flights;"
+        "TRANSFORM m.d AS SELECT carrier, n, rec_eff_time AS since FROM d.f;"
+        "COLLECT raw.t (id KEY, at TIMESTAMP, x) FROM landing.t EVERY DAY BY ARRIVAL TIME TEMPORAL AT at;",
+    )
+    lineage = ColumnLineage(flow)
+    assert lineage.columns("d.f") == ("carrier", "rec_eff_time", "n", "rec_exp_time", "rec_is_current")
+    assert inputs(flow, "d.f", "n") == ["raw.flights.Air_Time"]
+    assert inputs(flow, "d.f", "rec_is_current") == ["raw.flights.dep_delay"]
+    assert inputs(flow, "m.d", "since") == ["d.f.rec_eff_time"]
+    assert lineage.columns("raw.t") == ("id", "rec_eff_time", "x", "rec_exp_time", "rec_is_current")
+    assert lineage.made(ColumnOf("raw.t", "rec_eff_time")).note == "collected from landing.t"
+    with pytest.raises(WaterclockError, match="has no column seq"):
+        lineage.made(ColumnOf("d.f", "seq"))
+
+
+def test_without_a_time_of_their_own_versions_begin_at_the_window_s_end(tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, "TRANSFORM d.f (carrier KEY, *) TEMPORAL AS SELECT carrier, dep_delay FROM raw.flights;")
+    assert ColumnLineage(flow).made(ColumnOf("d.f", "rec_eff_time")).note.endswith("its window's end says")
+    assert inputs(flow, "d.f", "dep_delay") == ["raw.flights.dep_delay"]
