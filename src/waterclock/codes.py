@@ -171,6 +171,11 @@ LANGUAGE: Mapping[str, Code] = {
         "A TEMPORAL table keeps the versions of each key on one timeline: AT names an instant that is no key, TRACK "
         "and NULLS VALUE name attributes. What orders or deletes is an attribute only where TRACK lists it.",
     ),
+    "E236": Code(
+        "UNION ALL BY NAME in the wrong place",
+        "It stands at the top of a TRANSFORM's query, between queries that Spark runs for themselves. What is said of "
+        "one of them, a WITH, an ORDER BY, a LIMIT, another UNION, goes into brackets with it.",
+    ),
     "E240": Code("a project file that is no TOML", "waterclock.toml cannot be read."),
     "E241": Code(
         "an unknown key", "Unknown keys of waterclock.toml are errors, so that a misspelt one is never ignored."

@@ -89,8 +89,8 @@ def parts_of(table: Table) -> Iterator[str]:
     for rule in table.rules:
         yield f"  rule {rule.name!r}: {rule.expression} ({rule.scope}, {rule.action}) {rule.variables or ''}".rstrip()
     if table.query is not None:
-        text = splice(table.query, lambda read: f"<{read}>").text
-        yield f"    {spliced(text)}"
+        texts = (splice(query, lambda read: f"<{read}>").text for query in table.query.branches or (table.query,))
+        yield "    " + "\n    -- by name\n    ".join(map(spliced, texts))
 
 
 @pytest.mark.parametrize("name", ["flights.dpl", "forms.dpl", "temporal.dpl"])

@@ -163,16 +163,15 @@ class _Compiler:
 
     def _note_spans(self, draft: Draft, query: Query, queries: Queries, outer: Span | None) -> None:
         """Remember where each read is written; one inside of a view is shown at the view's name in the table."""
-        said = draft.statement.value("AS", QuerySaid)
-        for reference in query.tables:
-            span = outer
-            if span is None and said is not None:
-                base = said.span.start
-                span = said.span.source.span(base + reference.start, base + reference.end)
-            if reference.read is not None and span is not None:
-                self.spans.setdefault((draft.name, reference.read), span)
-            if reference.view is not None:
-                self._note_spans(draft, reference.view, queries, span)
+        whole = draft.statement.value("AS", QuerySaid)
+        saids = [part.span for part, _ in queries.found[draft.name].branches] or ([whole.span] if whole else [])
+        for part, said in zip(query.branches or (query,), saids, strict=False):
+            for reference in part.tables:
+                span = outer or said.source.span(said.start + reference.start, said.start + reference.end)
+                if reference.read is not None:
+                    self.spans.setdefault((draft.name, reference.read), span)
+                if reference.view is not None:
+                    self._note_spans(draft, reference.view, queries, span)
 
     def _python_reads(self, draft: Draft, queries: Queries) -> None:
         function = draft.statement.function

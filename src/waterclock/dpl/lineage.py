@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from waterclock.dpl.splice import splice
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flow, Kind, Read, Table
+from waterclock.flow import Flow, Kind, Query, Read, Table
 
 _DIALECT = "databricks"
 TIMELABEL = "timelabel"
@@ -173,17 +173,31 @@ class ColumnLineage:
             note = f"collected from {table.source.unit}" if table.source else ""
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
             return {column: Made(note=note) for column in names if column != TIMELABEL}
-        return self._of_query(table)
+        if not table.query.branches:
+            return self._of_query(table, table.query)
+        return self._of_branches(table, table.query.branches)
 
-    def _of_query(self, table: Table) -> dict[str, Made]:
+    def _of_branches(self, table: Table, branches: Iterable[Query]) -> dict[str, Made]:
+        """Put what several queries make together by name: a column is made of what each of them makes it of."""
+        together: dict[str, tuple[str, Made]] = {}
+        stars: dict[str, None] = {}
+        for branch in branches:
+            for name, made in self._of_query(table, branch).items():
+                first, before = together.get(name.lower(), (name, made))
+                said = list(dict.fromkeys((before.expression, made.expression)))
+                inputs = tuple(sorted({*before.inputs, *made.inputs}))
+                together[name.lower()] = first, Made(", ".join(said), inputs, before.note or made.note)
+            stars |= dict.fromkeys(self._stars.get(table.name, ()))
+        self._stars[table.name] = tuple(stars)
+        return dict(together.values())
+
+    def _of_query(self, table: Table, query_of: Query) -> dict[str, Made]:
         reads: dict[Read, str] = {}
 
         def name_of(read: Read) -> str:
             return reads.setdefault(read, f"wc_{len(reads)}")
 
-        if table.query is None:
-            raise AssertionError("asked of a table with a query")
-        text = splice(table.query, name_of).text
+        text = splice(query_of, name_of).text
         tables = {name: read.table for read, name in reads.items()}
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}

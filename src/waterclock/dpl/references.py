@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
+from waterclock.dpl.branches import branches_of, misplaced
 from waterclock.dpl.cursor import timed
 from waterclock.dpl.determinism import WATCHED, nondeterministic
 from waterclock.dpl.expressions import parse_error_span, plain_reason
@@ -63,19 +64,38 @@ class FoundValue:
 
 @dataclass(slots=True)
 class Found:
-    """All that a query names, its syntax tree, and what is wrong with it."""
+    """All that a query names, its syntax tree, and what is wrong with it.
+
+    Where it says UNION ALL BY NAME, `branches` are the queries between with what each names, and there is no one tree.
+    """
 
     tree: Any
     tables: list[FoundTable] = field(default_factory=list)
     values: list[FoundValue] = field(default_factory=list)
     variables: dict[str, Span] = field(default_factory=dict)
     errors: list[WaterclockError] = field(default_factory=list)
+    branches: list[tuple[QuerySaid, Found]] = field(default_factory=list)
+
+
+def find_in_branches(query: QuerySaid) -> Found:
+    """Find what a query refers to that may say UNION ALL BY NAME at its top."""
+    branches, errors = branches_of(query)
+    if not branches:
+        return find_references(query)
+    found = Found(None, errors=errors, branches=[(branch, find_references(branch)) for branch in branches])
+    for _, inside in found.branches:
+        found.tables.extend(inside.tables)
+        found.variables = {**inside.variables, **found.variables}
+        found.errors.extend(inside.errors)
+    return found
 
 
 def find_references(query: QuerySaid) -> Found:
     """Find what a query refers to. A query that cannot be parsed gives errors alone, and no tree."""
     source, tokens = query.span.source, query.tokens
-    found = Found(None)
+    found = Found(None, errors=list(misplaced(query)))
+    if found.errors:
+        return found
     templates = list(templates_in(source, tokens))
     if templates:
         found.errors.extend(templates[:1])

@@ -67,15 +67,19 @@ class Schemas:
     def _output(self, name: str, statement: Statement) -> Names | None:
         found = self.queries.found.get(name)
         said = statement.value("AS", QuerySaid)
-        if found is None or found.tree is None or said is None:
+        if found is None or said is None:
             return None
-        resolver = Resolver(said.span.source, self._columns_at(found))
-        output = resolver.output(found.tree)
-        self.errors.extend(resolver.errors)
         list_said = statement.value("COLUMNS", ColumnsSaid)
-        if list_said is None or list_said.is_open:
-            self.errors.extend(_unnamed(found, said.span.source))
-        return output
+        outputs: list[Names | None] = []
+        for part, inside in found.branches or [(said, found)]:
+            if inside.tree is None:
+                return None
+            resolver = Resolver(part.span.source, self._columns_at(inside))
+            outputs.append(resolver.output(inside.tree))
+            self.errors.extend(resolver.errors)
+            if list_said is None or list_said.is_open:
+                self.errors.extend(_unnamed(inside, part.span.source))
+        return _together(outputs)
 
     def _columns_at(self, found: Found) -> _At:
         return _At({table.start: table.name for table in found.tables}, self)
@@ -177,6 +181,16 @@ def _closed(statement: Statement) -> Names | None:
     if said is None or said.is_open:
         return None
     return names_of(column.name for column in said.columns)
+
+
+def _together(outputs: Iterable[Names | None]) -> Names | None:
+    """Give the columns of several queries by name, each where it first comes."""
+    together: Names = {}
+    for names in outputs:
+        if names is None:
+            return None
+        together = {**together, **{lower: name for lower, name in names.items() if lower not in together}}
+    return together
 
 
 def _seen(draft: Draft, columns: Names | None) -> Names | None:

@@ -67,8 +67,11 @@ class Spliced:
 def splice(query: Query, name_of: Callable[[Read], str]) -> Spliced:
     """Put `name_of(read)` in place of every table, views in place of their names, and markers for the batch's values.
 
-    `name_of` gives a name or any relation on one line. An alias is added where the user gave none.
+    `name_of` gives a name or any relation on one line. An alias is added where the user gave none. A query that says
+    UNION ALL BY NAME is spliced branch by branch.
     """
+    if query.branches:
+        raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
     parts: list[str] = []
     pieces: list[Piece] = []
     at = 0
@@ -82,7 +85,7 @@ def splice(query: Query, name_of: Callable[[Read], str]) -> Spliced:
 
 def variables_of(query: Query) -> tuple[str, ...]:
     """Give the variables that a query and its views name, sorted."""
-    names = set(query.variables)
+    names = {name for branch in query.branches for name in variables_of(branch)} | set(query.variables)
     for reference in query.tables:
         if reference.view is not None:
             names.update(variables_of(reference.view))
@@ -91,7 +94,7 @@ def variables_of(query: Query) -> tuple[str, ...]:
 
 def reads_of(query: Query) -> tuple[Read, ...]:
     """Give what a query reads, views looked into, each once and in the order written."""
-    found: dict[Read, None] = {}
+    found: dict[Read, None] = dict.fromkeys(read for branch in query.branches for read in reads_of(branch))
     for reference in query.tables:
         if reference.read is not None:
             found[reference.read] = None

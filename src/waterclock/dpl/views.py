@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from waterclock.dpl.references import Found, FoundTable, find_references
+from waterclock.dpl.references import Found, FoundTable, find_in_branches, find_references
 from waterclock.dpl.source import Span
-from waterclock.dpl.statements import ColumnsSaid, QuerySaid, Statement
+from waterclock.dpl.statements import ColumnsSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import Query, Read, ReadKind, TableReference, ValueReference
 
@@ -30,14 +30,17 @@ class Queries:
         said = statement.value("AS", QuerySaid)
         if said is None:
             return None
-        found = find_references(said)
+        is_view = statement.kind is StatementKind.VIEW
+        found = find_references(said) if is_view else find_in_branches(said)
         self.errors.extend(found.errors)
         self.found[statement.name] = found
         if found.errors:
             self.incomplete.add(statement.name)
-        if found.tree is None:
+        parts = found.branches or [(said, found)]
+        if any(inside.tree is None for _, inside in parts):
             return None
-        return self._query(said, found, statement.name)
+        queries = [self._query(part, inside, statement.name) for part, inside in parts]
+        return Query(said.span.text, said.span.place, branches=tuple(queries)) if found.branches else queries[0]
 
     def of_view(self, name: str) -> Query | None:
         """Give the query of a view."""

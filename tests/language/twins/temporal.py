@@ -53,6 +53,26 @@ wc.transform(
     as_="SELECT id, name, phone, seen AS at, gone, seen AS window FROM raw.crm",
 )
 wc.transform(
+    "dim.person",
+    columns="id KEY, *",
+    mode="temporal at since",
+    as_="""SELECT id, name, seen AS since FROM raw.crm UNION ALL BY NAME
+SELECT c.id, c.phone, struct(c.name) AS given, c.seen AS since FROM PAST(raw.calls, '2 days') c
+WHERE c.seen < WINDOW_END()
+UNION -- between
+ALL BY NAME (SELECT * EXCEPT (phone), ended AS since FROM stg.ended UNION ALL SELECT 1, :land, NULL, NULL LIMIT 5)""",
+)
+wc.collect(
+    "raw.calls",
+    partitioned=True,
+    columns="id BIGINT, name STRING, phone STRING, seen TIMESTAMP",
+    from_="landing.calls",
+    every="day",
+    by="data time seen",
+)
+wc.view("stg.ended", as_="SELECT id, name, phone, seen AS ended FROM raw.crm WHERE gone AND seq > :late_minutes")
+wc.transform("marts.by_name", every="day", as_="SELECT 1 AS one UNION ALL BY NAME SELECT 2 AS two")
+wc.transform(
     "marts.reads",
     every="day",
     as_="""SELECT id, name, phone, rec_eff_time, rec_exp_time, c.timelabel AS label FROM dim.customer c

@@ -183,3 +183,16 @@ def test_without_a_time_of_their_own_versions_begin_at_the_window_s_end(tmp_path
     flow = flow_of(tmp_path, "TRANSFORM d.f (carrier KEY, *) TEMPORAL AS SELECT carrier, dep_delay FROM raw.flights;")
     assert ColumnLineage(flow).made(ColumnOf("d.f", "rec_eff_time")).note.endswith("its window's end says")
     assert inputs(flow, "d.f", "dep_delay") == ["raw.flights.dep_delay"]
+
+
+def test_a_column_of_several_queries_by_name_is_made_of_what_each_makes_it_of(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "TRANSFORM m.d PARTITIONED AS SELECT carrier, dep_delay AS n FROM raw.flights UNION ALL BY NAME "
+        "SELECT seats AS N, tailnum FROM raw.planes UNION ALL BY NAME SELECT air_time AS n FROM raw.flights;",
+    )
+    lineage = ColumnLineage(flow)
+    assert lineage.columns("m.d") == ("carrier", "n", "tailnum")
+    assert inputs(flow, "m.d", "n") == ["raw.flights.Air_Time", "raw.flights.dep_delay", "raw.planes.seats"]
+    assert inputs(flow, "m.d", "tailnum") == ["raw.planes.tailnum"]
+    assert [str(each.column) for each in lineage.down(ColumnOf("raw.planes", "seats")).beyond] == ["m.d.n"]

@@ -117,3 +117,28 @@ def test_a_position_outside_of_the_text_gives_its_nearest_end(tmp_path: Path) ->
     spliced = splice(query_of("SELECT id FROM raw.orders o", tmp_path), name_of)
     assert str(spliced.place_of(9, 99)) == "flows/case.dpl:1:58"
     assert str(spliced.place_of(1, 0)) == "flows/case.dpl:1:32"
+
+
+def test_queries_between_union_all_by_name_are_spliced_each_by_itself(tmp_path: Path) -> None:
+    text = (
+        "SELECT id FROM raw.orders\nUNION ALL BY NAME\n  SELECT WINDOW_END() AS w, :land AS l FROM stg.open"
+        "\nUNION ALL BY NAME SELECT id FROM PREVIOUS(raw.customers);"
+    )
+    query = query_of(text, tmp_path)
+    assert (query.tables, query.values, query.variables, query.text) == ((), (), (), text[:-1])
+    assert [splice(branch, name_of).text for branch in query.branches] == [
+        "SELECT id FROM plain_raw_orders AS `orders`",
+        "SELECT :wc_window_end AS w, :land AS l FROM "
+        "(SELECT * FROM plain_raw_orders AS `orders` WHERE amount > 0) AS `open`",
+        "SELECT id FROM previous_raw_customers AS `customers`",
+    ]
+    assert reads_of(query) == (Read("raw.orders"), Read("raw.customers", ReadKind.PREVIOUS))
+    assert variables_of(query) == ("land",)
+    assert [str(branch.place) for branch in query.branches] == [
+        "flows/case.dpl:1:32",
+        "flows/case.dpl:3:3",
+        "flows/case.dpl:4:19",
+    ]
+    assert str(splice(query.branches[2], name_of).place_of(1, 8)) == "flows/case.dpl:4:26"
+    with pytest.raises(ValueError, match="splice each of the branches"):
+        splice(query, name_of)
