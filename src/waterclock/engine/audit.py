@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Action, Mode, Rule, Scope, Table
-from waterclock.storage import Manifest, duplicate_keys, frame_of_slices
+from waterclock.flow import Action, Rule, Scope, Table
+from waterclock.storage import Manifest, duplicate_keys, frame_of_slices, lacking_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,6 +55,9 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
     measures.extend(
         (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)")) for name in _never_null(table)
     )
+    if table.temporal is not None:
+        texts = lacking_sql(table.temporal).items()
+        measures.extend((f"aside:{name}", F.expr(f"count_if({text})")) for name, text in texts)
     return measures
 
 
@@ -89,7 +92,9 @@ def judge(
         for name in _never_null(table)
         if (count := measures.get(f"null:{name}") or 0)
     )
-    if table.columns.keys and table.mode is not Mode.MERGE and not refusals:
+    warnings.extend(_set_aside(measures))
+    is_unique = not table.is_fold or table.is_snapshot
+    if table.columns.keys and is_unique and not refusals:
         refusals.extend(_key_findings(spark, table, folder, manifest))
     return Verdict(tuple(warnings), tuple(refusals))
 
@@ -114,6 +119,13 @@ def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Itera
         broken = measures.get(f"expect:{rule.name}") or 0
         if rule.scope is Scope.ROW and broken:
             yield rule, f"{rule.name}: {broken} of {rows} rows are not ({rule.expression})"
+
+
+def _set_aside(measures: Mapping[str, Any]) -> Iterator[str]:
+    """Say how many rows have no place on a timeline: they are staged, and no version knows of them."""
+    for name, what in (("no_key", "key"), ("no_time", "time")):
+        if count := measures.get(f"aside:{name}") or 0:
+            yield f"{count} rows without {what} are set aside"
 
 
 def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Rule, str]]:

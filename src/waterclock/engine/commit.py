@@ -26,6 +26,7 @@ from waterclock.storage import (
     is_undone,
     merge_slice,
     outcome,
+    place_slice,
     require_owner,
     restate_slice,
 )
@@ -52,7 +53,10 @@ def commit_group(
     at = work.ledger.table(table.name).head_label
     identity = identity_of(work, table, claim, manifests, at)
     try:
-        if table.mode is Mode.MERGE:
+        if table.temporal is not None:
+            steps = steps_before(work.ledger, table.name, FOREVER)
+            place_slice(spark, work.lake, table, manifests[0], identity, steps)
+        elif table.mode is Mode.MERGE:
             _merge(work, spark, table, identity, manifests[0], at)
         elif table.mode is Mode.REPLACE and at is not None and manifests[0].label < at:
             commit_older(folder, identity, manifests[0])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.engine.again import is_recomputed
-from waterclock.flow import Mode, Table
+from waterclock.flow import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Slice
 from waterclock.planner import Group
@@ -20,7 +20,7 @@ def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     A window that is cut by the LOOKBACK's beginning is not among them: its other rows are not read. A MERGE takes late
     rows into its own label, where its ORDER BY settles what they change.
     """
-    if table.source is None or table.source.lookback is None or table.mode is Mode.MERGE or is_recomputed(group):
+    if table.source is None or table.source.lookback is None or table.is_fold or is_recomputed(group):
         return ()
     first = group.batches[0].window.start
     own = {batch.label for batch in group.batches}
@@ -32,7 +32,7 @@ def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
 def windows_read(table: Table, group: Group, again: Sequence[Slice]) -> list[Window]:
     """Give the windows to ask the source for, oldest first: those read again, and the group's own."""
     own = [batch.window for batch in group.batches]
-    if table.source is not None and table.source.lookback is not None and table.mode is Mode.MERGE:
+    if table.source is not None and table.source.lookback is not None and table.is_fold:
         begin = table.source.lookback.before(own[0].start, table.cadence.zone)
         return [Window(begin, own[0].end), *own[1:]]
     return sorted([Window(piece.label, piece.end) for piece in again] + own)

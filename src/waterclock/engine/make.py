@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,13 +15,22 @@ from waterclock.engine.publish import publish_frame
 from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Kind, Mode, Table
+from waterclock.flow import Kind, Table
 from waterclock.ledger.records import Slice
 from waterclock.planner import Group
-from waterclock.storage import conform, table_exists, table_schema
+from waterclock.storage import (
+    conform,
+    raw_known,
+    read_manifest,
+    require_fit,
+    table_exists,
+    table_schema,
+    table_schema_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +50,8 @@ def make(
     now: datetime,
 ) -> Made:
     """Give the rows of every label to make, declared columns and types applied, and the schema they have."""
-    folder = work.folder(table)
-    known = table_schema(folder) if table.kind is not Kind.PUBLISH and table_exists(folder) else None
-    may_lack = table.mode is Mode.MERGE  # a change that does not carry a column keeps its older value
+    known = _known(work, table)
+    may_lack = table.is_fold  # a change that does not carry a column keeps its older value
     if table.kind is Kind.COLLECT:
         gathered = gather(work, spark, table, group, bound.again, now)
         shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=may_lack)
@@ -52,7 +61,7 @@ def make(
             (*shaped.left_out, *gathered.collected.left_out),
             gathered.after,
         )
-        return Made(shaped.frame, shaped.schema, notes)
+        return Made(shaped.frame, _stored(table, shaped.schema), notes)
     columns = table.columns
     if table.kind is Kind.PUBLISH:
         # what is not listed is left out already; what marks the rows that go is of no list
@@ -63,4 +72,32 @@ def make(
         source = {}
         frame = transform_frame(work, spark, table, group.batches, bound.pins)
     shaped = conform(frame, columns, known, table=table.name, may_lack=may_lack)
-    return Made(shaped.frame, shaped.schema, Notes(source, left_out=shaped.left_out))
+    return Made(shaped.frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
+
+
+def _known(work: Workplace, table: Table) -> StructType | None:
+    """Give the columns that the table's rows have so far, None before its first."""
+    folder = work.folder(table)
+    if table.kind is Kind.PUBLISH or not table_exists(folder):
+        return None
+    if table.temporal is None:
+        return table_schema(folder)
+    newest = work.ledger.newest(table.name)
+    if newest is None or not newest.slice_path:
+        return None
+    text = raw_known(read_manifest(folder, newest.slice_path), table_schema(folder).json(), table.temporal)
+    return _parsed(text)
+
+
+def _stored(table: Table, rows: StructType) -> StructType:
+    """Give the table's columns, by those of the rows that batches bring."""
+    if table.temporal is None:
+        return rows
+    require_fit(rows.json(), table.temporal, table=table.name)
+    return _parsed(table_schema_of(rows.json(), table.temporal))
+
+
+def _parsed(schema: str) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema))

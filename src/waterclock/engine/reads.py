@@ -68,7 +68,7 @@ def pin(ledger: Ledger, lake: Lake, flow: Flow, batch: Batch) -> tuple[PinnedRea
 
 def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[Step, ...]:
     """Give what a MERGE state is to be made of, where no version holds it or VACUUM has taken its files."""
-    if flow.tables[found.table].mode is not Mode.MERGE or not found.slices or bound.low >= bound.high:
+    if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):
         return ()
@@ -84,9 +84,9 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
     folder = lake.folder(table.name)
     if not pinned.slices:
         return nothing_of(spark, lake, flow, table.name)
-    if pinned.steps and table.merge is not None:
-        return state_of(spark, lake, table.name, table.merge, pinned.steps)
-    if table.mode is Mode.MERGE:
+    if pinned.steps:
+        return state_of(spark, lake, table, pinned.steps)
+    if table.is_fold:
         known = table_schema(folder)
         rows = frame_of_version(spark, folder, pinned.slices[0].version)
         # a column that came later is null in an older version, as it is in an older slice

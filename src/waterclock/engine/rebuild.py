@@ -34,8 +34,9 @@ from waterclock.storage import (
     table_schema,
 )
 from waterclock.storage.digest import digests
+from waterclock.storage.history import state_from
 from waterclock.storage.order import order_measures
-from waterclock.storage.remaking import recreate, remake, remake_state
+from waterclock.storage.remaking import commit_whole_state, recreate, remake
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
         found = _as_claim(work, table, slices, manifests, claim)
         put_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
-    if table.mode is Mode.MERGE and table.merge is not None:
-        version = remake_state(spark, folder, identity, manifests, table.merge)
+    if table.is_fold:
+        version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
     else:
         shown = manifests[-1:] if table.mode is Mode.REPLACE else manifests
         version = remake(spark, folder, identity, shown, is_partitioned=table.is_partitioned)
@@ -124,7 +125,7 @@ def _current(work: Workplace, table: Table) -> list[Slice]:
 
 def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
     parts = {what for what, _, _ in changed}
-    return "mode" in parts or (table.mode is Mode.MERGE and "keys" in parts)
+    return "mode" in parts or (table.is_fold and "keys" in parts)
 
 
 def _sealed_again(

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.flow import Mode
+from waterclock.flow import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.closing import close, put_back
 from waterclock.ledger.content import weight
@@ -203,7 +203,7 @@ def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[Batc
         write.execute(_DROP_VERSION, {"of": row.name, "at": newest.label, "number_": held.number})
         return
     if row.head_label is not None:
-        oldest = min(found.label for found in results) if row.mode == Mode.MERGE else head
+        oldest = min(found.label for found in results) if row.mode in FOLDS else head
         if oldest <= row.head_label:
             write.execute(_DROP_VERSIONS, {"of": row.name, "since": oldest, "number_": held.number})
     entry = {"table_name": row.name, "label": head, "version": newest.version, "claim": held.number}

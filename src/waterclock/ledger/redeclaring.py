@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from waterclock.flow import Flow, Mode, Table
+from waterclock.flow import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.applying import SIGNATURE, signature_of
@@ -93,13 +93,13 @@ def redeclare(
         row = write.execute(_TABLE, {"of": table.name}).one()
         differs = {what for what, _, _ in _differs(row, table)}
         write.execute(_REDECLARE, {"of": table.name, "version": version} | signature_of(table))
-        if found is not None or table.mode is Mode.MERGE:
+        if found is not None or table.is_fold:
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
         if found is not None:
             _record(write, found)
             write.execute(_DIFFER, {"of": table.name})
             mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
-        elif table.mode is Mode.MERGE and row.head_label is not None and version >= 0:
+        elif table.is_fold and row.head_label is not None and version >= 0:
             entry = {"table_name": table.name, "label": row.head_label, "version": version, "claim": claim}
             write.execute(_ADD_VERSION, entry | {"dropped_by": None})
         write.log("rebuilt", who=who, table=table.name, data={"version": version, "changed": sorted(differs)})

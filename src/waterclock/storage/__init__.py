@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from waterclock.storage.rewrite import commit_by_spark
     from waterclock.storage.schema import Conformed, conform, row_error
     from waterclock.storage.stage import Written, write_slices
+    from waterclock.storage.timelines import lacking_sql, raw_known, require_fit, table_schema_of
+    from waterclock.storage.touching import place_slice
     from waterclock.storage.types import check_files, spark_columns
     from waterclock.storage.undone import is_undone
 
@@ -62,6 +64,8 @@ _MODULES = {
     "schema": ("Conformed", "conform", "row_error"),
     "stage": ("Written", "write_slices"),
     "types": ("check_files", "spark_columns"),
+    "timelines": ("lacking_sql", "raw_known", "require_fit", "table_schema_of"),
+    "touching": ("place_slice",),
     "undone": ("is_undone",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -105,11 +109,15 @@ __all__ = [
     "is_sealed",
     "is_undone",
     "kill",
+    "lacking_sql",
     "link_slice",
     "merge_slice",
     "outcome",
+    "place_slice",
+    "raw_known",
     "read_manifest",
     "records_in_log",
+    "require_fit",
     "require_latch",
     "require_owner",
     "resolve",
@@ -119,6 +127,7 @@ __all__ = [
     "state_of",
     "table_exists",
     "table_schema",
+    "table_schema_of",
     "with_all_columns",
     "write_slices",
 ]

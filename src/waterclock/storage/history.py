@@ -1,6 +1,7 @@
 """How are the rows of an older state had? From the version that holds it, from its slices, or made again and kept.
 
-A MERGE state that no version holds any more is made by the fold, from the newest stored state before it, and kept below
+A MERGE state that no version holds any more is made by the fold, from the newest stored state before it (a TEMPORAL one
+from all its slices), and kept below
 `history/<schema>/<table>/<label>/`, named by what it was made of: whoever makes it makes the same, so nobody waits for
 anybody, and nothing there is ever changed.
 """
@@ -12,25 +13,26 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow import Mode
+from waterclock.flow import Merge, Mode, Temporal
 from waterclock.storage.folding import Past, beating, fold, with_all_columns
 from waterclock.storage.lake import Lake
 from waterclock.storage.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.read import frame_if_kept, frame_of_files, frame_of_slices, table_schema
 from waterclock.storage.resolving import NO_VERSION, Resolved, Step
+from waterclock.storage.timelines import temporal_of, versions_of
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow import Merge, Table
+    from waterclock.flow import Table
 
 # VACUUM takes old versions' files: where so many in a row have lost theirs, those before have lost them too
 _MOST_VERSIONS_TRIED = 20
@@ -49,8 +51,8 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
     schema = table_schema(folder).json()
     if not resolved.steps:
         return frame_of_files(spark, folder, [], schema)
-    if table.mode is Mode.MERGE and table.merge is not None:
-        return state_of(spark, lake, table.name, table.merge, resolved.steps)
+    if table.is_fold:
+        return state_of(spark, lake, table, resolved.steps)
     is_replace = table.mode is Mode.REPLACE
     if not (is_replace and is_sealed(folder, resolved.steps[0].slice_path)):
         bounds = {} if is_replace else {"low": resolved.low, "high": resolved.high}
@@ -60,18 +62,33 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
     return frame_of_slices(spark, folder, manifests_of(folder, resolved.steps), schema)
 
 
-def state_of(spark: SparkSession, lake: Lake, table: str, merge: Merge, steps: Sequence[Step]) -> DataFrame:
-    """Give a MERGE table's state after `steps`, its current slices from START on, in the table's columns as of now.
+def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[Step]) -> DataFrame:
+    """Give a MERGE or TEMPORAL table's state after `steps`, its current slices from START on.
+
+    It has the table's columns as of now. Cost: none beyond the read where it is stored; else a fold of the slices
+    since the newest stored state (MERGE), or of all slices (TEMPORAL), once.
 
     Raises  E640 where a slice is gone that is needed to make it again
     """
-    schema = table_schema(lake.folder(table)).json()
-    start = beginning(spark, lake, table, steps, merge, schema)
-    if start.state is not None and not start.manifests:
-        return start.state
-    past = start.past(lake.folder(table), start.manifests, merge, schema)
-    made = fold(spark, lake.folder(table), start.manifests, merge, schema, past)
-    return _read(spark, _keep(made, _place(lake, table, steps[-1], _names(merge, steps)[-1])), schema)
+    folder, keyed = lake.folder(table.name), table.merge or temporal_of(table)
+    schema, names = table_schema(folder).json(), _names(keyed, steps)
+    stored = _stored(spark, lake, table.name, steps[-1], names[-1], schema)
+    if stored is not None:
+        return stored
+    if table.merge is None:
+        made = with_all_columns(versions_of(spark, folder, manifests_of(folder, steps), table), schema)
+    else:
+        start = beginning(spark, lake, table.name, steps, table.merge, schema)
+        past = start.past(folder, start.manifests, table.merge, schema)
+        made = fold(spark, folder, start.manifests, table.merge, schema, past)
+    return _read(spark, _keep(made, _place(lake, table.name, steps[-1], names[-1])), schema)
+
+
+def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
+    """Give what all slices of a MERGE or TEMPORAL table add up to, in its columns as they are declared now."""
+    if table.merge is None:
+        return versions_of(spark, folder, manifests, table)
+    return fold(spark, folder, manifests, table.merge, table_schema(folder).json())
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +115,24 @@ def beginning(
     state: DataFrame | None = None
     count, tried = len(steps), 0
     while count and state is None:
-        step, place = steps[count - 1], _place(lake, table, steps[count - 1], names[count - 1])
-        if step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED:
-            tried += 1
-            state = frame_if_kept(spark, folder, step.version, is_partitioned=False)
-            state = None if state is None else with_all_columns(state, schema)
-        if state is None and place.is_dir():
-            state = _read(spark, place, schema)
+        step = steps[count - 1]
+        has_version = step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED
+        tried += has_version
+        step = step if has_version else replace(step, version=NO_VERSION)
+        state = _stored(spark, lake, table, step, names[count - 1], schema)
         count -= state is None
     made_of = tuple(step.slice_path for step in steps[:count])
     return Beginning(state, made_of, manifests_of(folder, steps[count:]))
+
+
+def _stored(spark: SparkSession, lake: Lake, table: str, step: Step, name: str, schema: str) -> DataFrame | None:
+    """Give the state after a step where a version holds it, or it was made before."""
+    if step.version != NO_VERSION:
+        state = frame_if_kept(spark, lake.folder(table), step.version, is_partitioned=False)
+        if state is not None:
+            return with_all_columns(state, schema)
+    place = _place(lake, table, step, name)
+    return _read(spark, place, schema) if place.is_dir() else None
 
 
 def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
@@ -129,9 +154,10 @@ def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
     return tuple(found)
 
 
-def _names(merge: Merge, steps: Sequence[Step]) -> list[str]:
+def _names(keyed: Merge | Temporal, steps: Sequence[Step]) -> list[str]:
     """Name the state after each step by all that it is made of."""
-    made_of = blake2b(json.dumps([merge.keys, merge.order_by, merge.delete_when]).encode(), digest_size=12)
+    how = [keyed.keys, keyed.order_by, keyed.delete_when] if isinstance(keyed, Merge) else list(astuple(keyed))
+    made_of = blake2b(json.dumps(how).encode(), digest_size=12)
     names = []
     for step in steps:
         made_of.update(f"\n{step.slice_path}".encode())

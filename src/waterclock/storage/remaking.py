@@ -12,24 +12,23 @@ from deltalake import Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, RemoveAction, Transaction
 
+from waterclock.faults import fault
 from waterclock.storage.change import NeedsSpark, add_of, may_rewrite
 from waterclock.storage.commit import commit_slices, commit_state
 from waterclock.storage.creation import create_table
-from waterclock.storage.folding import fold
 from waterclock.storage.identity import Identity, app_id
 from waterclock.storage.live import live_files
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import forget, opened
 from waterclock.storage.read import frame_of_slices, table_schema
 from waterclock.storage.rewrite import version_of
+from waterclock.storage.sql import quoted
 from waterclock.storage.statistics import read_files
 from waterclock.storage.types import TIMELABEL
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from waterclock.flow import Merge
 
 _MOST_LOOKS = 20
 
@@ -59,18 +58,22 @@ def remake(
     return _overwrite(rows, folder, identity, is_partitioned=is_partitioned)
 
 
-def remake_state(
-    spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], merge: Merge
-) -> int:
-    """Have a MERGE table hold what its slices add up to; gives the version. Cost: a fold of all slices, one write."""
-    state = fold(spark, folder, manifests, merge, table_schema(folder).json())
+def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
+    """Have a table hold these rows and nothing else, in one commit under the claim's id; gives its version.
+
+    Cost: one write of the rows, one more for each commit of others that came between.
+
+    Raises  Killed where the claim was killed first
+    """
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
             base, has_layout = int(table.version()), may_rewrite(table, folder)
-        if not has_layout:
+            names = [field.name for field in table.schema().fields]
+        if not has_layout or set(names) != set(state.columns):
             break
         path = f"state/c={identity.claim}/v={base}"
-        state.write.mode("overwrite").parquet(str(Path(folder, path)))
+        fault("merge")
+        state.select(*map(quoted, names)).write.mode("overwrite").parquet(str(Path(folder, path)))
         version = commit_state(folder, identity, read_files(Path(folder), path), base=base)
         if version is not None:
             return version

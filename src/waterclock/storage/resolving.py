@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.flow import Mode, Table
+from waterclock.flow import FOLDS, Mode, Table
 
 NO_VERSION = -1
 
@@ -89,7 +89,7 @@ def version_map(mode: Mode, records: Sequence[CommitRecord]) -> dict[datetime, i
         if mode is Mode.REPLACE and head is not None and newest < head:
             versions.pop(newest, None)
             continue
-        if mode is Mode.MERGE and head is not None and oldest <= head:
+        if mode in FOLDS and head is not None and oldest <= head:
             versions = {label: version for label, version in versions.items() if label < oldest}
         head = newest if head is None else max(head, newest)
         versions[head] = record.version

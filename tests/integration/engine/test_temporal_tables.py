@@ -1,0 +1,95 @@
+"""TEMPORAL tables through the engine: late, restated and split histories come to what all rows at once come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described
+from waterclock.engine.as_of import frame_as_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT shop.customers (customer KEY, name, city, gone BIGINT, at TIMESTAMP) FROM shop.customers
+  EVERY DAY BY DATA TIME at TEMPORAL AT at DELETE WHEN gone = 1;
+TRANSFORM marts.cities (city KEY, *) MERGE ORDER BY customers
+  AS SELECT city, count(*) AS customers FROM shop.customers WHERE rec_is_current AND city IS NOT NULL GROUP BY city;
+"""
+COLUMNS = "customer TEXT, name TEXT, city TEXT, gone INTEGER, at TEXT"
+ROWS = [
+    ("c1", "ann", None, 0, "2020-01-01 09:00:00"),
+    ("c2", "bob", "Paris", 0, "2020-01-01 10:00:00"),
+    ("c1", "anna", "Lyon", 0, "2020-01-02 09:00:00"),
+    ("c2", None, None, 1, "2020-01-03 09:00:00"),
+    ("c3", "cid", "Paris", 0, "2020-01-03 10:00:00"),
+    ("c3", "cid", "Paris", 0, "2020-01-04 10:00:00"),
+    ("c2", "bob", "Rome", 0, "2020-01-05 10:00:00"),
+]
+VERSIONS = [
+    ("c1", "2020-01-01 09", "ann", "Lyon", "2020-01-02 09", False, "20200101000000"),
+    ("c1", "2020-01-02 09", "anna", "Lyon", "9999-12-31 00", True, "20200102000000"),
+    ("c2", "2020-01-01 10", "bob", "Paris", "2020-01-03 09", False, "20200101000000"),
+    ("c2", "2020-01-05 10", "bob", "Rome", "9999-12-31 00", True, "20200105000000"),
+    ("c3", "2020-01-03 10", "cid", "Paris", "9999-12-31 00", True, "20200103000000"),
+]
+SHOWN = """
+SELECT customer, date_format(rec_eff_time, 'yyyy-MM-dd HH'), name, city, date_format(rec_exp_time, 'yyyy-MM-dd HH'),
+       rec_is_current, timelabel FROM shop.customers ORDER BY customer, rec_eff_time
+"""
+LAST = day(6)
+
+
+def started(root: Path, spark: SparkSession, rows: Sequence[tuple[Any, ...]], flow: str = FLOW) -> Tiny:
+    tiny = Tiny(root, spark)
+    tiny.source("customers", COLUMNS, rows)
+    tiny.declare(flow)
+    return tiny
+
+
+def run_all(tiny: Tiny) -> Tiny:
+    for number in range(2, 7):
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+    return tiny
+
+
+def as_of(tiny: Tiny, table: str, tick: datetime, known_at: datetime | None = None) -> list[tuple[Any, ...]]:
+    with tiny.opened() as work:
+        frame = frame_as_of(work, tiny.spark, work.flow.tables[table], tick, known_at=known_at)
+        return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def test_a_table_keeps_every_version_of_its_keys(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = run_all(started(tmp_path, spark, ROWS))
+    assert tiny.rows(SHOWN) == VERSIONS
+    assert sorted(tiny.rows("SELECT city, customers FROM marts.cities")) == [("Lyon", 1), ("Paris", 1), ("Rome", 1)]
+    assert tiny.open_claims() == 0
+
+
+def test_a_restated_label_comes_to_what_a_clean_run_does(tmp_path: Path, spark: SparkSession) -> None:
+    late = [row for row in ROWS if row[4] != "2020-01-02 09:00:00"]
+    tiny, wanted = run_all(started(tmp_path / "late", spark, late)), run_all(started(tmp_path / "clean", spark, ROWS))
+    with tiny.ledger() as ledger:
+        before = ledger.now()
+    known = [as_of(tiny, "shop.customers", day(number)) for number in range(1, 7)]
+    tiny.source("customers", COLUMNS, ROWS)
+    with tiny.ledger() as ledger:
+        ledger.request_restate("shop.customers", [day(2)], "recollect", who="a test")
+    outcome = tiny.run(LAST)
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows(SHOWN) == VERSIONS
+    for number in range(1, 7):
+        now = as_of(tiny, "shop.customers", day(number))
+        assert now == as_of(wanted, "shop.customers", day(number)), number
+        assert as_of(tiny, "shop.customers", day(number), known_at=before) == known[number - 1], number
+    assert as_of(tiny, "marts.cities", LAST) == as_of(wanted, "marts.cities", LAST)
+    assert tiny.run(LAST).done == 0
