@@ -28,6 +28,7 @@ LAYERS: Mapping[str, Mapping[str, codes.Code]] = {
     "Time": codes.TIME,
     "Language and project": codes.LANGUAGE,
     "Temporal tables": codes.TEMPORAL,
+    "Specifications": codes.SPECS,
     "Ledger": codes.LEDGER,
     "Selections and questions": codes.SELECTION,
     "Storage": codes.STORAGE,

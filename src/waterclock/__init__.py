@@ -1,7 +1,7 @@
 """Waterclock declares time-labelled data flows and carries them out on Spark and Delta.
 
 In a project's Python files, `import waterclock as wc` gives the language: `wc.collect`, `wc.transform` and so on. In a
-notebook, `wc.resolve` gives a table as of a tick.
+notebook, `wc.resolve` gives a table as of a tick, and `wc.spec` runs what is specified by example.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         view,
     )
     from waterclock.engine.notebook import resolve
+    from waterclock.specs.notebook import spec
     from waterclock.timelabel import Window
 
 __version__ = "0.1.0"
@@ -52,6 +53,7 @@ __all__ = [
     "publish",
     "resolve",
     "secret",
+    "spec",
     "table",
     "transform",
     "until",
@@ -75,4 +77,8 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_HOMES = {"Window": "waterclock.timelabel", "resolve": "waterclock.engine.notebook"}
+_HOMES = {
+    "Window": "waterclock.timelabel",
+    "resolve": "waterclock.engine.notebook",
+    "spec": "waterclock.specs.notebook",
+}

@@ -176,6 +176,12 @@ LANGUAGE: Mapping[str, Code] = {
         "It stands at the top of a TRANSFORM's query, between queries that Spark runs for themselves. What is said of "
         "one of them, a WITH, an ORDER BY, a LIMIT, another UNION, goes into brackets with it.",
     ),
+    "E237": Code(
+        "a flat read that cannot be",
+        "FLAT brings in all parents that a table's columns refer to, by their keys: each has one row for a key, or one "
+        "version at a time. A parent that is TEMPORAL is meant AT a time, unless the child has versions of its own; of "
+        "two parents alike each has a ROLE; no name is there twice, and no way leads back.",
+    ),
     "E240": Code("a project file that is no TOML", "waterclock.toml cannot be read."),
     "E241": Code(
         "an unknown key", "Unknown keys of waterclock.toml are errors, so that a misspelt one is never ignored."
@@ -324,7 +330,33 @@ CLI: Mapping[str, Code] = {
         "An error that should not be. All that is known of it was written into the file that is named.",
     ),
 }
-_BY_LAYER = (TIME, LANGUAGE, TEMPORAL, LEDGER, SELECTION, STORAGE, ENGINE, CONNECTORS, CLI)
+SPECS: Mapping[str, Code] = {
+    "E350": Code("no Gherkin", "A specification is a Feature with Scenarios, each of steps, as Cucumber reads them."),
+    "E351": Code(
+        "an unknown step",
+        "There are few steps, and every scenario is written with them. The error lists them, with the nearest.",
+    ),
+    "E352": Code(
+        "a step and its table", "What is given and what is expected is a table of cells; other steps take none."
+    ),
+    "E354": Code("an unknown column in an example", "The columns of an example are columns of its table, each once."),
+    "E355": Code(
+        "a cell that is no value of its type",
+        "Types are those of the table. Times are UTC where no offset is said; an empty cell and NULL are no value.",
+    ),
+    "E356": Code("steps out of order", "What is given comes first, then something runs, then something is expected."),
+    "E357": Code(
+        "a table that is not given",
+        "A specification reads no source: all that a table is made of is given, if only as empty.",
+    ),
+    "E358": Code("a key that is expected twice", "A key has one row in a table, so two can never be found."),
+    "E359": Code("a wrong type in an example", "A column whose type nothing declares can say it, as `seats:INT`."),
+    "E360": Code("no specifications", "Specifications are files *.feature in the project's folder specs/."),
+    "E361": Code("too many rows for an example", "An example is small: its rows are compared one by one."),
+    "E362": Code("a page that cannot be written", "The living document is one file, in a folder that is there."),
+    "E363": Code("an unknown rule", "What a table fails with or warns of is one of its rules, a column, or a code."),
+}
+_BY_LAYER = (TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, CONNECTORS, CLI)
 CODES: Mapping[str, Code] = {code: said for layer in _BY_LAYER for code, said in layer.items()}
 
 __all__ = [
@@ -335,6 +367,7 @@ __all__ = [
     "LANGUAGE",
     "LEDGER",
     "SELECTION",
+    "SPECS",
     "STORAGE",
     "TEMPORAL",
     "TIME",

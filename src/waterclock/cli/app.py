@@ -28,12 +28,13 @@ from waterclock.cli.retry import retry
 from waterclock.cli.run import run
 from waterclock.cli.show import show
 from waterclock.cli.skip import skip
+from waterclock.cli.spec import spec
 from waterclock.cli.status import status
 from waterclock.errors import WaterclockError
 
 PROGRAM = "waterclock"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Declare": (init, check),
+    "Declare": (init, check, spec),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect),
     "Look": (status, show, query, audit, lineage, model),
     "Keep": (maintain, rebuild, ledger),

@@ -23,6 +23,18 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tables": "counts of collect, transform, publish, view, function and connection",
             "seconds": "how long it took",
         },
+        "spec": {
+            "project": "the project's name",
+            "env": "the environment",
+            "ok": "whether all scenarios that were chosen passed",
+            "passed": "how many passed",
+            "failed": "how many failed",
+            "stopped": "whether it was asked to stop",
+            "seconds": "how long they took",
+            "scenarios": "list of {feature, rule, scenario, place, tags, verdict, seconds, tables, steps}; a step is "
+            "{keyword, text, place, verdict}, a failed one with {said, error, rows}",
+            "page": "the living document that was written, or null",
+        },
         "plan": {
             "env": "the environment",
             "now": "the instant planned for",

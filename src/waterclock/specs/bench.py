@@ -1,0 +1,263 @@
+"""Carries a scenario out: its steps in turn, on a ledger and tables of its own, by the engine that runs everything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.dpl import Project
+from waterclock.engine.as_of import frame_as_of
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.progress import GroupReport, Silent
+from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.session import Sessions
+from waterclock.engine.settings import RunSettings
+from waterclock.engine.translate import to_error
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow import Flow
+from waterclock.secrets import Secrets
+from waterclock.selection import Labels
+from waterclock.specs.comparing import Comparison, Values, compare
+from waterclock.specs.derived import Derived, derive
+from waterclock.specs.outcome import StepOutcome, Verdict
+from waterclock.specs.script import TIMELABEL, Action, Expect, Give, Run, upstream
+from waterclock.specs.source import GivenRows, SpecConnections, given_rows
+from waterclock.specs.steps import Does
+from waterclock.specs.typed import Rows, Typed, keys_of
+from waterclock.timelabel import Window, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+WHO = "a specification"
+_MOST_ROWS = 10_000
+_NO_ROWS = Rows((), {}, ())
+
+
+@contextmanager
+def benched(project: Project, typed: Typed, sessions: Sessions, folder: Path) -> Iterator[Bench]:
+    """Open a bench for one scenario below `folder`; nothing of the project's own storage is opened."""
+    derived = derive(project.flow, typed)
+    own = replace(
+        project,
+        storage=str(folder / "storage"),
+        ledger=f"sqlite:///{folder / 'ledger.db'}",
+        publish=False,
+        flow=derived.flow,
+    )
+    given, heard = given_rows(derived.flow.tables), _Heard()
+    with open_workplace(own, settings=RunSettings(attempts=1, who=WHO), listener=heard, sessions=sessions) as work:
+        work.connections = SpecConnections(folder, given, Secrets.of(project.secrets))
+        yield Bench(work, derived, typed, given, heard)
+
+
+@dataclass(slots=True)
+class _Heard(Silent):
+    """What the engine said of the batches that it finished, the newest word of each."""
+
+    failures: dict[tuple[str, datetime], WaterclockError] = field(default_factory=dict)
+    warnings: dict[tuple[str, datetime], tuple[str, ...]] = field(default_factory=dict)
+
+    def finished(self, report: GroupReport) -> None:
+        """Keep what came of each batch."""
+        for batch in report.group.batches:
+            key = (report.group.table, batch.label)
+            if report.error is not None:
+                self.failures[key] = report.error
+            else:
+                self.failures.pop(key, None)
+                self.warnings[key] = report.warnings
+
+
+@dataclass(slots=True)
+class Bench:
+    """One scenario at work."""
+
+    work: Workplace
+    derived: Derived
+    typed: Typed
+    given: GivenRows
+    heard: _Heard
+    _asked: dict[str, set[datetime]] = field(default_factory=dict)
+
+    def step(self, at: int) -> StepOutcome:
+        """Carry out one step; whatever befalls it is its outcome."""
+        action = self.typed.script.actions[at]
+        step = action.meaning.step
+        try:
+            if isinstance(action, Give):
+                name = self.derived.seeds.get(action.table.name, action.table.name)
+                self.given.give(name, action, self.typed.rows.get(at))
+                return StepOutcome(step, Verdict.PASSED)
+            found = self._run(at, action) if isinstance(action, Run) else self._expect(at, action)
+        except Exception as raised:  # noqa: BLE001 - a defect in one scenario is told there, the others go on
+            return StepOutcome(step, Verdict.FAILED, error=to_error(raised, where=str(step.place)))
+        if isinstance(found, Comparison):
+            return StepOutcome(step, Verdict.PASSED if found.is_same else Verdict.FAILED, found)
+        if isinstance(found, WaterclockError):
+            return StepOutcome(step, Verdict.FAILED, error=found)
+        return StepOutcome(step, Verdict.FAILED if found else Verdict.PASSED, said=found)
+
+    # what runs
+
+    def _run(self, at: int, action: Run) -> WaterclockError | str:
+        """Bring the table up to date at the end of each window; gives what went wrong, and nobody expects."""
+        name = action.table.name
+        made = upstream(self.derived.flow, name, frozenset())
+        for window in action.windows:
+            self._seed(made, window)
+            asked = self._asked.setdefault(name, set())
+            asked.add(window.start)
+            bounds = Labels.between(min(asked), window.start)
+            if self.derived.flow.tables[name].in_label_order:
+                bounds = Labels(None, bounds.high)
+            outcome = self._carry_out(
+                self.derived.flow, made, window.end, {name: bounds}, {name: frozenset({window.start})}
+            )
+            failed = self._failed(at, outcome)
+            if failed is not None:
+                return failed
+            if not self._is_done(name, window) and not outcome.failed:
+                return self._why_not(name, window, outcome)
+        return ""
+
+    def _seed(self, made: frozenset[str], window: Window) -> None:
+        """Make the labels that are given of tables that run themselves, before they do."""
+        for name, hidden in self.derived.seeds.items():
+            labels = sorted(self.given.rows.get(hidden, ()))
+            todo = [label for label in labels if (hidden, label) not in self.given.read]
+            if name not in made or not (todo or self.given.changed(hidden)):
+                continue
+            end = self.derived.flow.tables[name].cadence.next(labels[-1])
+            bounds = {name: Labels.between(labels[0], labels[-1])}
+            outcome = self._carry_out(
+                self.derived.seeding, frozenset({name, hidden}), min(end, window.end), bounds, {name: frozenset(labels)}
+            )
+            for report in outcome.failed:
+                if report.error is not None:
+                    raise report.error
+
+    def _carry_out(
+        self,
+        flow: Flow,
+        only: frozenset[str],
+        now: datetime,
+        labels: Mapping[str, Labels],
+        force: Mapping[str, frozenset[datetime]],
+    ) -> RunOutcome:
+        """Run tables as `waterclock run` does; what is given anew is asked for again, what failed is tried again."""
+        self.work.project = replace(self.work.project, flow=flow)
+        apply_flow(self.work, now)
+        ledger = self.work.ledger
+        for name in sorted(only):
+            if changed := self.given.changed(name):
+                ledger.request_restate(name, changed, "recollect", who=WHO)
+        for name, label in tuple(self.heard.failures):
+            if name in only:
+                ledger.retry(name, [label], who=WHO)
+                del self.heard.failures[name, label]
+        return Runner(self.work, only=only, labels=labels, force=force).run_once(now)
+
+    def _failed(self, at: int, outcome: RunOutcome) -> WaterclockError | None:
+        expected = {
+            action.table.name
+            for action in self._until_next_run(at)
+            if isinstance(action, Expect) and action.meaning.does is Does.FAILS
+        }
+        for report in outcome.failed:
+            if report.error is not None and report.group.table not in expected:
+                return report.error
+        return None
+
+    def _until_next_run(self, at: int) -> Iterator[Action]:
+        for action in self.typed.script.actions[at + 1 :]:
+            if isinstance(action, Run):
+                return
+            yield action
+
+    def _is_done(self, name: str, window: Window) -> bool:
+        return bool(self.work.ledger.slices(name, window.start, window.end))
+
+    def _why_not(self, name: str, window: Window, outcome: RunOutcome) -> str:
+        batches = outcome.plan.batches if outcome.plan else ()
+        for batch in batches:
+            if batch.table == name and batch.label == window.start:
+                return f"{name}@{window.label} did not run: it is {batch.status}, {batch.reason}"
+        return f"{name}@{window.label} did not run: nothing was due"
+
+    # what is expected
+
+    def _expect(self, at: int, action: Expect) -> Comparison | WaterclockError | str:
+        does = action.meaning.does
+        if does is Does.FAILS:
+            return self._fails(action)
+        if does is Does.WARNS:
+            return self._warns(action)
+        name = action.table.name
+        failed = [error for (of, label), error in self.heard.failures.items() if of == name and _is_in(action, label)]
+        if failed:
+            return failed[0]
+        low = action.low or self.derived.flow.tables[name].cadence.previous(action.high)
+        if not self._is_done(name, Window(low, action.high)):
+            return f"{name}@{label_of(low)} was not made: no step runs it"
+        rows = self.typed.rows.get(at, _NO_ROWS)
+        if does is Does.NOTHING:
+            columns = tuple(c for c in self._frame(action).columns if c != TIMELABEL)
+            return compare(columns, (), self._rows(action, columns))
+        got = self._rows(action, rows.columns)
+        keys = keys_of(action, rows.columns)
+        return compare(rows.columns, rows.rows, got, keys=keys, may_be_more=does is Does.CONTAINS)
+
+    def _fails(self, action: Expect) -> WaterclockError | str:
+        name, what = action.table.name, action.meaning.what
+        found = [error for (of, label), error in self.heard.failures.items() if of == name and _is_in(action, label)]
+        if not found:
+            return f"{name} did not fail"
+        for error in found:
+            said = f"{error.what} {error.why or ''}"
+            if error.code == what or re.search(rf"(?<!\w){re.escape(what)}(?!\w)", said, re.IGNORECASE):
+                return ""
+        return found[0]
+
+    def _warns(self, action: Expect) -> str:
+        name, what = action.table.name, action.meaning.what
+        found = [
+            warning
+            for (of, label), warnings in self.heard.warnings.items()
+            for warning in warnings
+            if of == name and _is_in(action, label)
+        ]
+        if any(warning.partition(":")[0].lower() == what.lower() for warning in found):
+            return ""
+        return f"{name} did not warn of {what}" + (f"; it warned: {'; '.join(found)}" if found else "")
+
+    def _frame(self, action: Expect) -> DataFrame:
+        table = self.derived.flow.tables[action.table.name]
+        frame = frame_as_of(self.work, self.work.sessions.own(), table, action.high)
+        if table.is_partitioned and action.low is not None:
+            return frame.where(f"timelabel >= '{label_of(action.low)}'")
+        return frame
+
+    def _rows(self, action: Expect, columns: tuple[str, ...]) -> list[Values]:
+        frame = self._frame(action).selectExpr(*(f"`{name}`" for name in columns))
+        table = frame.limit(_MOST_ROWS + 1).toArrow()
+        if table.num_rows > _MOST_ROWS:
+            raise WaterclockError(
+                "E361",
+                f"{action.table.name} has more than {_MOST_ROWS} rows",
+                where=str(action.meaning.step.place),
+                why="rows are compared one by one, and an example is small",
+                fix="give fewer rows",
+            )
+        arrays = [table.column(at).to_pylist() for at in range(len(columns))]
+        return list(zip(*arrays, strict=True)) if arrays else []
+
+
+def _is_in(action: Expect, label: datetime) -> bool:
+    return label < action.high and (action.low is None or label >= action.low)

@@ -1,0 +1,60 @@
+"""Which text declares a table, with the views that it reads?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from waterclock.dpl import Project
+from waterclock.flow import Flow, Place, Query, Table, View
+from waterclock.specs.outcome import Declared
+
+# texts, names and comments, in which a semicolon ends nothing
+_PART = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<end>;)", re.DOTALL)
+
+
+def code_of(project: Project, names: Collection[str]) -> tuple[Declared, ...]:
+    """Give the declarations of tables and of the views between them, in the order of the flow."""
+    found: dict[str, Declared] = {}
+    for name in project.flow.order:
+        if name in names:
+            table = project.flow.tables[name]
+            for view in _views(project.flow, table):
+                found.setdefault(view.name, _declared(project, view.name, view.place))
+            if table.function is not None:
+                text = table.function.source
+                found[name] = Declared(name, str(table.function.place), "python", text.rstrip())
+            else:
+                found[name] = _declared(project, name, table.place)
+    return tuple(found.values())
+
+
+def _declared(project: Project, name: str, place: Place) -> Declared:
+    lines = project.sources.get(place.file, "").splitlines(keepends=True)
+    text = "".join(lines[place.line - 1 :])[_indent(lines, place) :]
+    end = next((part.end() for part in _PART.finditer(text) if part["end"]), len(text))
+    return Declared(name, str(place), "sql", text[:end])
+
+
+def _indent(lines: list[str], place: Place) -> int:
+    """Say where in its line the statement begins, if the line holds nothing but blanks before it."""
+    line = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
+    before = line[: place.column - 1]
+    statement = before.rfind(";") + 1
+    return len(before[:statement]) + len(before[statement:]) - len(before[statement:].lstrip())
+
+
+def _views(flow: Flow, table: Table) -> Iterator[View]:
+    queries = [table.query] if table.query else []
+    queries += [argument.query for argument in (table.function.arguments if table.function else ()) if argument.query]
+    for query in queries:
+        yield from _behind(flow, query)
+
+
+def _behind(flow: Flow, query: Query) -> Iterator[View]:
+    for part in query.branches or (query,):
+        inner = [reference.view for reference in part.tables if reference.view is not None]
+        for each in inner:
+            yield from _behind(flow, each)
+        places = {(each.place, each.text) for each in [part, *inner]}
+        yield from (view for view in flow.views.values() if (view.query.place, view.query.text) in places)

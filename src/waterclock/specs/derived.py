@@ -1,0 +1,170 @@
+"""Which flow does a scenario run? The project's own, with the rows of the steps in place of what is given.
+
+A given table becomes a collect whose source is the scenario; all else is as declared. Two things of time are left out,
+for a scenario is its own time: START of every table is the first window that the scenario needs, and nothing waits for
+a DELAY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from waterclock.flow import (
+    Batching,
+    Column,
+    Columns,
+    Flow,
+    Kind,
+    Mode,
+    Place,
+    Query,
+    Read,
+    Source,
+    Table,
+    TableReference,
+    TableType,
+    Unit,
+    order_of,
+)
+from waterclock.ledger.facts import LedgerSnapshot
+from waterclock.planner import Planner
+from waterclock.specs.schemas import Schema
+from waterclock.specs.script import Give, Run, Script
+from waterclock.specs.typed import Typed
+
+CONNECTION = "spec"
+_FARTHEST = 3000  # windows that are looked back for a START
+_FAR = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """The flow of a scenario. `seeding` is the same with given rows in place of what tables of `seeds` make.
+
+    `seeds`: the tables that run and of which earlier labels are given, each with the collect that brings these.
+    """
+
+    flow: Flow
+    seeding: Flow
+    seeds: Mapping[str, str]
+
+
+def derive(flow: Flow, typed: Typed) -> Derived:
+    """Derive the flow of a scenario.
+
+    Raises  E513 for a table that runs at a label which it can never have
+    """
+    script = typed.script
+    seeds = {
+        name: f"{name}__given"
+        for name in sorted(script.given & script.runs)
+        if flow.tables[name].kind is Kind.TRANSFORM
+    }
+    earliest = script.earliest
+    for _ in range(_FARTHEST):
+        found = _derived(flow, typed, seeds, earliest)
+        late = _begins_too_late(found.flow, script)
+        if late is None:
+            return found
+        earliest = late.cadence.previous(late.cadence.floor(earliest))
+    raise AssertionError(f"{late} never begins")
+
+
+def _begins_too_late(flow: Flow, script: Script) -> Table | None:
+    """Give a table that would begin only after a label at which it is to run."""
+    starts = Planner(flow).starts(LedgerSnapshot(), _FAR)
+    for action in script.actions:
+        if isinstance(action, Run) and starts[action.table.name] > action.windows[0].start:
+            return action.table
+    return None
+
+
+def _derived(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datetime) -> Derived:
+    script = typed.script
+    tables: dict[str, Table] = {}
+    seeded: dict[str, Table] = {}
+    for name in sorted(script.made | script.given):
+        table = flow.tables[name]
+        if name in seeds:
+            first = min(label for label in _given_labels(script, name))
+            hidden = _given(table, seeds[name], typed.schemas[name], table.cadence.floor(earliest), is_asked=False)
+            tables[hidden.name] = replace(hidden, type=TableType.PARTITIONED, mode=Mode.APPEND, merge=None)
+            tables[name] = _at_once(table, first)
+            seeded[name] = replace(
+                tables[name],
+                rules=(),
+                columns=_columns(table, typed.schemas[name], is_asked=False, has_keys=True),
+                query=_all_of(hidden.name, table.place),
+                function=None,
+                reads=(Read(hidden.name),),
+            )
+        elif name in script.given:
+            is_asked = name in script.runs
+            start = table.cadence.floor(earliest)
+            tables[name] = _given(table, name, typed.schemas[name], start, is_asked=is_asked)
+        else:
+            tables[name] = _at_once(table, None)
+    return Derived(_flow(flow, tables, "given"), _flow(flow, tables | seeded, "seeding"), seeds)
+
+
+def _given_labels(script: Script, name: str) -> list[datetime]:
+    return [
+        label
+        for action in script.actions
+        if isinstance(action, Give) and action.table.name == name
+        for label in action.labels
+    ]
+
+
+def _at_once(table: Table, start: datetime | None) -> Table:
+    return replace(table, start=start, cadence=replace(table.cadence, delay=timedelta(0)))
+
+
+def _given(table: Table, name: str, schema: Schema, start: datetime, *, is_asked: bool) -> Table:
+    """Give a collect that brings what is given. Rules hold where the table itself is run; else any row will do."""
+    is_kept = table.mode in {Mode.APPEND, Mode.MERGE}
+    return replace(
+        _at_once(table, start),
+        name=name,
+        kind=Kind.COLLECT,
+        mode=table.mode if is_kept else Mode.REPLACE,
+        temporal=None,
+        columns=_columns(table, schema, is_asked=is_asked, has_keys=table.merge is not None),
+        rules=table.rules if is_asked else (),
+        reads=(),
+        source=Source(Unit(CONNECTION, name, None, {}, table.place), Batching.DATA_TIME),
+        query=None,
+        function=None,
+    )
+
+
+def _columns(table: Table, schema: Schema, *, is_asked: bool, has_keys: bool) -> Columns:
+    said = {column.name.lower(): column for column in table.columns.named}
+    named = []
+    for name, type_name in schema.types.items():
+        column = said.get(name.lower(), Column(name, table.place))
+        if is_asked:
+            named.append(replace(column, type=type_name))
+        else:
+            is_key = column.is_key and has_keys
+            named.append(Column(name, column.place, type=type_name, is_key=is_key))
+    return Columns(tuple(named), is_open=False)
+
+
+def _all_of(name: str, place: Place) -> Query:
+    text = f"SELECT * FROM {name}"
+    start = len(text) - len(name)
+    alias = name.rpartition(".")[2]
+    return Query(text, place, (TableReference(start, len(text), alias, len(text), read=Read(name)),))
+
+
+def _flow(flow: Flow, tables: Mapping[str, Table], what: str) -> Flow:
+    return replace(
+        flow,
+        tables=dict(tables),
+        connections={},
+        order=order_of(tables),
+        fingerprint=f"{flow.fingerprint}-{what}",
+    )

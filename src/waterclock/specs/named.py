@@ -1,0 +1,116 @@
+"""Which columns do queries name of tables whose column lists are open? Of a source, nothing else tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.scope import Scope, traverse_scope
+
+from waterclock.dpl import splice
+from waterclock.flow import Flat, Flow, Kind, Query, Read, Table
+
+_DIALECT = "databricks"
+
+
+def named_columns(flow: Flow) -> dict[str, tuple[str, ...]]:
+    """Give, by open collect, the columns that are not declared and that a query of the flow names.
+
+    A name that may be of several tables is left out where one of them declares it, or where it cannot be told whose it
+    is. What a Python transform names is not known.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for table in flow.tables.values():
+        for query in _queries(table):
+            for name, column in _named(flow, query):
+                declared = {each.name.lower() for each in flow.tables[name].columns.named}
+                if column.lower() not in declared | {"timelabel"}:
+                    found.setdefault(name, {}).setdefault(column.lower(), column)
+    return {name: tuple(columns.values()) for name, columns in found.items()}
+
+
+def _queries(table: Table) -> Iterator[Query]:
+    if table.query is not None:
+        yield from table.query.branches or (table.query,)
+    for argument in table.function.arguments if table.function else ():
+        if argument.query is not None:
+            yield argument.query
+
+
+def _named(flow: Flow, query: Query) -> Iterator[tuple[str, str]]:
+    reads: dict[Read | Flat, str] = {}
+    text = splice(query, lambda read: reads.setdefault(read, f"wc_{len(reads)}")).text
+    sight = _Sight(flow, {name: read.table for read, name in reads.items() if isinstance(read, Read)})
+    try:
+        for scope in traverse_scope(parse_one(text, dialect=_DIALECT)):
+            yield from sight.of(scope)
+    except (SqlglotError, ValueError, RecursionError):
+        return
+
+
+@dataclass(slots=True)
+class _Sight:
+    """What stands behind the names in one query."""
+
+    flow: Flow
+    tables: Mapping[str, str]
+    _busy: set[int] = field(default_factory=set)
+
+    def of(self, scope: Scope) -> Iterator[tuple[str, str]]:
+        """Give the columns of open collects that one SELECT names."""
+        aliases = _selected(scope.expression)
+        for column in scope.columns:
+            sources = [scope.sources[column.table]] if column.table in scope.sources else []
+            if not column.table and column.name.lower() not in aliases:
+                sources = list(scope.sources.values())
+            elif not column.table:
+                sources = list(scope.sources.values()) if len(scope.sources) == 1 else []
+            yield from self._behind(sources, column.name)
+        for join in scope.expression.args.get("joins") or ():
+            for name in join.args.get("using") or ():
+                for source in scope.sources.values():
+                    yield from self._behind([source], name.name)
+
+    def _behind(self, sources: list[Any], column: str) -> Iterator[tuple[str, str]]:
+        """Give the one open collect that the name must be of; nothing where that is not sure."""
+        open_ones: set[str] = set()
+        for source in sources:
+            found = self._origin(source, column)
+            if found is None:
+                return  # declared there: it is none of the open ones
+            open_ones |= found
+        if len(open_ones) == 1:
+            yield open_ones.pop(), column
+
+    def _origin(self, source: Any, column: str) -> set[str] | None:
+        """Give the open collects that a source's column may be of; None where the source has it for sure."""
+        if isinstance(source, exp.Table):
+            return self._of_table(self.tables.get(source.name), column)
+        if not isinstance(source, Scope) or id(source) in self._busy:
+            return set()
+        select = source.expression
+        if column.lower() in _selected(select):
+            return None
+        if not select.is_star:
+            return set()
+        self._busy.add(id(source))
+        try:
+            found = [self._origin(inner, column) for inner in source.sources.values()]
+        finally:
+            self._busy.discard(id(source))
+        return None if None in found else set().union(*(each for each in found if each))
+
+    def _of_table(self, name: str | None, column: str) -> set[str] | None:
+        if name is None:
+            return set()
+        table = self.flow.tables[name]
+        if any(each.name.lower() == column.lower() for each in table.columns.named):
+            return None
+        return {name} if table.kind is Kind.COLLECT and table.columns.is_open else set()
+
+
+def _selected(query: Any) -> set[str]:
+    return {name.lower() for name in query.named_selects}

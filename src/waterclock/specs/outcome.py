@@ -1,0 +1,178 @@
+"""What came of scenarios: each step with what was wrong, each scenario, and the code that it exercised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from waterclock.errors import WaterclockError
+from waterclock.specs.comparing import Comparison
+from waterclock.specs.document import Feature, Scenario, Step
+
+
+class Verdict(StrEnum):
+    """How a step or scenario ended. What comes after a failed step is skipped."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """What came of one step: rows that differ, an error of the engine, or a sentence that says what was not so."""
+
+    step: Step
+    verdict: Verdict
+    comparison: Comparison | None = None
+    error: WaterclockError | None = None
+    said: str = ""
+
+    def message(self) -> str:
+        """Say what was wrong; nothing of a step that passed."""
+        if self.verdict is not Verdict.FAILED:
+            return ""
+        if self.comparison is not None:
+            return f"{self.comparison.summary()}\n{self.comparison.text()}"
+        return self.error.render() if self.error is not None else self.said
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the outcome for JSON."""
+        found: dict[str, Any] = {
+            "keyword": self.step.keyword,
+            "text": self.step.text,
+            "place": str(self.step.place),
+            "verdict": str(self.verdict),
+        }
+        if self.verdict is Verdict.FAILED:
+            found["said"] = self.comparison.summary() if self.comparison is not None else self.said
+            found["error"] = None if self.error is None else self.error.to_dict()
+            found["rows"] = None if self.comparison is None else _rows(self.comparison)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioOutcome:
+    """What came of one scenario. `code` names the tables whose declarations it ran."""
+
+    scenario: Scenario
+    steps: tuple[StepOutcome, ...]
+    seconds: float = 0.0
+    code: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Failed where a step did."""
+        is_failed = any(step.verdict is Verdict.FAILED for step in self.steps)
+        return Verdict.FAILED if is_failed else Verdict.PASSED
+
+    @property
+    def failed(self) -> StepOutcome | None:
+        """The first step that failed."""
+        return next((step for step in self.steps if step.verdict is Verdict.FAILED), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the outcome for JSON."""
+        return {
+            "feature": self.scenario.feature,
+            "rule": self.scenario.rule or None,
+            "scenario": self.scenario.title,
+            "place": str(self.scenario.place),
+            "tags": list(self.scenario.tags),
+            "verdict": str(self.verdict),
+            "seconds": round(self.seconds, 3),
+            "tables": list(self.code),
+            "steps": [step.to_dict() for step in self.steps],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The text of a declaration, as it stands in the project."""
+
+    table: str
+    place: str
+    language: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecOutcome:
+    """What came of all scenarios that were run: by feature, in the order of the files. In a notebook it is the page."""
+
+    project: str
+    env: str
+    features: tuple[Feature, ...]
+    scenarios: tuple[ScenarioOutcome, ...]
+    code: tuple[Declared, ...] = ()
+    seconds: float = 0.0
+    was_stopped: bool = False
+    left_out: int = field(default=0)
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether all scenarios passed, and there was one."""
+        return bool(self.scenarios) and not self.failed
+
+    @property
+    def failed(self) -> tuple[ScenarioOutcome, ...]:
+        """The scenarios that failed."""
+        return tuple(each for each in self.scenarios if each.verdict is Verdict.FAILED)
+
+    @property
+    def passed(self) -> tuple[ScenarioOutcome, ...]:
+        """The scenarios that passed."""
+        return tuple(each for each in self.scenarios if each.verdict is Verdict.PASSED)
+
+    def by_feature(self) -> Iterator[tuple[Feature, tuple[ScenarioOutcome, ...]]]:
+        """Give each feature with what came of its scenarios; features of which none ran are left out."""
+        for feature in self.features:
+            meant = set(map(id, feature.scenarios))
+            found = tuple(each for each in self.scenarios if id(each.scenario) in meant)
+            if found:
+                yield feature, found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the outcome for JSON."""
+        return {
+            "project": self.project,
+            "env": self.env,
+            "ok": self.is_passed,
+            "passed": len(self.passed),
+            "failed": len(self.failed),
+            "stopped": self.was_stopped,
+            "seconds": round(self.seconds, 3),
+            "scenarios": [each.to_dict() for each in self.scenarios],
+        }
+
+    def html(self) -> str:
+        """Give the living document: one page that needs nothing beside it."""
+        from waterclock.specs.page import page_of
+
+        return page_of(self)
+
+    def _repr_html_(self) -> str:
+        from waterclock.specs.page import framed
+
+        return framed(self)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.passed)} passed, {len(self.failed)} failed"]
+        for each in self.failed:
+            if each.failed is not None:
+                lines += ["", f"{each.scenario}", f"  {each.failed.step.place}  {each.failed.step.text}"]
+                lines += [f"  {line}" for line in each.failed.message().splitlines()]
+        return "\n".join(lines)
+
+
+def _rows(comparison: Comparison) -> list[dict[str, Any]]:
+    return [
+        {
+            "mark": str(line.mark),
+            "expected": None if line.expected is None else dict(zip(comparison.columns, line.expected, strict=True)),
+            "got": None if line.got is None else dict(zip(comparison.columns, line.got, strict=True)),
+        }
+        for line in comparison.lines
+    ]

@@ -1,0 +1,191 @@
+"""How is what came of specifications told to people? As one page of HTML that needs nothing beside it, and no script.
+
+The page says what holds in words, signs and colours together, has a heading for everything, and prints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+
+from waterclock.specs.comparing import Comparison, Line, Mark
+from waterclock.specs.document import Feature, Grid, Rule, Step
+from waterclock.specs.outcome import Declared, ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.values import NULL, text_of
+
+_GLYPHS = {Verdict.PASSED: "✓", Verdict.FAILED: "✕", Verdict.SKIPPED: "–"}
+_CLASSES = {Verdict.PASSED: "ok", Verdict.FAILED: "fail", Verdict.SKIPPED: "skipped"}
+_MARKS = {Mark.SAME: "", Mark.CHANGED: "≠ changed", Mark.MISSING: "− missing", Mark.UNEXPECTED: "+ unexpected"}
+_NUMBER = re.compile(r"-?\d[\d_]*(\.\d+)?(e[+-]?\d+)?")
+
+
+def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
+    """Give the living document of an outcome, made at an instant, by default now."""
+    at = made or datetime.now(UTC)
+    style = files("waterclock.specs").joinpath("page.css").read_text(encoding="utf-8")
+    title = f"{outcome.project}: what it must do"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<div class=page>\n"
+        f"{_head(outcome, title, at)}\n{_contents(outcome)}\n"
+        f"<main>\n{_features(outcome)}\n{_code(outcome.code)}</main>\n"
+        "</div>\n</body>\n</html>\n"
+    )
+
+
+def framed(outcome: SpecOutcome) -> str:
+    """Give the page for a notebook's cell: in a frame, so that neither's style meets the other's."""
+    height = min(900, 260 + 220 * len(outcome.scenarios))
+    page = escape(outcome.html(), quote=True)
+    return f'<iframe title="Specification" srcdoc="{page}" style="width:100%;height:{height}px;border:0"></iframe>'
+
+
+def _head(outcome: SpecOutcome, title: str, at: datetime) -> str:
+    failed = len(outcome.failed)
+    counts = [f"{len(outcome.scenarios)} examples", f'<span class="verdict ok">✓ {len(outcome.passed)} passed</span>']
+    counts.append(f'<span class="verdict {"fail" if failed else "quiet"}">✕ {failed} failed</span>')
+    if outcome.left_out:
+        counts.append(f"{outcome.left_out} not run")
+    return (
+        f"<header>\n<h1>{escape(title)}</h1>\n<p>{', '.join(counts)}</p>\n"
+        f'<p class="quiet">Each example was run by the engine on tables of its own, on {at:%Y-%m-%d at %H:%M} UTC, '
+        f"in the environment {escape(outcome.env)}. Times in tables are UTC.</p>\n</header>"
+    )
+
+
+def _contents(outcome: SpecOutcome) -> str:
+    items = []
+    for number, (feature, found) in enumerate(outcome.by_feature(), 1):
+        rules = [
+            f'<li><a href="#f{number}r{at}">{escape(rule.name)}</a> {_sign(_of_rule(rule, found))}</li>'
+            for at, rule in enumerate(feature.rules, 1)
+            if rule.name and _of_rule(rule, found)
+        ]
+        inner = f"<ul>{''.join(rules)}</ul>" if rules else ""
+        items.append(f'<li><a href="#f{number}">{escape(feature.name)}</a> {_sign(found)}{inner}</li>')
+    code = '<li><a href="#code">The code</a></li>' if outcome.code else ""
+    return f'<nav aria-labelledby="contents">\n<h2 id="contents">Contents</h2>\n<ol>{"".join(items)}{code}</ol>\n</nav>'
+
+
+def _sign(found: Sequence[ScenarioOutcome]) -> str:
+    failed = sum(each.verdict is Verdict.FAILED for each in found)
+    if failed:
+        return f'<span class="verdict fail">✕ {failed} of {len(found)} failed</span>'
+    return f'<span class="verdict ok">✓ {len(found)} passed</span>'
+
+
+def _of_rule(rule: Rule, found: Iterable[ScenarioOutcome]) -> tuple[ScenarioOutcome, ...]:
+    meant = set(map(id, rule.scenarios))
+    return tuple(each for each in found if id(each.scenario) in meant)
+
+
+def _features(outcome: SpecOutcome) -> str:
+    return "\n".join(_feature(number, *each) for number, each in enumerate(outcome.by_feature(), 1))
+
+
+def _feature(number: int, feature: Feature, found: tuple[ScenarioOutcome, ...]) -> str:
+    parts = [
+        f'<section aria-labelledby="f{number}">\n<h2 id="f{number}">{escape(feature.name)}</h2>',
+        _tags(feature.tags),
+        _paragraphs(feature.description),
+        f'<p class="quiet">{escape(feature.file)}</p>',
+    ]
+    shown: tuple[Step, ...] = ()
+    for at, rule in enumerate(feature.rules, 1):
+        of_rule = _of_rule(rule, found)
+        if not of_rule:
+            continue
+        if rule.name:
+            parts.append(f'<h3 id="f{number}r{at}">Rule: {escape(rule.name)}</h3>')
+        parts.append(_paragraphs(rule.description))
+        before = tuple(step for step in rule.scenarios[0].steps if step.is_background)
+        if before and before != shown:
+            steps = "".join(_step(StepOutcome(step, Verdict.PASSED)) for step in before)
+            parts.append(f'<div class="before"><p class="quiet">Before each example</p>{steps}</div>')
+        shown = before
+        parts.extend(_scenario(each, feature.tags) for each in of_rule)
+    return "\n".join(filter(None, parts)) + "\n</section>"
+
+
+def _scenario(outcome: ScenarioOutcome, known_tags: tuple[str, ...]) -> str:
+    scenario, verdict = outcome.scenario, outcome.verdict
+    tags = tuple(tag for tag in scenario.tags if tag not in known_tags)
+    steps = [_step(each) for each in outcome.steps if not each.step.is_background or each.verdict is Verdict.FAILED]
+    links = ", ".join(f'<a href="#code-{escape(name)}"><code>{escape(name)}</code></a>' for name in outcome.code)
+    return (
+        f'<article class="{verdict}">\n'
+        f'<h4><span class="verdict {_CLASSES[verdict]}">{_GLYPHS[verdict]} {verdict}</span> '
+        f"{escape(scenario.title)}</h4>\n{_tags(tags)}{_paragraphs(scenario.description)}{''.join(steps)}"
+        f'<p class="runs">Runs {links} · {escape(str(scenario.place))}</p>\n</article>'
+    )
+
+
+def _step(outcome: StepOutcome) -> str:
+    step, verdict = outcome.step, outcome.verdict
+    note = "" if verdict is Verdict.PASSED else f' <span class="verdict {_CLASSES[verdict]}">{verdict}</span>'
+    said = f'<p class="step"><span class="word">{escape(step.keyword)}</span> {escape(step.text)}{note}</p>\n'
+    if verdict is Verdict.FAILED and outcome.comparison is not None:
+        return f'{said}<p class="fail">{escape(outcome.comparison.summary())}</p>\n{_compared(outcome.comparison)}'
+    table = _rows(step.grid) if step.grid is not None else ""
+    error = f'<pre class="error">{escape(outcome.message())}</pre>\n' if verdict is Verdict.FAILED else ""
+    return said + table + error
+
+
+def _rows(grid: Grid) -> str:
+    head = "".join(f'<th class="of" scope="col">{escape(cell.text)}</th>' for cell in grid.header)
+    body = "".join(f"<tr>{''.join(_cell(cell.text) for cell in row)}</tr>\n" for row in grid.rows)
+    return f'<div class="rows"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
+
+
+def _cell(text: str) -> str:
+    if text in {"", NULL}:
+        return f'<td class="null">{NULL}</td>'
+    return f'<td class="number">{text}</td>' if _NUMBER.fullmatch(text) else f"<td>{escape(text)}</td>"
+
+
+def _compared(comparison: Comparison) -> str:
+    head = '<td aria-hidden="true"></td>' + "".join(
+        f'<th class="of" scope="col">{escape(name)}</th>' for name in comparison.columns
+    )
+    body = "".join(_line(line) for line in comparison.lines)
+    return f'<div class="rows"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
+
+
+def _line(line: Line) -> str:
+    sign = f'<th class="mark" scope="row">{_MARKS[line.mark] or "✓"}</th>'
+    if line.expected is None or line.got is None:
+        cells = "".join(_cell(text_of(value)) for value in line.expected or line.got or ())
+        return f'<tr class="{line.mark}">{sign}{cells}</tr>\n'
+    cells = "".join(
+        f'<td class="wrong"><del>expected {escape(text_of(expected))}</del>, <ins>got {escape(text_of(got))}</ins></td>'
+        if at in line.wrong
+        else _cell(text_of(expected))
+        for at, (expected, got) in enumerate(zip(line.expected, line.got, strict=True))
+    )
+    return f'<tr class="{line.mark}">{sign}{cells}</tr>\n'
+
+
+def _code(code: tuple[Declared, ...]) -> str:
+    if not code:
+        return ""
+    parts = [
+        f'<h3 id="code-{escape(each.table)}"><code>{escape(each.table)}</code></h3>\n'
+        f'<p class="quiet">{escape(each.place)}</p>\n<pre><code>{escape(each.text)}</code></pre>'
+        for each in code
+    ]
+    intro = "<p>The declarations that the examples ran, as they stand in the project.</p>"
+    inner = "\n".join(parts)
+    return f'<section aria-labelledby="code">\n<h2 id="code">The code</h2>\n{intro}\n{inner}\n</section>\n'
+
+
+def _tags(tags: tuple[str, ...]) -> str:
+    told = " ".join(f'<span class="tag">{escape(tag)}</span>' for tag in tags)
+    return f"<p>{told}</p>\n" if told else ""
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(' '.join(part.split()))}</p>\n" for part in re.split(r"\n\s*\n", text) if part.strip())

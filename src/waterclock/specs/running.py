@@ -1,0 +1,160 @@
+"""Runs the specifications of a project: all that is wrong with them first, then each scenario on one warm session."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from waterclock.dpl import Project
+from waterclock.engine.opening import open_workplace
+from waterclock.engine.session import Sessions
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.specs.bench import benched
+from waterclock.specs.code import code_of
+from waterclock.specs.document import Feature, Scenario
+from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.schemas import Schemas
+from waterclock.specs.script import Script, script_of
+from waterclock.specs.typed import Typed, typed
+
+# examples are small: one task does what two hundred would only divide
+_CONFS = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Scenarios of which nothing is wrong, and where they are run."""
+
+    project: Project
+    scenarios: tuple[Typed, ...]
+    sessions: Sessions
+    folder: Path
+
+
+class Watch:
+    """Hears of scenarios as they run; this one hears nothing and never stops them."""
+
+    def begun(self, scenario: Scenario, number: int) -> None:
+        """Hear that a scenario begins; they are counted from 1."""
+
+    def ended(self, outcome: ScenarioOutcome) -> None:
+        """Hear what came of a scenario."""
+
+    def is_stopping(self) -> bool:
+        """Whether nothing more is to be begun."""
+        return False
+
+
+def small_sessions(folder: Path) -> Sessions:
+    """Make what starts a session for small tables on first use; where the process has one, it is that one."""
+    return Sessions(work_folder=folder / "spark", master="local[2]", confs=_CONFS)
+
+
+@contextmanager
+def ready(
+    project: Project,
+    scenarios: Iterable[Scenario],
+    *,
+    sessions: Sessions | None = None,
+    errors: Sequence[WaterclockError] = (),
+) -> Iterator[Ready]:
+    """Check scenarios, those of `errors` with them, and hold ready what they run on; starts Spark.
+
+    Raises  ProjectErrors with all that is wrong, in the order of places, before anything runs
+    """
+    with tempfile.TemporaryDirectory(prefix="waterclock-spec-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        own = sessions or small_sessions(folder)
+        try:
+            checked = _checked(project, scenarios, own, folder, errors)
+            yield Ready(project, checked, own, folder)
+        finally:
+            if sessions is None:
+                own.close()
+
+
+def _checked(
+    project: Project,
+    scenarios: Iterable[Scenario],
+    sessions: Sessions,
+    folder: Path,
+    errors: Sequence[WaterclockError],
+) -> tuple[Typed, ...]:
+    found = list(errors)
+    scripts: list[Script] = []
+    for scenario in scenarios:
+        script, wrong = script_of(scenario, project.flow)
+        found.extend(wrong)
+        if script is not None:
+            scripts.append(script)
+    done: list[Typed] = []
+    if scripts:
+        looked = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / 'look.db'}")
+        with open_workplace(looked, sessions=sessions) as work:
+            schemas = Schemas(work)
+            for script in scripts:
+                one, wrong = typed(script, schemas.of)
+                found.extend(wrong)
+                if one is not None:
+                    done.append(one)
+    if found:
+        raise ProjectErrors(in_order(found))
+    return tuple(done)
+
+
+def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
+    """Give errors by file, line and column, each once: a background is read with every scenario."""
+    unique = {(error.code, error.where, error.what): error for error in errors}
+    return sorted(unique.values(), key=lambda error: _position(error.where or ""))
+
+
+def _position(where: str) -> tuple[str, int, int]:
+    file, line, column = (*where.rsplit(":", 2), "", "")[:3]
+    return (file, int(line), int(column)) if line.isdigit() and column.isdigit() else (where, 0, 0)
+
+
+def run_one(at: Ready, scenario: Typed, number: int) -> ScenarioOutcome:
+    """Run one scenario in a folder of its own."""
+    begun = time.perf_counter()
+    script = scenario.script
+    outcomes: list[StepOutcome] = []
+    with benched(at.project, scenario, at.sessions, at.folder / f"s{number}") as bench:
+        for index, action in enumerate(script.actions):
+            if any(each.verdict is Verdict.FAILED for each in outcomes):
+                outcomes.append(StepOutcome(action.meaning.step, Verdict.SKIPPED))
+            else:
+                outcomes.append(bench.step(index))
+    exercised = tuple(name for name in at.project.flow.order if name in script.runs | (script.made - script.given))
+    return ScenarioOutcome(script.scenario, tuple(outcomes), time.perf_counter() - begun, exercised)
+
+
+def run_all(
+    at: Ready,
+    features: Sequence[Feature],
+    watch: Watch | None = None,
+) -> SpecOutcome:
+    """Run scenarios one after the other, until all are done or `watch` says to stop."""
+    watch = watch or Watch()
+    start = time.perf_counter()
+    outcomes: list[ScenarioOutcome] = []
+    for number, scenario in enumerate(at.scenarios, 1):
+        if watch.is_stopping():
+            break
+        watch.begun(scenario.script.scenario, number)
+        outcomes.append(run_one(at, scenario, number))
+        watch.ended(outcomes[-1])
+    names = {name for outcome in outcomes for name in outcome.code}
+    return SpecOutcome(
+        project=at.project.name,
+        env=at.project.env,
+        features=tuple(features),
+        scenarios=tuple(outcomes),
+        code=code_of(at.project, names),
+        seconds=time.perf_counter() - start,
+        was_stopped=len(outcomes) < len(at.scenarios),
+        left_out=len(at.scenarios) - len(outcomes),
+    )

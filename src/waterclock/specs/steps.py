@@ -1,0 +1,122 @@
+"""What does a step mean? The whole vocabulary, and the nearest step for a text that is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+
+from waterclock.errors import WaterclockError
+from waterclock.specs.document import Step
+
+
+class Does(StrEnum):
+    """What a step does."""
+
+    HAS = "the table T has"  # rows that the batch of a label brings
+    IS_EMPTY = "the table T is empty"
+    ALSO = "the table T also gets"  # rows that come late, beside those the label has
+    NOW = "the table T is now"  # the rows of the label from now on: it is restated
+    RUNS = "T runs"  # T and all that it is made of is brought up to date, as of the end of the label's window
+    IS = "T is"
+    NOTHING = "T is empty"
+    CONTAINS = "T contains"
+    FAILS = "T fails with"
+    WARNS = "T warns of"
+
+
+GIVEN = frozenset({Does.HAS, Does.IS_EMPTY, Does.ALSO, Does.NOW})
+THEN = frozenset({Does.IS, Does.NOTHING, Does.CONTAINS, Does.FAILS, Does.WARNS})
+_WITH_GRID = frozenset({Does.HAS, Does.ALSO, Does.NOW, Does.IS, Does.CONTAINS})
+
+_NAME = r"(?P<table>[^\s,:]+)"
+_AT = r"(?: at (?P<labels>\S+?))?"
+_FORMS: Mapping[Does, str] = {
+    Does.IS_EMPTY: rf"(?:the )?table {_NAME}{_AT} is empty",
+    Does.ALSO: rf"(?:the )?table {_NAME}{_AT} also gets",
+    Does.NOW: rf"(?:the )?table {_NAME}{_AT} is now",
+    Does.HAS: rf"(?:the )?table {_NAME}{_AT}(?: has)?",
+    Does.RUNS: rf"{_NAME} runs(?: again)?{_AT}",
+    Does.NOTHING: rf"{_NAME}{_AT} is empty",
+    Does.IS: rf"{_NAME}{_AT} is",
+    Does.CONTAINS: rf"{_NAME}{_AT} contains",
+    Does.FAILS: rf"{_NAME}{_AT} fails with (?P<what>\S+)",
+    Does.WARNS: rf"{_NAME}{_AT} warns of (?P<what>\S+)",
+}
+_PATTERNS = {does: re.compile(f"{form}:?", re.IGNORECASE) for does, form in _FORMS.items()}
+_SHOWN: Mapping[Does, str] = {
+    Does.HAS: "the table {t}{at}",
+    Does.IS_EMPTY: "the table {t}{at} is empty",
+    Does.ALSO: "the table {t}{at} also gets",
+    Does.NOW: "the table {t}{at} is now",
+    Does.RUNS: "{t} runs{at}",
+    Does.IS: "{t}{at} is",
+    Does.NOTHING: "{t}{at} is empty",
+    Does.CONTAINS: "{t}{at} contains",
+    Does.FAILS: "{t}{at} fails with RULE",
+    Does.WARNS: "{t}{at} warns of RULE",
+}
+VOCABULARY: tuple[str, ...] = tuple(shown.format(t="TABLE", at=" at LABEL") for shown in _SHOWN.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a step says: of which table, at which labels as they are written, and what it fails with."""
+
+    step: Step
+    does: Does
+    table: str
+    labels: str | None = None
+    what: str = ""
+
+
+def meaning_of(step: Step) -> Meaning:
+    """Read one step.
+
+    Raises  E351 for a text that is no step, with the nearest one
+            E352 for a step that lacks its table or has one that it does not take
+    """
+    for does, pattern in _PATTERNS.items():
+        found = pattern.fullmatch(step.text.strip())
+        if found is not None:
+            parts = found.groupdict()
+            meaning = Meaning(
+                step, does, parts["table"].replace("`", ""), parts.get("labels"), (parts.get("what") or "").strip("'\"")
+            )
+            _check_grid(meaning)
+            return meaning
+    raise WaterclockError(
+        "E351",
+        f"no step is {step.text!r}",
+        where=str(step.place),
+        why="the steps are:\n" + "\n".join(VOCABULARY),
+        fix=f"did you mean: {_nearest(step.text)}",
+    )
+
+
+def _check_grid(meaning: Meaning) -> None:
+    step, needs = meaning.step, meaning.does in _WITH_GRID
+    if step.has_text:
+        raise _refused(step, "a text below a step means nothing here", "write a table of | cells |")
+    if needs and step.grid is None:
+        is_given = meaning.does in GIVEN
+        empty = f"the table {meaning.table} is empty" if is_given else f"{meaning.table} is empty"
+        raise _refused(step, "the rows are missing below this step", f"write a table of | cells |, or: {empty}")
+    if not needs and step.grid is not None:
+        raise _refused(step, "this step takes no rows", "remove the table below it")
+
+
+def _refused(step: Step, what: str, fix: str) -> WaterclockError:
+    return WaterclockError("E352", what, where=str(step.place), why=f"the step is {step.text!r}", fix=fix)
+
+
+def _nearest(text: str) -> str:
+    """Write the step that looks most like a text, with the names that the text has."""
+    words = text.split()
+    table = next((word for word in words if "." in word and not word[0].isdigit()), "TABLE")
+    label = next((word for word in words if word[0].isdigit()), None)
+    at = f" at {label}" if label else ""
+    candidates = [shown.format(t=table.strip("`:,"), at=at) for shown in _SHOWN.values()]
+    return max(candidates, key=lambda each: SequenceMatcher(None, text.lower(), each.lower()).ratio())

@@ -1,0 +1,193 @@
+"""Do a scenario's tables of rows fit the columns they are about? Rows become values, or errors with their places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.values import is_plain
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import Kind, Mode, Table
+from waterclock.selection import parse_labels
+from waterclock.specs.comparing import Values, doubled
+from waterclock.specs.document import Cell, Grid
+from waterclock.specs.script import TIMELABEL, Action, Expect, Give, Script
+from waterclock.specs.values import plain_text, value_of
+from waterclock.timelabel import label_of
+
+if TYPE_CHECKING:
+    from waterclock.specs.schemas import Extras, Schema
+
+_SAID_TYPE = re.compile(r"(?P<name>[^:]+?)\s*:\s*(?P<type>\w[\w<>(), :]*)")
+_NESTED = re.compile(r"(array|map|struct)\s*<.*>")
+_TYPES = "STRING INT BIGINT SMALLINT TINYINT DOUBLE FLOAT DECIMAL BOOLEAN DATE TIMESTAMP TIMESTAMP_NTZ BINARY".split()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows below a step: columns as the table spells them, `timelabel` among them where it is named."""
+
+    columns: tuple[str, ...]
+    types: Mapping[str, str]
+    rows: tuple[Values, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A script whose rows are values. `schemas` are the columns of what is given, all of them, by table."""
+
+    script: Script
+    rows: Mapping[int, Rows]
+    schemas: Mapping[str, Schema]
+    extras: Extras
+
+
+def typed(
+    script: Script, schema_of: Callable[[str, Extras], Schema]
+) -> tuple[Typed | None, tuple[WaterclockError, ...]]:
+    """Bring the rows of every step to the types of its table.
+
+    Errors: E354 for a column that is not there or stands twice, E355 for a cell that is no value of its type, E358 for
+    rows of one key in what is expected, E359 for what is no type
+    """
+    errors: list[WaterclockError] = []
+    extras: dict[str, dict[str, str]] = {}
+    for action in script.actions:
+        if isinstance(action, Give) and action.table.kind is Kind.COLLECT and action.meaning.step.grid is not None:
+            for name, said in _said_types(action.meaning.step.grid, action.table, errors):
+                extras.setdefault(action.table.name, {})[name] = said
+    if errors:
+        return None, tuple(errors)
+    rows: dict[int, Rows] = {}
+    for at, action in enumerate(script.actions):
+        grid = action.meaning.step.grid
+        if grid is not None:
+            reader = _Reader(action, grid, schema_of(action.table.name, extras))
+            rows[at] = reader.rows()
+            errors.extend(reader.errors)
+    if errors:
+        return None, tuple(errors)
+    return Typed(script, rows, {name: schema_of(name, extras) for name in script.given}, extras), ()
+
+
+def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
+    """Give the columns that tell the rows of an expected table apart; nothing where the step does not name them all.
+
+    A key of an APPEND table holds in one label: where several may be meant the label is part of it.
+    """
+    table = action.table
+    keys = table.merge.keys if table.merge else table.columns.keys
+    is_one = action.low is not None and action.high <= table.cadence.next(action.low)
+    if keys and table.mode is Mode.APPEND and not (table.is_partitioned and is_one):
+        keys = (*keys, TIMELABEL)
+    there = {column.lower(): column for column in columns}
+    found = [there[key.lower()] for key in keys if key.lower() in there]
+    return tuple(found) if len(found) == len(keys) else ()
+
+
+def _said_types(grid: Grid, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
+    """Give the columns of a source whose types are not declared, with the type that the step says, else STRING."""
+    declared = {column.name.lower(): column for column in table.columns.named}
+    for cell in grid.header:
+        said = _SAID_TYPE.fullmatch(cell.text)
+        name, type_name = (said["name"], said["type"].lower()) if said else (cell.text, "string")
+        known = declared.get(name.lower())
+        if known is None and (name.lower() == TIMELABEL or not table.columns.is_open):
+            continue
+        if said and known is not None and known.type is not None:
+            errors.append(
+                WaterclockError(
+                    "E359",
+                    f"the type of {known.name} is declared",
+                    where=str(cell.place),
+                    why=f"{table.name}.{known.name} is {known.type.upper()}, at {known.place}",
+                    fix=f"write {known.name}",
+                )
+            )
+        elif said and not (is_plain(type_name) or _NESTED.fullmatch(type_name)):
+            near = did_you_mean(said["type"].upper(), _TYPES, otherwise=f"types are {', '.join(_TYPES)}")
+            errors.append(WaterclockError("E359", f"{said['type']} is no type", where=str(cell.place), fix=near))
+        elif known is None or known.type is None:
+            yield (known.name if known else name), type_name
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One step's table of rows."""
+
+    action: Action
+    grid: Grid
+    schema: Schema
+    errors: list[WaterclockError] = field(default_factory=list)
+
+    def rows(self) -> Rows:
+        columns = tuple(self._columns())
+        if self.errors:
+            return Rows(columns, {}, ())
+        types = {name: self.schema.types.get(name, "string") for name in columns}
+        values = tuple(
+            tuple(self._value(cell, name, types[name]) for cell, name in zip(row, columns, strict=True))
+            for row in self.grid.rows
+        )
+        if isinstance(self.action, Expect) and not self.errors:
+            self._check_keys(self.action, columns, values)
+        return Rows(columns, types, values)
+
+    def _columns(self) -> Iterator[str]:
+        known = {name.lower(): name for name in (*self.schema.types, TIMELABEL)}
+        seen: set[str] = set()
+        for cell in self.grid.header:
+            said = _SAID_TYPE.fullmatch(cell.text)
+            name = said["name"] if said else cell.text
+            if name.lower() in seen:
+                self._refuse(cell, f"{name} stands twice", "name each column once")
+            elif name.lower() not in known and not self._may_be_new(name):
+                listed = ", ".join(self.schema.types)
+                self._refuse(
+                    cell,
+                    f"{self.action.table.name} has no column {name}" if name else "a column without a name",
+                    did_you_mean(name, known.values()) or "name one of them",
+                    f"it has {listed}" if listed else "its columns are not known",
+                )
+            seen.add(name.lower())
+            yield known.get(name.lower(), name)
+
+    def _may_be_new(self, name: str) -> bool:
+        """Whether columns that are not known are right: what is expected of a table that cannot be looked into."""
+        return bool(name) and not self.schema.is_whole and self.action.table.kind is not Kind.COLLECT
+
+    def _value(self, cell: Cell, name: str, type_name: str) -> object:
+        try:
+            return self._label(cell) if name == TIMELABEL else value_of(cell, name, type_name)
+        except WaterclockError as error:
+            self.errors.append(error.at(str(cell.place)))
+            return None
+
+    def _label(self, cell: Cell) -> str | None:
+        """Read a label as commands do; it is compared as the fourteen digits that the column holds."""
+        text = plain_text(cell)
+        if text is None:
+            return None
+        low, _ = parse_labels(text).bounds(self.action.table.cadence)
+        return None if low is None else label_of(low)
+
+    def _check_keys(self, action: Expect, columns: Sequence[str], values: Sequence[Values]) -> None:
+        keys = keys_of(action, columns)
+        places = [columns.index(key) for key in keys]
+        for at, first in doubled(values, places) if keys else ():
+            row, before = self.grid.rows[at], self.grid.rows[first]
+            key = ", ".join(f"{name} {row[place].text}" for name, place in zip(keys, places, strict=True))
+            self.errors.append(
+                WaterclockError(
+                    "E358",
+                    f"two rows of {key} are expected",
+                    where=str(row[places[0]].place),
+                    why=f"{action.table.name} has KEY ({', '.join(keys)}); the other row is at {before[0].place}",
+                    fix="a key has one row: leave one of them out",
+                )
+            )
+
+    def _refuse(self, cell: Cell, what: str, fix: str, why: str | None = None) -> None:
+        self.errors.append(WaterclockError("E354", what, where=str(cell.place), why=why, fix=fix))

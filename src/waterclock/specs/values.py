@@ -1,0 +1,147 @@
+"""What does a cell mean, and how is a value written in one? Types are Spark's, times UTC where no offset is said.
+
+An empty cell and `NULL` are no value; `"..."` is the text between the quotes, so that `""` is a text of no length.
+Nested values are JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import singledispatch
+from typing import Any
+
+from waterclock.connectors.values import Misfit, Times, column, is_plain
+from waterclock.errors import WaterclockError
+from waterclock.specs.document import Cell
+
+NULL = "NULL"
+_EXAMPLES: Mapping[str, str] = {
+    "timestamp": "2013-01-05 06:30 or 2013-01-05T06:30:00-05:00",
+    "timestamp_ntz": "2013-01-05 06:30",
+    "date": "2013-01-05",
+    "boolean": "true or false",
+    "int": "12",
+    "bigint": "12",
+    "smallint": "12",
+    "tinyint": "12",
+    "double": "1.5",
+    "float": "1.5",
+}
+_NEAR = 1e-9
+
+
+def plain_text(cell: Cell) -> str | None:
+    """Give a cell's text without quotes; None for no value."""
+    text = cell.text
+    if text in {"", NULL}:
+        return None
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def value_of(cell: Cell, column_name: str, type_name: str) -> Any:
+    """Give a cell's value in a type; nested ones as JSON has them.
+
+    Raises  E355 for a text that is no value of the type
+    """
+    text = plain_text(cell)
+    if text is None:
+        return None
+    try:
+        return column([text], type_name, Times()).to_pylist()[0] if is_plain(type_name) else json.loads(text)
+    except (Misfit, ValueError):
+        example = _EXAMPLES.get(type_name, "" if is_plain(type_name) else 'JSON, such as [1, 2] or {"a": 1}')
+        raise WaterclockError(
+            "E355",
+            f"{cell.text!r} is no {type_name.upper()}",
+            where=str(cell.place),
+            why=f"the column {column_name} is {type_name.upper()}",
+            fix=(f"write it like {example}; " if example else "") + "no value is an empty cell or NULL",
+        ) from None
+
+
+def text_of(value: Any) -> str:
+    """Write a value as a cell has it; instants in UTC."""
+    return NULL if value is None else _written(value)
+
+
+@singledispatch
+def _written(value: Any) -> str:
+    return json.dumps(nested(value), ensure_ascii=False)
+
+
+@_written.register
+def _(value: str) -> str:
+    return f'"{value}"' if value in {"", NULL} or value != value.strip() else value
+
+
+@_written.register
+def _(value: bool) -> str:  # noqa: FBT001 - the value itself
+    return str(value).lower()
+
+
+@_written.register
+def _(value: int) -> str:
+    return str(value)
+
+
+@_written.register
+def _(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+@_written.register
+def _(value: Decimal) -> str:
+    return f"{value:f}"
+
+
+@_written.register
+def _(value: date) -> str:
+    return value.isoformat()
+
+
+@_written.register
+def _(value: datetime) -> str:
+    return (value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value).isoformat(" ")
+
+
+@_written.register
+def _(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
+
+
+def nested(value: Any) -> Any:
+    """Give a nested value as JSON has it; Arrow gives a map as its pairs."""
+    if isinstance(value, Mapping):
+        return {str(name): nested(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        if value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+            return {str(key): nested(inner) for key, inner in value}
+        return [nested(inner) for inner in value]
+    if isinstance(value, Decimal):
+        return float(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else text_of(value)
+
+
+def are_equal(expected: Any, actual: Any) -> bool:
+    """Whether two values are the same; fractions may differ by a billionth of themselves."""
+    if expected is None or actual is None:
+        return expected is actual
+    if isinstance(expected, float) and isinstance(actual, float | int):
+        return math.isclose(expected, actual, rel_tol=_NEAR) or (math.isnan(expected) and math.isnan(actual))
+    if isinstance(actual, list | Mapping):
+        return _alike(expected, nested(actual))
+    return bool(expected == actual)
+
+
+def _alike(expected: Any, actual: Any) -> bool:
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return expected.keys() == actual.keys() and all(_alike(expected[name], actual[name]) for name in expected)
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(_alike, expected, actual))
+    if isinstance(expected, float | int) and isinstance(actual, float | int) and not isinstance(expected, bool):
+        return math.isclose(expected, actual, rel_tol=_NEAR)
+    return bool(expected == actual)
