@@ -106,7 +106,7 @@ REFUSED = {
     "`OVER TABLE`": TRANSFORM.format("EXPECT count(*) > 0 OVER TABLE"),
     "a ladder of ELSEs": TRANSFORM.format("EXPECT a ELSE WARN ELSE FAIL"),
 }
-READS = {"`UNTIL`", "`FLAT`"}  # found when the flow is compiled: tests/language/errors holds them
+READS = {"`UNTIL`"}  # found when the flow is compiled: tests/language/errors holds them
 
 
 def parsed(text: str) -> list[str]:

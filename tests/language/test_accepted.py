@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.language.cases import CAPABILITIES, HERE
-from waterclock.dpl import Project, load_project, splice
-from waterclock.flow import Merge, Read, ReadKind, Scope, Table
+from waterclock.dpl import Project, flats_of, load_project, splice
+from waterclock.flow import Flat, Merge, Read, ReadKind, Scope, Table
 
 FOLDER = HERE / "accepted"
 SETTINGS = """\
@@ -90,7 +90,17 @@ def parts_of(table: Table) -> Iterator[str]:
         yield f"  rule {rule.name!r}: {rule.expression} ({rule.scope}, {rule.action}) {rule.variables or ''}".rstrip()
     if table.query is not None:
         texts = (splice(query, lambda read: f"<{read}>").text for query in table.query.branches or (table.query,))
+        for flat in flats_of(table.query):
+            yield from tree_of(flat, "  ")
         yield "    " + "\n    -- by name\n    ".join(map(spliced, texts))
+
+
+def tree_of(flat: Flat, indent: str) -> Iterator[str]:
+    words = ["temporal"] * flat.is_temporal + ["exact"] * flat.is_exact
+    yield f"{indent}{flat}: {flat.read} {' '.join(words)}".rstrip()
+    for join in flat.joins:
+        yield f"{indent}  {join.columns} = {join.parent_columns} role {join.role} at {join.at}"
+        yield from tree_of(join.parent, f"{indent}  ")
 
 
 @pytest.mark.parametrize("name", ["flights.dpl", "forms.dpl", "temporal.dpl"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from waterclock.dpl.project import Project, check_project, load_project
-from waterclock.dpl.splice import Spliced, reads_of, splice, variables_of
+from waterclock.dpl.splice import Spliced, flats_of, reads_of, splice, variables_of
 
 __all__ = [
     "Project",
     "Spliced",
     "check_project",
+    "flats_of",
     "load_project",
     "reads_of",
     "splice",

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from waterclock.dpl.references import Found, FoundTable, find_references
 from waterclock.dpl.source import Source
+from waterclock.dpl.splice import flats_of
 from waterclock.dpl.statements import QuerySaid
 from waterclock.dpl.tokens import statements_of
 from waterclock.dpl.views import nearest_table
@@ -33,6 +34,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     found = find_references(QuerySaid(span, statements[0].tokens))
     errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
     errors.extend(_windows(found, source))
+    errors.extend(_flat_views(found, flow))
     known = {*flow.tables, *flow.views, *status_tables}
     errors.extend(_unknown(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known))
     if errors:
@@ -53,7 +55,7 @@ def tables_of(query: Query) -> tuple[str, ...]:
 
 
 def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:
-    return table.kind is ReadKind.PLAIN and table.name in known
+    return table.kind is ReadKind.PLAIN and not table.is_flat and table.name in known
 
 
 def _reference(table: FoundTable, flow: Flow) -> TableReference:
@@ -66,16 +68,31 @@ def _reference(table: FoundTable, flow: Flow) -> TableReference:
 
 
 def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
-    if table.kind is not ReadKind.PLAIN:
+    if table.kind is not ReadKind.PLAIN or table.is_flat:
         return table.span.refuse(
             "E216",
-            f"{table.kind.upper()}(…) is for the queries of a flow",
+            f"{table.words}(…) is for the queries of a flow",
             why="it says what a batch reads, and a query that is asked now has no window",
-            fix=f"read {table.name} and filter on timelabel",
+            fix=f"make a TRANSFORM of FLAT({table.name}), and ask that"
+            if table.is_flat
+            else f"read {table.name} and filter on timelabel",
         )
     if table.name in flow.tables:
         raise AssertionError(table.name)
     return table.span.refuse("E213", f"unknown table {table.name}", fix=nearest_table(table.name, known))
+
+
+def _flat_views(found: Found, flow: Flow) -> Iterator[WaterclockError]:
+    for table in found.tables:
+        view = flow.views.get(table.name)
+        flats = flats_of(view.query) if view else ()
+        if flats:
+            yield table.span.refuse(
+                "E216",
+                f"{table.name} reads {flats[0]}, which is for the queries of a flow",
+                why="it brings tables together as of a batch, and a query that is asked now is none",
+                fix=f"make a TRANSFORM of {table.name}, and ask that",
+            )
 
 
 def _windows(found: Found, source: Source) -> Iterator[WaterclockError]:

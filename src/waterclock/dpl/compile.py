@@ -16,10 +16,12 @@ from waterclock.dpl.connections import Systems, settle_connections
 from waterclock.dpl.cursor import unknown_variable
 from waterclock.dpl.drafts import Draft, draft_of
 from waterclock.dpl.fingerprints import canonical, fingerprint_of, flow_fingerprint
+from waterclock.dpl.flats import Flats
 from waterclock.dpl.legality import check_cycles, check_reads
 from waterclock.dpl.literals import with_literals
 from waterclock.dpl.names import names_of
 from waterclock.dpl.publishes import settle_publish
+from waterclock.dpl.references import FoundTable
 from waterclock.dpl.rules import check_expression
 from waterclock.dpl.schemas import Schemas
 from waterclock.dpl.source import Span
@@ -85,7 +87,8 @@ class _Compiler:
         for statement in made.values():
             self.drafts[statement.name] = draft_of(statement, self.config, systems, self.errors)
         publishes = self._publishes(systems)
-        queries = Queries(made, frozenset(publishes), by_kind[StatementKind.VIEW], self.errors)
+        flats = Flats(dict(self.drafts), self.errors)
+        queries = Queries(made, frozenset(publishes), by_kind[StatementKind.VIEW], self.errors, flats)
         for name, view in by_kind[StatementKind.VIEW].items():
             queries.of_view(name)
             self._has_query(view)
@@ -168,8 +171,8 @@ class _Compiler:
         for part, said in zip(query.branches or (query,), saids, strict=False):
             for reference in part.tables:
                 span = outer or said.source.span(said.start + reference.start, said.start + reference.end)
-                if reference.read is not None:
-                    self.spans.setdefault((draft.name, reference.read), span)
+                for read in reference.flat.reads if reference.flat else [reference.read] if reference.read else []:
+                    self.spans.setdefault((draft.name, read), span)
                 if reference.view is not None:
                     self._note_spans(draft, reference.view, queries, span)
 
@@ -184,7 +187,7 @@ class _Compiler:
             span = draft.at(f"ARGUMENT {argument.name}")
             settled = self._argument(draft, argument, span, queries)
             arguments.append(settled)
-            found = [settled.read] if settled.read else []
+            found = list(settled.flat.reads) if settled.flat else [settled.read] if settled.read else []
             if settled.query is not None:
                 found += reads_of(settled.query)
                 variables.update(variables_of(settled.query))
@@ -198,6 +201,14 @@ class _Compiler:
         draft.query_variables = tuple(sorted(variables))
 
     def _argument(self, draft: Draft, argument: Argument, span: Span, queries: Queries) -> Argument:
+        if argument.flat is not None:
+            said = argument.flat
+            at = FoundTable(
+                said.read.table, span, ReadKind.PLAIN, None, 0, 0, None, 0, is_flat=True, is_exact=said.is_exact
+            )
+            flat = queries.flat(at, draft.name)
+            draft.is_incomplete = draft.is_incomplete or flat is None
+            return replace(argument, flat=flat)
         read = argument.read
         if read is None or read.table in queries.tables:
             return argument

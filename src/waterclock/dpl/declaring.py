@@ -252,8 +252,8 @@ def until(name: str, span: str) -> Any:
     return _read("UNTIL", name, span)
 
 
-def flat(name: str, exact: object = None) -> Any:
-    """Read a table with all that it refers to: FLAT(name). Refused for now."""
+def flat(name: str, *, exact: object = False) -> Any:
+    """Read a table with all parents that it refers to: FLAT(name); with `exact=True`, FLAT(name, 'exact')."""
     return _read("FLAT", name, exact)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.drafts import Draft
-from waterclock.flow import Column, Columns, Function, PythonFunction, Rule, Source, Table
+from waterclock.dpl.splice import flats_of
+from waterclock.flow import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
 _AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})
@@ -51,6 +52,7 @@ def fingerprint_of(
     parts += [_columns(draft.columns), *(_rule(rule) for rule in draft.rules)]
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in draft.reads]
+    parts += [repr(flat) for flat in _flats(draft)]
     parts += [_source(draft.source), draft.destination and str(draft.destination)]
     if draft.destination is not None:
         parts.append(sorted(draft.destination.options.items()))
@@ -62,6 +64,18 @@ def fingerprint_of(
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
     return digest(parts)
+
+
+def _flats(draft: Draft) -> Iterable[Flat]:
+    arguments = draft.function.arguments if draft.function else ()
+    return (
+        *(flats_of(draft.query) if draft.query else ()),
+        *(
+            flat
+            for each in arguments
+            for flat in ([each.flat] if each.flat else flats_of(each.query) if each.query else ())
+        ),
+    )
 
 
 def flow_fingerprint(tables: Mapping[str, Table]) -> str:

@@ -1,44 +1,15 @@
-"""What is a column made of? From the queries as they are written, by sqlglot; Python transforms are opaque."""
+"""What is a column made of, up to its sources and down to its readers? Python transforms are opaque."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from sqlglot import exp
-from sqlglot import lineage as sqlglot_lineage
-from sqlglot.errors import SqlglotError
-from sqlglot.optimizer.qualify import qualify
-
-from waterclock.dpl.splice import splice
+from waterclock.dpl.tracing import TIMELABEL, ColumnOf, Made, trace
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flow, Kind, Query, Read, Table
+from waterclock.flow import Flow, Kind, Table
 
-_DIALECT = "databricks"
-TIMELABEL = "timelabel"
-_UNKNOWN_TYPE = "unknown"
 Schemas = Mapping[str, Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ColumnOf:
-    """One column of one table; `*` stands for all of them, where a transform cannot be looked into."""
-
-    table: str
-    column: str
-
-    def __str__(self) -> str:
-        return f"{self.table}.{self.column}"
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What a column is made of directly: by `expression`, from `inputs`. `note` says where sight ends, and why."""
-
-    expression: str = ""
-    inputs: tuple[ColumnOf, ...] = ()
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,84 +144,16 @@ class ColumnLineage:
             note = f"collected from {table.source.unit}" if table.source else ""
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
             return {column: Made(note=note) for column in names if column != TIMELABEL}
-        if not table.query.branches:
-            return self._of_query(table, table.query)
-        return self._of_branches(table, table.query.branches)
-
-    def _of_branches(self, table: Table, branches: Iterable[Query]) -> dict[str, Made]:
-        """Put what several queries make together by name: a column is made of what each of them makes it of."""
-        together: dict[str, tuple[str, Made]] = {}
-        stars: dict[str, None] = {}
-        for branch in branches:
-            for name, made in self._of_query(table, branch).items():
-                first, before = together.get(name.lower(), (name, made))
-                said = list(dict.fromkeys((before.expression, made.expression)))
-                inputs = tuple(sorted({*before.inputs, *made.inputs}))
-                together[name.lower()] = first, Made(", ".join(said), inputs, before.note or made.note)
-            stars |= dict.fromkeys(self._stars.get(table.name, ()))
-        self._stars[table.name] = tuple(stars)
-        return dict(together.values())
-
-    def _of_query(self, table: Table, query_of: Query) -> dict[str, Made]:
-        reads: dict[Read, str] = {}
-
-        def name_of(read: Read) -> str:
-            return reads.setdefault(read, f"wc_{len(reads)}")
-
-        text = splice(query_of, name_of).text
-        tables = {name: read.table for read, name in reads.items()}
-        schema: dict[str, object] = {
-            name: {column.lower(): _UNKNOWN_TYPE for column in columns}
-            for name, source in tables.items()
-            if (columns := self._closed(source))
-        }
-        try:
-            query: Any = qualify(
-                exp.maybe_parse(text, dialect=_DIALECT),
-                dialect=_DIALECT,
-                schema=schema,
-                validate_qualify_columns=False,
-                identify=False,
-            )
-            return self._outputs(table, query, schema, tables)
-        except (SqlglotError, ValueError, RecursionError):
-            return {}
-
-    def _outputs(
-        self, table: Table, query: Any, schema: dict[str, object], tables: Mapping[str, str]
-    ) -> dict[str, Made]:
-        found: dict[str, Made] = {}
-        stars: list[str] = []
         said = {column.name.lower(): column.name for column in table.columns.named}
-        for select in _selects(query):
-            if select.is_star:
-                stars += [source for source in _sources(query, select, tables) if source not in stars]
-                continue
-            name = select.alias_or_name
-            if name.lower() == TIMELABEL:  # the engine drops it, and sets its own
-                continue
-            node = sqlglot_lineage.lineage(name, query, schema=schema, dialect=_DIALECT, trim_selects=False)
-            inputs = tuple(sorted(set(self._leaves(node, tables))))
-            if len(inputs) == 1 and inputs[0].column.lower() == name:  # sqlglot writes the names of a `*` in lower case
-                name = inputs[0].column
-            found[said.get(name.lower(), name)] = Made(_expression(select), inputs)
-        self._stars[table.name] = tuple(stars)
-        if not table.columns.is_open:
-            found = {name: made for name, made in found.items() if name.lower() in said}
-        return found
+        traced = trace(table.query, self._closed, self._known, said)
+        self._stars[table.name] = traced.stars
+        if table.columns.is_open:
+            return dict(traced.made)
+        return {name: made for name, made in traced.made.items() if name.lower() in said}
 
-    def _leaves(self, node: sqlglot_lineage.Node, tables: Mapping[str, str]) -> Iterator[ColumnOf]:
-        for each in node.walk():
-            if isinstance(each.expression, exp.Table) and each.expression.name in tables:
-                name = tables[each.expression.name]
-                column = exp.to_column(each.name).name if each.name != "*" else "*"
-                yield ColumnOf(name, self._as_declared(name, column))
-
-    def _as_declared(self, table: str, column: str) -> str:
-        """Give a column in the spelling of its table: queries may write it otherwise."""
-        if table in self._busy:
-            return column
-        return {name.lower(): name for name in self.columns(table)}.get(column.lower(), column)
+    def _known(self, table: str) -> tuple[str, ...]:
+        """Give the columns that are known of a table; none of one that is being traced, in a circle."""
+        return () if table in self._busy else self.columns(table)
 
     def _closed(self, table: str) -> tuple[str, ...]:
         """Give all columns of a table, where all are known; nothing where a `*` of a source may bring more."""
@@ -285,21 +188,4 @@ def _is(one: ColumnOf, other: ColumnOf) -> bool:
     return "*" in {one.column, other.column} or one.column.lower() == other.column.lower()
 
 
-def _selects(query: Any) -> Sequence[Any]:
-    return query.selects if isinstance(query, exp.Query) else ()
-
-
-def _sources(query: Any, select: Any, tables: Mapping[str, str]) -> list[str]:
-    """Give the tables whose columns a `*` brings: those of its qualifier, or all that the query reads at its top."""
-    qualifier = select.table if isinstance(select, exp.Column) else ""
-    return [
-        tables[table.name]
-        for table in query.find_all(exp.Table)
-        if table.name in tables and (not qualifier or table.alias_or_name == qualifier)
-    ]
-
-
-def _expression(select: Any) -> str:
-    inner = select.unalias()
-    text: str = inner.sql(dialect=_DIALECT)
-    return text.replace("`", "")
+__all__ = ["Branch", "ColumnLineage", "ColumnOf", "Made"]

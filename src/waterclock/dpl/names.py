@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from waterclock.dpl.connections import PROJECT
-from waterclock.dpl.references import LATER_READS, LATER_VALUES, READS, VALUES
+from waterclock.dpl.references import FLAT, LATER_READS, LATER_VALUES, READS, VALUES
 from waterclock.dpl.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
 
@@ -13,7 +13,7 @@ _TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
 _RELATIONS = _TABLES | {StatementKind.VIEW}
 _RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
 _SUFFIXES = ("_late", "_quarantine", "_view")
-_RESERVED_FUNCTIONS = frozenset({*READS, *LATER_READS, *VALUES, *LATER_VALUES})
+_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *LATER_READS, *VALUES, *LATER_VALUES})
 
 Names = dict[StatementKind, dict[str, Statement]]
 

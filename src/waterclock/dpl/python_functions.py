@@ -16,17 +16,18 @@ from waterclock.dpl.later import not_yet
 from waterclock.dpl.python_fingerprints import End
 from waterclock.dpl.python_places import PythonText
 from waterclock.dpl.python_texts import Texts
+from waterclock.dpl.references import FLAT
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Argument, PythonFunction, Read, ReadKind
+from waterclock.flow import Argument, Flat, PythonFunction, Read, ReadKind
 from waterclock.timelabel import Duration, Window, parse_duration
 
 SQL_TYPES = {
     bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "STRING", bytes: "BINARY", date: "DATE",
     datetime: "TIMESTAMP",
 }  # fmt: skip
-_LATER = frozenset({"UNTIL", "FLAT"})
+_LATER = frozenset({"UNTIL"})
 
 
 class FoundFunction:
@@ -144,6 +145,12 @@ def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, 
         raise not_yet(f"{said.word}(...)", texts.site(said.site, at))
     source, _ = texts.positional(said.site, 0, said.table, at)
     table, place = texts.table_name(source)
+    if said.word == FLAT:
+        if not isinstance(said.span, bool):
+            raise texts.site(said.site, at).refuse(
+                "E251", f"exact is {said.span!r}, not True or False", fix="write exact=True, or leave it out"
+            )
+        return Argument(name, flat=Flat(Read(table), is_exact=said.span)), place
     kind = ReadKind[said.word]
     if kind is not ReadKind.PAST:
         return Argument(name, read=Read(table, kind)), place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -20,15 +20,17 @@ from waterclock.dpl.scopes import is_cte
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.statements import QuerySaid
 from waterclock.dpl.tokens import parse_tokens
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, nearest
 from waterclock.flow import ReadKind
 from waterclock.timelabel import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
-LATER_READS = frozenset({"UNTIL", "FLAT"})
+FLAT = "FLAT"
+LATER_READS = frozenset({"UNTIL"})
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL"})
 LATER_VALUES = frozenset({"IS_PARTIAL"})
-_WATCHED = frozenset({*READS, *LATER_READS, *VALUES, *LATER_VALUES, *WATCHED})
+_READ_WORDS = frozenset({*READS, *LATER_READS, FLAT})
+_WATCHED = frozenset({*_READ_WORDS, *VALUES, *LATER_VALUES, *WATCHED})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER})
 _MISTAKEN_READS = {
     "LAST": "say PAST(table, '7 days') for the days before, LATEST(table) for the newest state",
@@ -41,7 +43,10 @@ _MISTAKEN_READS = {
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table or view named in a query; offsets are the source's. `alias` is what must be added at `alias_at`."""
+    """A table or view named in a query; offsets are the source's. `alias` is what must be added at `alias_at`.
+
+    `is_flat`: FLAT stands around it, with `is_exact` where that says so.
+    """
 
     name: str
     span: Span
@@ -51,6 +56,13 @@ class FoundTable:
     end: int
     alias: str | None
     alias_at: int
+    is_flat: bool = False
+    is_exact: bool = False
+
+    @property
+    def words(self) -> str:
+        """How it is read, as it is written."""
+        return FLAT if self.is_flat else self.kind.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,13 @@ class Found:
     variables: dict[str, Span] = field(default_factory=dict)
     errors: list[WaterclockError] = field(default_factory=list)
     branches: list[tuple[QuerySaid, Found]] = field(default_factory=list)
+
+
+def exactly(said: str) -> str:
+    """Say which option FLAT takes, to who said another."""
+    return (
+        "did you mean 'exact'?" if nearest(said, ["exact"]) else "there is one, 'exact': split at each parent's change"
+    )
 
 
 def find_in_branches(query: QuerySaid) -> Found:
@@ -184,7 +203,7 @@ class _Finder:
             raise self._span(index).refuse(
                 "E216", "IDENTIFIER(...) hides which table is read", fix="write the table's name as it is"
             )
-        if word not in READS:
+        if word not in _READ_WORDS:
             return  # range(...), explode(...): functions of Spark that make rows
         self.reads.add(index)
         last = self._closing(index + 1)
@@ -194,8 +213,27 @@ class _Finder:
                 "E216", f"{word} reads a table, and {parts[0]} is a part of this query",
                 fix=f"say {word} around the table inside of {parts[0]}",
             )  # fmt: skip
+        if word == FLAT:
+            is_exact = self._exactness(rest, last)
+            self._add(node, parts, name_span, ReadKind.PLAIN, None, index, last)
+            self.found.tables[-1] = replace(self.found.tables[-1], is_flat=True, is_exact=is_exact)
+            return
         duration = self._read_span(word, rest, last)
         self._add(node, parts, name_span, READS[word], duration, index, last)
+
+    def _exactness(self, index: int, last: int) -> bool:
+        """Read what stands behind FLAT's table: nothing, or 'exact'."""
+        if index >= last:
+            return False
+        said = self.tokens[index + 1 : last]
+        if len(said) == 1 and said[0].token_type is TokenType.STRING and said[0].text.lower() == "exact":
+            return True
+        if not said or self.tokens[index].token_type is not TokenType.COMMA:
+            raise self._span(index, last - 1).refuse(
+                "E216", "FLAT reads a table by its name alone", fix="name one table"
+            )
+        span = self._span(index + 1, last - 1)
+        raise span.refuse("E237", f"unknown option {span.text}", fix=exactly(said[0].text))
 
     def _read_name(self, index: int, last: int, word: str) -> tuple[list[str], Span, int]:
         parts: list[str] = []
@@ -284,7 +322,7 @@ class _Finder:
             elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
                 if upper in VALUES or upper in LATER_VALUES:
                     self._value(index, upper)
-                elif (upper in READS or upper in LATER_READS) and index not in self.reads:
+                elif upper in _READ_WORDS and index not in self.reads:
                     self._stray_read(index, upper)
                 elif error := nondeterministic(self.source, tokens, index, upper):
                     self.found.errors.append(error)

@@ -53,11 +53,18 @@ class Frame:
 
 
 class Resolver:
-    """Resolves the columns of one query. `columns_at` gives the columns of the reference that starts at an offset."""
+    """Resolves the columns of one query.
 
-    def __init__(self, source: Source, columns_at: Callable[[int], Names | None]) -> None:
+    `columns_at` gives the columns of the reference that starts at an offset, `alias_at` the name that it goes by where
+    the user gave it none.
+    """
+
+    def __init__(
+        self, source: Source, columns_at: Callable[[int], Names | None], alias_at: Callable[[int], str]
+    ) -> None:
         self.source = source
         self.columns_at = columns_at
+        self.alias_at = alias_at
         self.errors: list[WaterclockError] = []
 
     def output(
@@ -109,7 +116,9 @@ class Resolver:
         for join in node.args.get("joins") or () if isinstance(node, exp.Table | exp.Subquery) else ():
             self._source(join.this, frame, ctes)
         if isinstance(node, exp.Table):
-            frame.sources.append((node.alias_or_name, self._table(node, ctes)))
+            start = _start(node)
+            called = node.alias_or_name or ("" if start is None else self.alias_at(start))
+            frame.sources.append((called, self._table(node, ctes)))
         elif isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):  # brackets around joins
                 self._source(node.this, frame, ctes)
@@ -129,8 +138,7 @@ class Resolver:
         if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in ctes:
             columns = ctes[node.name.lower()]
         else:
-            first = node.parts[0] if isinstance(node.this, exp.Identifier) else node.this
-            start = first.meta.get("start") if first is not None else None
+            start = _start(node)
             columns = None if start is None else self.columns_at(start)
         return _unless_pivoted(node, _aliased(node, columns))
 
@@ -191,6 +199,13 @@ class Resolver:
                 return None
             columns.update(names_of(names))
         return columns
+
+
+def _start(node: exp.Table) -> int | None:
+    """Give the offset of a table's name, or of the read function around it; None where the parser made it up."""
+    first = node.parts[0] if isinstance(node.this, exp.Identifier) else node.this
+    start: int | None = first.meta.get("start") if first is not None else None
+    return start
 
 
 def _projection(node: Any, frame: Frame) -> list[str] | None:

@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from waterclock.dpl.drafts import Draft
 from waterclock.dpl.keyed import record_name
-from waterclock.dpl.references import Found
+from waterclock.dpl.references import Found, FoundTable
 from waterclock.dpl.resolution import Names, Resolver, nameless, names_of, unknown_column
 from waterclock.dpl.source import Source, Span, find_name
 from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, QuerySaid, Statement
 from waterclock.dpl.views import Queries
 from waterclock.errors import WaterclockError
-from waterclock.flow import RECORD, Kind
+from waterclock.flow import RECORD, Flat, Kind, clashes_of, flat_columns
 
 _LABEL = "timelabel"
 
@@ -59,6 +59,8 @@ class Schemas:
         elif columns is None and draft.temporal is None:
             columns = self._last_run(draft, said)
         self._tables[draft.name] = _seen(draft, columns)
+        for argument in draft.function.arguments if draft.function else ():
+            self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
         if columns is not None:
             self._named_in_header(draft, columns)
         elif draft.temporal is not None:  # its rows are not known, what its last run has left of them is
@@ -74,15 +76,13 @@ class Schemas:
         for part, inside in found.branches or [(said, found)]:
             if inside.tree is None:
                 return None
-            resolver = Resolver(part.span.source, self._columns_at(inside))
+            at = _At({table.start: table for table in inside.tables}, self)
+            resolver = Resolver(part.span.source, at, at.alias)
             outputs.append(resolver.output(inside.tree))
             self.errors.extend(resolver.errors)
             if list_said is None or list_said.is_open:
                 self.errors.extend(_unnamed(inside, part.span.source))
         return _together(outputs)
-
-    def _columns_at(self, found: Found) -> _At:
-        return _At({table.start: table.name for table in found.tables}, self)
 
     def columns_of(self, name: str) -> Names | None:
         """Give the columns of a table or view, the label's among them; None where they are not all known."""
@@ -90,6 +90,26 @@ class Schemas:
             return self._view(name)
         columns = self._tables.get(name)
         return None if columns is None else {**columns, _LABEL: _LABEL}
+
+    def of_flat(self, flat: Flat | None, span: Span) -> Names | None:
+        """Give the columns of a flat read, and refuse names that are there twice; None where not all are known."""
+        columns = (
+            flat_columns(flat, lambda name: list((self._tables.get(name) or {}).values()) or None) if flat else None
+        )
+        if flat is None or columns is None:
+            return None
+        clashes = clashes_of(columns)
+        if clashes:
+            tables = {name: " and of ".join(each.table for each in found) for name, found in clashes.items()}
+            self.errors.append(
+                span.refuse(
+                    "E237",
+                    f"{flat} has {', '.join(clashes)} twice",
+                    why="; ".join(f"{name} is of {said}" for name, said in tables.items()),
+                    fix="give what is referred to another ROLE, whose name is put behind, or rename a column",
+                )
+            )
+        return {**names_of(each.name for each in columns), _LABEL: _LABEL}
 
     def _view(self, name: str) -> Names | None:
         if name not in self._views:
@@ -165,15 +185,26 @@ class Schemas:
 
 
 class _At:
-    """Gives the columns of the table or view that is named at an offset."""
+    """Gives the columns of the table, view or flat read that stands at an offset."""
 
-    def __init__(self, names: Mapping[int, str], schemas: Schemas) -> None:
-        self.names = names
+    def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
+        self.tables = tables
         self.schemas = schemas
 
     def __call__(self, offset: int) -> Names | None:
-        name = self.names.get(offset)
-        return None if name is None else self.schemas.columns_of(name)
+        table = self.tables.get(offset)
+        if table is None:
+            return None
+        if table.is_flat:
+            return self.schemas.of_flat(
+                self.schemas.queries.flats.known(table.name, is_exact=table.is_exact), table.span
+            )
+        return self.schemas.columns_of(table.name)
+
+    def alias(self, offset: int) -> str:
+        """Give the name that a reference without an alias goes by."""
+        table = self.tables.get(offset)
+        return (table.alias or "") if table else ""
 
 
 def _closed(statement: Statement) -> Names | None:

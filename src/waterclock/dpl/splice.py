@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from waterclock.dpl.source import Source
-from waterclock.flow import Place, Query, Read, TableReference
+from waterclock.flow import Flat, Place, Query, Read, TableReference
 
 MARKERS = {"WINDOW_START": "wc_window_start", "WINDOW_END": "wc_window_end", "TIMELABEL": "wc_timelabel"}
 
@@ -64,8 +64,8 @@ class Spliced:
         return count + max(units, 0)
 
 
-def splice(query: Query, name_of: Callable[[Read], str]) -> Spliced:
-    """Put `name_of(read)` in place of every table, views in place of their names, and markers for the batch's values.
+def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
+    """Put `name_of(read)` in place of every read, views in place of their names, and markers for the batch's values.
 
     `name_of` gives a name or any relation on one line. An alias is added where the user gave none. A query that says
     UNION ALL BY NAME is spliced branch by branch.
@@ -93,13 +93,26 @@ def variables_of(query: Query) -> tuple[str, ...]:
 
 
 def reads_of(query: Query) -> tuple[Read, ...]:
-    """Give what a query reads, views looked into, each once and in the order written."""
+    """Give what a query reads, views and FLAT looked into, each once and in the order written."""
     found: dict[Read, None] = dict.fromkeys(read for branch in query.branches for read in reads_of(branch))
     for reference in query.tables:
         if reference.read is not None:
             found[reference.read] = None
+        if reference.flat is not None:
+            found.update(dict.fromkeys(reference.flat.reads))
         if reference.view is not None:
             found.update(dict.fromkeys(reads_of(reference.view)))
+    return tuple(found)
+
+
+def flats_of(query: Query) -> tuple[Flat, ...]:
+    """Give the flat reads of a query, views looked into, each once and in the order written."""
+    found: dict[Flat, None] = dict.fromkeys(flat for branch in query.branches for flat in flats_of(branch))
+    for reference in query.tables:
+        if reference.flat is not None:
+            found[reference.flat] = None
+        if reference.view is not None:
+            found.update(dict.fromkeys(flats_of(reference.view)))
     return tuple(found)
 
 
@@ -108,7 +121,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _pieces(query: Query, name_of: Callable[[Read], str]) -> Iterator[tuple[str, Source, int, bool]]:
+def _pieces(query: Query, name_of: Callable[[Read | Flat], str]) -> Iterator[tuple[str, Source, int, bool]]:
     source = Source(query.place.file, query.text, query.place.line, query.place.column)
     position = 0
     for start, end, kind, what in _edits(query):
@@ -135,11 +148,12 @@ def _edits(query: Query) -> Iterator[tuple[int, int, str, TableReference | str]]
 
 
 def _reference(
-    reference: TableReference, source: Source, name_of: Callable[[Read], str]
+    reference: TableReference, source: Source, name_of: Callable[[Read | Flat], str]
 ) -> Iterator[tuple[str, Source, int, bool]]:
     at = reference.start
-    if reference.read is not None:
-        yield name_of(reference.read), source, at, False
+    read = reference.read or reference.flat
+    if read is not None:
+        yield name_of(read), source, at, False
         return
     if reference.view is None:
         raise ValueError(f"the reference at {at} names neither a table nor a view")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from waterclock.dpl.flats import Flats
 from waterclock.dpl.references import Found, FoundTable, find_in_branches, find_references
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import ColumnsSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Query, Read, ReadKind, TableReference, ValueReference
+from waterclock.flow import Flat, Query, Read, ReadKind, TableReference, ValueReference
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Queries:
     publishes: frozenset[str]
     views: Mapping[str, Statement]
     errors: list[WaterclockError]
+    flats: Flats
     found: dict[str, Found] = field(default_factory=dict)
     incomplete: set[str] = field(default_factory=set)
     _resolved: dict[str, Query | None] = field(default_factory=dict)
@@ -82,10 +84,30 @@ class Queries:
 
     def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)
+        if found.is_flat:
+            flat = self.flat(found, own)
+            return replace(at, flat=flat) if flat else None
         if found.name in self.tables:
             return replace(at, read=Read(found.name, found.kind, found.duration))
         if found.name in self.views:
             return self._view(found, at)
+        self.errors.append(self._unknown(found, own))
+        return None
+
+    def flat(self, found: FoundTable, own: str) -> Flat | None:
+        """Give what FLAT around a table stands for; what is wrong with it is reported."""
+        if found.name in self.tables:
+            return self.flats.of(found.name, found.span, is_exact=found.is_exact)
+        if found.name in self.views:
+            self.errors.append(
+                found.span.refuse(
+                    "E237",
+                    f"FLAT reads a table, and {found.name} is a view",
+                    why="what it refers to is said of a table's columns",
+                    fix=f"say TRANSFORM instead of CREATE VIEW {found.name}, with REFERENCES in its columns",
+                )
+            )
+            return None
         self.errors.append(self._unknown(found, own))
         return None
 

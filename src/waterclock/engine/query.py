@@ -16,7 +16,7 @@ from waterclock.engine.reads import nothing_of
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flow, Kind, Mode, Read, Table
+from waterclock.flow import Flat, Flow, Kind, Mode, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage import frame_at, head, table_exists
@@ -61,7 +61,9 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
     spark = work.sessions.own()
     names: dict[str, str] = {}
 
-    def name_of(read: Read) -> str:
+    def name_of(read: Read | Flat) -> str:
+        if isinstance(read, Flat):
+            raise TypeError(f"{read} is refused where no batch is")
         if read.table not in names:
             names[read.table] = f"wc_{len(names)}"
             _frame(work, spark, read.table, moment).createOrReplaceTempView(names[read.table])

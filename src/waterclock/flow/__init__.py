@@ -41,6 +41,8 @@ from waterclock.flow.declarations import (
     ValueReference,
     View,
 )
+from waterclock.flow.flats import FlatColumn, brought_by, clashes_of, flat_columns
+from waterclock.flow.following import flat_of
 from waterclock.flow.graph import components_of, cycle_of, downstream_of, order_of, readers_of, upstream_of
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "Columns",
     "Connection",
     "Flat",
+    "FlatColumn",
     "FlatJoin",
     "Flow",
     "Function",
@@ -82,9 +85,13 @@ __all__ = [
     "Value",
     "ValueReference",
     "View",
+    "brought_by",
+    "clashes_of",
     "components_of",
     "cycle_of",
     "downstream_of",
+    "flat_columns",
+    "flat_of",
     "order_of",
     "readers_of",
     "upstream_of",

@@ -73,6 +73,45 @@ wc.collect(
 wc.view("stg.ended", as_="SELECT id, name, phone, seen AS ended FROM raw.crm WHERE gone AND seq > :late_minutes")
 wc.transform("marts.by_name", every="day", as_="SELECT 1 AS one UNION ALL BY NAME SELECT 2 AS two")
 wc.transform(
+    "dim.city",
+    columns="code STRING KEY, land STRING, *",
+    mode="temporal at since",
+    as_="SELECT 'P' AS code, 'F' AS land, 'Paris' AS city, seen AS since FROM raw.crm",
+)
+wc.transform(
+    "dim.client",
+    columns="""id BIGINT KEY, home STRING REFERENCES dim.city ROLE home,
+               work STRING REFERENCES dim.city (code) ROLE work, seen TIMESTAMP, name STRING""",
+    mode="temporal at seen",
+    as_="SELECT id, name, phone AS home, phone AS work, seen FROM raw.crm",
+)
+wc.transform(
+    "dim.shop",
+    columns="land STRING KEY, nr INT KEY, boss BIGINT REFERENCES dim.client AT opened, opened TIMESTAMP",
+    as_="SELECT name AS land, 1 AS nr, id AS boss, seen AS opened FROM raw.crm",
+)
+wc.transform(
+    "fact.sale",
+    partitioned=True,
+    columns="""id BIGINT KEY, sold_at TIMESTAMP, billed_at TIMESTAMP, amount DOUBLE,
+               shop INTEGER REFERENCES dim.shop (NR), buyer BIGINT REFERENCES dim.client ROLE buyer AT sold_at,
+               payer BIGINT REFERENCES dim.client ROLE payer AT billed_at, land STRING REFERENCES dim.shop (land)""",
+    as_="""SELECT id, seen AS sold_at, seen AS billed_at, 1.5D AS amount, id AS buyer, id AS payer, name AS land,
+  2 AS shop FROM raw.calls""",
+)
+wc.transform(
+    "marts.sale_flat",
+    as_="""SELECT s.id, s.home_payer, s.city_home_payer, s.boss, city_work_buyer, name_buyer, s.timelabel AS label, c.*
+FROM FLAT(fact.sale) s LEFT JOIN flat ( dim.client , 'Exact' ) c ON c.id = s.buyer AND c.rec_is_current""",
+)
+wc.view("stg.clients", as_="SELECT id, city_home FROM FLAT(dim.client)")
+wc.transform(
+    "marts.clients",
+    every="day",
+    as_="""SELECT id, city_home FROM stg.clients UNION ALL BY NAME
+SELECT land_work FROM FLAT(dim.client, 'exact')""",
+)
+wc.transform(
     "marts.reads",
     every="day",
     as_="""SELECT id, name, phone, rec_eff_time, rec_exp_time, c.timelabel AS label FROM dim.customer c

@@ -6,7 +6,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl import Spliced, load_project, reads_of, splice, variables_of
-from waterclock.flow import Query, Read, ReadKind
+from waterclock.flow import Flat, Query, Read, ReadKind
 
 
 def query_of(text: str, root: Path, views: str = "") -> Query:
@@ -19,7 +19,9 @@ def query_of(text: str, root: Path, views: str = "") -> Query:
     return query
 
 
-def name_of(read: Read) -> str:
+def name_of(read: Read | Flat) -> str:
+    if isinstance(read, Flat):
+        return f"flat_{read.read.table.replace('.', '_')}"
     return f"{read.kind}_{read.table.replace('.', '_')}"
 
 
@@ -121,24 +123,23 @@ def test_a_position_outside_of_the_text_gives_its_nearest_end(tmp_path: Path) ->
 
 def test_queries_between_union_all_by_name_are_spliced_each_by_itself(tmp_path: Path) -> None:
     text = (
-        "SELECT id FROM raw.orders\nUNION ALL BY NAME\n  SELECT WINDOW_END() AS w, :land AS l FROM stg.open"
+        "SELECT id FROM raw.orders\nUNION ALL BY NAME\n  SELECT WINDOW_END() AS w FROM stg.landed"
         "\nUNION ALL BY NAME SELECT id FROM PREVIOUS(raw.customers);"
     )
-    query = query_of(text, tmp_path)
+    query = query_of(text, tmp_path, "CREATE VIEW stg.landed AS SELECT * FROM raw.orders WHERE amount > :land;\n")
     assert (query.tables, query.values, query.variables, query.text) == ((), (), (), text[:-1])
     assert [splice(branch, name_of).text for branch in query.branches] == [
         "SELECT id FROM plain_raw_orders AS `orders`",
-        "SELECT :wc_window_end AS w, :land AS l FROM "
-        "(SELECT * FROM plain_raw_orders AS `orders` WHERE amount > 0) AS `open`",
+        "SELECT :wc_window_end AS w FROM (SELECT * FROM plain_raw_orders AS `orders` WHERE amount > :land) AS `landed`",
         "SELECT id FROM previous_raw_customers AS `customers`",
     ]
     assert reads_of(query) == (Read("raw.orders"), Read("raw.customers", ReadKind.PREVIOUS))
     assert variables_of(query) == ("land",)
     assert [str(branch.place) for branch in query.branches] == [
-        "flows/case.dpl:1:32",
-        "flows/case.dpl:3:3",
-        "flows/case.dpl:4:19",
+        "flows/case.dpl:2:32",
+        "flows/case.dpl:4:3",
+        "flows/case.dpl:5:19",
     ]
-    assert str(splice(query.branches[2], name_of).place_of(1, 8)) == "flows/case.dpl:4:26"
+    assert str(splice(query.branches[2], name_of).place_of(1, 8)) == "flows/case.dpl:5:26"
     with pytest.raises(ValueError, match="splice each of the branches"):
         splice(query, name_of)

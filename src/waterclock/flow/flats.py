@@ -1,0 +1,54 @@
+"""Which columns does FLAT(u) have: u's own, and under which names what each parent brings? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from waterclock.flow.declarations import RECORD, Flat, FlatJoin
+
+_OF_BATCH = "timelabel"
+
+
+@dataclass(frozen=True, slots=True)
+class FlatColumn:
+    """A column of FLAT(u): `name` as it comes out, and the column of a table that it is."""
+
+    name: str
+    table: str
+    column: str
+
+
+def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) -> tuple[FlatColumn, ...] | None:
+    """Give the columns of a flat read: the table's own, then what each parent brings; None where some are not known.
+
+    `columns_of` gives a table's columns as its readers see them. Keys and records of parents stay behind, a role is a
+    suffix, and suffixes chain: `city_home_billing`.
+    """
+    own = columns_of(flat.read.table)
+    if own is None:
+        return None
+    found = [FlatColumn(name, flat.read.table, name) for name in own if name.lower() != _OF_BATCH]
+    for join in flat.joins:
+        brought = flat_columns(join.parent, columns_of)
+        if brought is None:
+            return None
+        found += brought_by(join, brought)
+    return tuple(found)
+
+
+def brought_by(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
+    """Give what a parent with these columns brings into its child."""
+    behind = {name.lower() for name in (*join.parent_columns, *RECORD, _OF_BATCH)}
+    suffix = f"_{join.role}" if join.role else ""
+    return [
+        FlatColumn(each.name + suffix, each.table, each.column) for each in columns if each.name.lower() not in behind
+    ]
+
+
+def clashes_of(columns: Iterable[FlatColumn]) -> dict[str, tuple[FlatColumn, ...]]:
+    """Give the names that are there more than once, case aside, with where they come from."""
+    by_name: dict[str, list[FlatColumn]] = {}
+    for each in columns:
+        by_name.setdefault(each.name.lower(), []).append(each)
+    return {found[0].name: tuple(found) for found in by_name.values() if len(found) > 1}

@@ -1,0 +1,266 @@
+"""Which parents do a table's REFERENCES lead to, top to bottom: by which columns, and at which time? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import (
+    Column,
+    Columns,
+    Flat,
+    FlatJoin,
+    Mode,
+    Read,
+    Reference,
+    TableType,
+    Temporal,
+)
+
+_ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT", "DEC": "DECIMAL",
+          "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP"}  # fmt: skip
+
+
+class Referring(Protocol):
+    """A table, declared or on its way there."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def type(self) -> TableType: ...  # noqa: D102
+    @property
+    def mode(self) -> Mode: ...  # noqa: D102
+    @property
+    def columns(self) -> Columns: ...  # noqa: D102
+    @property
+    def temporal(self) -> Temporal | None: ...  # noqa: D102
+    @property
+    def keys(self) -> tuple[str, ...]: ...  # noqa: D102
+
+
+def flat_of(
+    tables: Mapping[str, Referring], name: str, errors: list[WaterclockError], *, is_exact: bool = False
+) -> Flat | None:
+    """Follow a table's REFERENCES to all its parents, and theirs; None where one of them cannot be followed.
+
+    What is wrong goes to `errors`, with the place of the column that refers; without one where it is the read itself.
+    A parent that nobody declares is left to who checks references.
+    """
+    table = tables[name]
+    if not any(column.references for column in table.columns.named):
+        errors.append(
+            WaterclockError(
+                "E237",
+                f"{name} refers to no other table",
+                why="FLAT brings in what REFERENCES name",
+                fix=f"say it of a column of {name}, as in customer REFERENCES dim.customer, or read {name} as it is",
+            )
+        )
+        return None
+    if is_exact and table.temporal is None:
+        errors.append(
+            WaterclockError(
+                "E237",
+                f"{name} keeps no versions that 'exact' could split",
+                why="each of its rows has one time, and comes out once",
+                fix=f"say FLAT({name})",
+            )
+        )
+        return None
+    return _Follower(tables, errors, is_exact=is_exact).flat(name, ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    tables: Mapping[str, Referring]
+    errors: list[WaterclockError]
+    is_exact: bool
+
+    def flat(self, name: str, path: tuple[str, ...]) -> Flat | None:
+        table = self.tables[name]
+        groups: dict[tuple[str, str], list[tuple[Column, Reference]]] = {}
+        for column in table.columns.named:
+            if column.references is not None:
+                key = (column.references.table, (column.references.role or "").lower())
+                groups.setdefault(key, []).append((column, column.references))
+        roles: dict[str, str] = {}
+        joins: list[FlatJoin | None] = []
+        for (target, role), group in groups.items():
+            if role and roles.setdefault(role, target) != target:
+                self._role_twice(table, group[0][0], group[0][1], roles[role])
+                joins.append(None)
+            else:
+                joins.append(self._join(table, target, group, (*path, name)))
+        made = tuple(join for join in joins if join is not None)
+        is_temporal = table.temporal is not None
+        flat = Flat(Read(name), made, is_temporal, self.is_exact and is_temporal)
+        return flat if len(made) == len(joins) else None
+
+    def _join(
+        self, table: Referring, target: str, group: list[tuple[Column, Reference]], path: tuple[str, ...]
+    ) -> FlatJoin | None:
+        parent = self.tables.get(target)
+        if parent is None:
+            return None
+        before = len(self.errors)
+        parent_columns = self._parent_columns(table, parent, group, path)
+        at = self._at(table, parent, group)
+        if parent_columns is None or len(self.errors) > before:
+            return None
+        for (column, _), theirs in zip(group, parent_columns, strict=True):
+            self._pair(table, column, parent, theirs)
+        inner = self.flat(target, path)
+        if inner is None or len(self.errors) > before:
+            return None
+        return FlatJoin(inner, tuple(column.name for column, _ in group), parent_columns, group[0][1].role, at)
+
+    def _parent_columns(
+        self, table: Referring, parent: Referring, group: list[tuple[Column, Reference]], path: tuple[str, ...]
+    ) -> tuple[str, ...] | None:
+        column, reference = group[0]
+        if parent.name in path:
+            way = " → ".join([*path[path.index(parent.name) :], parent.name])
+            self._refuse(
+                column,
+                f"{table.name} refers to " + ("itself" if parent is table else f"{parent.name} in a circle"),
+                why=f"FLAT would never come to an end: {way}",
+                fix=f"leave FLAT out and join {parent.name} in the query as often as is meant",
+            )
+            return None
+        if parent.type is TableType.PARTITIONED or parent.mode is Mode.APPEND:
+            how = "PARTITIONED" if parent.type is TableType.PARTITIONED else "APPENDed to"
+            self._refuse(
+                column,
+                f"{parent.name} is {how}, and no parent",
+                why="a parent has one row for each key, or one version at each time",
+                fix=f"make a table of it that is MERGE or TEMPORAL, and refer to that in {table.name}",
+            )
+            return None
+        if not parent.keys:
+            if parent.mode is Mode.REPLACE:  # that the others need a key is said where they are declared
+                self._refuse(
+                    column,
+                    f"{parent.name} has no key",
+                    why=f"a row of {table.name} finds its parent by the parent's key",
+                    fix=f"mark it in {parent.name}, as in (id KEY, *)",
+                )
+            return None
+        named = [name for _, each in group for name in each.columns] or list(parent.keys)
+        spelt = {key.lower(): key for key in parent.keys}
+        if len(named) == len(group) == len(spelt) and {name.lower() for name in named} == spelt.keys():
+            return tuple(spelt[name.lower()] for name in named)
+        self._no_pairs(table, parent, group, reference.role)
+        return None
+
+    def _no_pairs(
+        self, table: Referring, parent: Referring, group: list[tuple[Column, Reference]], role: str | None
+    ) -> None:
+        column, _ = group[-1]
+        names = [each.name for each, _ in group]
+        keys = f"({', '.join(parent.keys)})"
+        if len(group) > len(parent.keys):
+            what = f"{' and '.join(names)} all refer to {parent.name}" if len(names) > 2 else None
+            what = what or f"{' and '.join(names)} both refer to {parent.name}"
+            self._refuse(
+                column,
+                f"{what} in the role {role}" if role else what,
+                why=f"its key is {keys}, so they are {len(names)} parents, and would bring the same names",
+                fix=f"give each a ROLE of its own, as in {column.name} REFERENCES {parent.name} ROLE {column.name}",
+            )
+            return
+        said = [name for _, each in group for name in each.columns]
+        self._refuse(
+            column,
+            f"{', '.join(names)} of {table.name} " + (f"names ({', '.join(said)}) of " if said else "refers to ")
+            + parent.name,
+            why=f"its key is {keys}, and a parent is found by all of it",
+            fix=f"refer to it by as many columns, each as {column.name} REFERENCES {parent.name}"
+            + (f" ROLE {role}" if role else "") + ", in the order of the key",
+        )  # fmt: skip
+
+    def _at(self, table: Referring, parent: Referring, group: list[tuple[Column, Reference]]) -> str | None:
+        said = {(each.at or "").lower(): (column, each.at) for column, each in group if each.at is not None}
+        if len(said) > 1:
+            column, _ = list(said.values())[1]
+            names = " and ".join(str(at) for _, at in said.values())
+            self._refuse(
+                column,
+                f"one parent at two times, {names}",
+                why=f"its columns together are one key of {parent.name}",
+                fix="say the same AT, or another ROLE",
+            )
+            return None
+        column, at = next(iter(said.values()), (group[0][0], None))
+        if at is not None and (parent.temporal is None or table.temporal is not None):
+            self._no_time(table, parent, column, at)
+            return None
+        if at is None and parent.temporal is not None and table.temporal is None:
+            self._refuse(
+                column,
+                f"{column.name} does not say at which time {parent.name} is meant",
+                why=f"{parent.name} is TEMPORAL, and has a version for each time",
+                fix=f"say {column.name} REFERENCES {parent.name} AT the column of {table.name} that holds the time",
+            )
+        types = {each.name.lower(): each.type for each in table.columns.named}
+        kind = types.get((at or "").lower())
+        if at is not None and kind is not None and _plain(kind) != "TIMESTAMP":
+            self._refuse(
+                column,
+                f"the time {at} of {table.name} is of type {kind}",
+                why="versions hold from instant to instant; a date or a text is one only in a zone",
+                fix=f"say {at} TIMESTAMP, made where the zone is known",
+            )
+        return at
+
+    def _no_time(self, table: Referring, parent: Referring, column: Column, at: str) -> None:
+        if parent.temporal is None:
+            self._refuse(
+                column,
+                f"{parent.name} is a parent that is not temporal, and is referred to AT {at}",
+                why="it has one row for each key, the same at all times",
+                fix=f"make it TEMPORAL, or leave AT {at} out",
+            )
+            return
+        self._refuse(
+            column,
+            f"{table.name} is TEMPORAL, and refers to {parent.name} AT {at}",
+            why="its own versions choose those of its parents",
+            fix=f"leave AT {at} out",
+        )
+
+    def _pair(self, table: Referring, column: Column, parent: Referring, theirs: str) -> None:
+        if table.temporal is not None and column.name not in table.temporal.outputs((column.name,)):
+            self._refuse(
+                column,
+                f"{column.name} is no attribute of {table.name}",
+                why="its time, and what orders or deletes rows, are of rows, and versions do not have them",
+                fix=f"list {column.name} in TRACK, if it is no time, or refer by another column",
+            )
+        other = next((each for each in parent.columns.named if each.name.lower() == theirs.lower()), None)
+        if column.type and other and other.type and _plain(column.type) != _plain(other.type):
+            self._refuse(
+                column,
+                f"{column.name} is of type {column.type}, and {theirs} of {parent.name} of type {other.type}",
+                why="Spark would turn one into the other in silence",
+                fix="declare them alike, and cast where they are made",
+            )
+
+    def _role_twice(self, table: Referring, column: Column, reference: Reference, first: str) -> None:
+        self._refuse(
+            column,
+            f"role {reference.role} of {table.name} is there twice",
+            why=f"it is the suffix of what {first} brings, and would be that of what {reference.table} brings",
+            fix="give one of them another ROLE",
+        )
+
+    def _refuse(self, column: Column, what: str, *, why: str, fix: str) -> None:
+        self.errors.append(WaterclockError("E237", what, where=str(column.place), why=why, fix=fix))
+
+
+def _plain(kind: str) -> str:
+    """Give a type in one spelling: capitals, no spaces, one name for each."""
+    text = "".join(kind.upper().split())
+    name, bracket, rest = text.partition("(")
+    return _ALIKE.get(name, name) + bracket + rest
