@@ -224,13 +224,17 @@ class _Written:
 
     def unwritten(self, feature: Feature) -> Iterator[WaterclockError]:
         """Give an error for each scenario that comes to nothing, and for a step whose first word is mistyped."""
+        from gherkin.dialect import Dialect
+
+        dialect = Dialect.for_name(self.node["language"])
+        outlines = dialect.scenario_outline_keywords if dialect is not None else []
         there = {scenario.place.line for scenario in feature.scenarios}
         for _, node in self.scenarios.values():
             rows = {row["location"]["line"] for examples in node["examples"] for row in examples["tableBody"]}
             lines = [line.strip() for line in node["description"].splitlines()]
             if not node["steps"]:
                 yield self._nothing(node, "no step", _mistyped(lines) or "a scenario has steps Given, When, Then")
-            elif not there & (rows or {node["location"]["line"]}):
+            elif not there & rows and (node["examples"] or node["keyword"] in outlines):
                 yield self._nothing(node, "no examples", "write Examples: and a table below it, its names in <these>")
             elif fix := _mistyped(lines):
                 yield self._nothing(node, "a line above its steps that looks like one", fix)

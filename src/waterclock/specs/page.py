@@ -107,29 +107,34 @@ def _feature(number: int, feature: Feature, found: tuple[ScenarioOutcome, ...]) 
             steps = "".join(_step(StepOutcome(step, Verdict.PASSED)) for step in before)
             parts.append(f'<div class="before"><p class="quiet">Before each example</p>{steps}</div>')
         shown = before
-        parts.extend(_scenario(each, feature.tags) for each in of_rule)
+        parts.extend(_scenario(each, feature.tags, 4 if rule.name else 3) for each in of_rule)
     return "\n".join(filter(None, parts)) + "\n</section>"
 
 
-def _scenario(outcome: ScenarioOutcome, known_tags: tuple[str, ...]) -> str:
+def _scenario(outcome: ScenarioOutcome, known_tags: tuple[str, ...], level: int) -> str:
     scenario, verdict = outcome.scenario, outcome.verdict
     tags = tuple(tag for tag in scenario.tags if tag not in known_tags)
     steps = [_step(each) for each in outcome.steps if not each.step.is_background or each.verdict is Verdict.FAILED]
     links = ", ".join(f'<a href="#code-{escape(name)}"><code>{escape(name)}</code></a>' for name in outcome.code)
     return (
         f'<article class="{verdict}">\n'
-        f'<h4><span class="verdict {_CLASSES[verdict]}">{_GLYPHS[verdict]} {verdict}</span> '
-        f"{escape(scenario.title)}</h4>\n{_tags(tags)}{_paragraphs(scenario.description)}{''.join(steps)}"
+        f'<h{level} class="example"><span class="verdict {_CLASSES[verdict]}">{_GLYPHS[verdict]} {verdict}</span> '
+        f"{escape(scenario.title)}</h{level}>\n{_tags(tags)}{_paragraphs(scenario.description)}{''.join(steps)}"
         f'<p class="runs">Runs {links} · {escape(str(scenario.place))}</p>\n</article>'
     )
 
 
 def _step(outcome: StepOutcome) -> str:
     step, verdict = outcome.step, outcome.verdict
-    note = "" if verdict is Verdict.PASSED else f' <span class="verdict {_CLASSES[verdict]}">{verdict}</span>'
+    note = (
+        ""
+        if verdict is Verdict.PASSED
+        else f' <span class="verdict {_CLASSES[verdict]}">{_GLYPHS[verdict]} {verdict}</span>'
+    )
     said = f'<p class="step"><span class="word">{escape(step.keyword)}</span> {escape(step.text)}{note}</p>\n'
     if verdict is Verdict.FAILED and outcome.comparison is not None:
-        return f'{said}<p class="fail">{escape(outcome.comparison.summary())}</p>\n{_compared(outcome.comparison)}'
+        differs = f'<p class="differs fail">{escape(outcome.comparison.summary())}</p>\n'
+        return said + differs + _compared(outcome.comparison)
     table = _rows(step.grid) if step.grid is not None else ""
     error = f'<pre class="error">{escape(outcome.message())}</pre>\n' if verdict is Verdict.FAILED else ""
     return said + table + error

@@ -17,8 +17,9 @@ from waterclock.specs.bench import benched
 from waterclock.specs.code import code_of
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.reading import script_of
 from waterclock.specs.schemas import Schemas
-from waterclock.specs.script import Script, script_of
+from waterclock.specs.script import Script
 from waterclock.specs.typed import Typed, typed
 
 # examples are small: one task does what two hundred would only divide

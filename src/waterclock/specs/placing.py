@@ -1,0 +1,143 @@
+"""Which labels does each step of a scenario mean? What is said goes first; what is not follows from what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Flow, Place
+from waterclock.selection import parse_labels
+from waterclock.specs.script import TIMELABEL, Action, Expect, Give, Run, names_label
+from waterclock.specs.steps import GIVEN, Does, Meaning
+from waterclock.specs.values import plain_text
+from waterclock.timelabel import Window, label_of
+
+_ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # where no step names a label, one is as good as another
+
+
+def place(meanings: Sequence[Meaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
+    """Find the labels that each step means; E512 to E514 for what is none."""
+    placing = _Placing(tuple(meanings), flow)
+    placing.place()
+    return tuple(placing.actions), tuple(placing.errors)
+
+
+@dataclass(slots=True)
+class _Placing:
+    meanings: tuple[Meaning, ...]
+    flow: Flow
+    errors: list[WaterclockError] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+
+    def place(self) -> None:
+        """Find the labels that each step means: what is said first, then runs, what is given to them, the answers."""
+        said = [self._said(meaning) for meaning in self.meanings]
+        if self.errors:
+            return
+        runs: dict[int, tuple[Window, ...]] = {}
+        for at, meaning in enumerate(self.meanings):
+            if meaning.does is Does.RUNS:
+                runs[at] = said[at] or (self._usual_window(meaning, at, said),)
+        gives: dict[int, Mapping[datetime, tuple[int, ...]]] = {}
+        newest: dict[str, datetime] = {}
+        for at, meaning in enumerate(self.meanings):
+            if meaning.does in GIVEN:
+                usual = self._usual_label(meaning, at, runs, newest)
+                gives[at] = self._given(meaning, said[at], usual)
+                newest[meaning.table] = max([*gives[at], *filter(None, [newest.get(meaning.table)])])
+        for at, meaning in enumerate(self.meanings):
+            table = self.flow.tables[meaning.table]
+            if at in runs:
+                self.actions.append(Run(meaning, table, runs[at]))
+            elif at in gives:
+                self.actions.append(Give(meaning, table, gives[at]))
+            else:
+                self.actions.append(self._expected(meaning, said[at], at, runs))
+
+    def _said(self, meaning: Meaning) -> tuple[Window, ...]:
+        """Give the windows that a step names: behind `at`, or in the column `timelabel` of what it gives."""
+        cadence = self.flow.tables[meaning.table].cadence
+        texts = [(meaning.labels, meaning.step.place)] if meaning.labels is not None else _label_cells(meaning)
+        found: list[Window] = []
+        for text, at in texts:
+            try:
+                low, high = parse_labels(text).bounds(cadence)
+                if low is None or high is None or low >= high:
+                    raise self._no_window(text, meaning, low or high)
+                found += cadence.windows(low, high)
+            except WaterclockError as error:
+                self.errors.append(_at(error, at))
+        return tuple(sorted(set(found), key=lambda window: window.start))
+
+    def _no_window(self, text: str, meaning: Meaning, near: datetime | None) -> WaterclockError:
+        cadence = self.flow.tables[meaning.table].cadence
+        if near is None or ".." in text:
+            return WaterclockError("E513", f"{text} names no labels of {meaning.table}", fix="say both ends: A..B")
+        return WaterclockError(
+            "E513",
+            f"no window of {meaning.table} begins at {text}",
+            why=f"its windows are {cadence}",
+            fix=f"the nearest labels are {label_of(cadence.previous(near))} and {label_of(near)}",
+        )
+
+    def _usual_window(self, meaning: Meaning, at: int, said: list[tuple[Window, ...]]) -> Window:
+        """Choose the window that a run without a label means: the first that is over when all that is named is."""
+        cadence = self.flow.tables[meaning.table].cadence
+        before = [window.end for windows in said[:at] for window in windows]
+        ends = before or [window.end for windows in said for window in windows]
+        if not ends:
+            return cadence.window_of(_ANY_MONDAY)
+        end = cadence.ceil(max(ends))
+        return Window(cadence.previous(end), end)
+
+    def _usual_label(
+        self, meaning: Meaning, at: int, runs: Mapping[int, tuple[Window, ...]], newest: Mapping[str, datetime]
+    ) -> datetime:
+        """Choose the label of what is given without one: the newest that is over at the tick of the next run."""
+        if meaning.does in {Does.ALSO, Does.NOW} and meaning.table in newest:
+            return newest[meaning.table]
+        cadence = self.flow.tables[meaning.table].cadence
+        later = [windows[0].end for index, windows in runs.items() if index > at]
+        tick = next(iter(later), None) or max((w[-1].end for w in runs.values()), default=_ANY_MONDAY)
+        return cadence.previous(cadence.floor(tick))
+
+    def _given(self, meaning: Meaning, said: tuple[Window, ...], usual: datetime) -> Mapping[datetime, tuple[int, ...]]:
+        grid = meaning.step.grid
+        everything = tuple(range(len(grid.rows))) if grid is not None else ()
+        by_row = dict(enumerate(_label_cells(meaning))) if meaning.labels is None else {}
+        if not by_row:
+            return {said[-1].start if said else usual: everything}
+        cadence = self.flow.tables[meaning.table].cadence
+        found: dict[datetime, tuple[int, ...]] = {}
+        for row, (text, _) in by_row.items():
+            low, _ = parse_labels(text).bounds(cadence)
+            if low is not None:
+                found[low] = (*found.get(low, ()), row)
+        return found
+
+    def _expected(
+        self, meaning: Meaning, said: tuple[Window, ...], at: int, runs: Mapping[int, tuple[Window, ...]]
+    ) -> Expect:
+        table = self.flow.tables[meaning.table]
+        if said:
+            return Expect(meaning, table, said[0].start, said[-1].end)
+        before = [(self.meanings[index].table, windows[-1]) for index, windows in runs.items() if index < at]
+        own = [window for name, window in before if name == meaning.table]
+        tick = own[-1].end if own else before[-1][1].end if before else _ANY_MONDAY
+        high = table.cadence.floor(tick)
+        is_whole = table.is_partitioned and names_label(meaning)
+        return Expect(meaning, table, None if is_whole else table.cadence.previous(high), high)
+
+
+def _label_cells(meaning: Meaning) -> list[tuple[str, Place]]:
+    grid = meaning.step.grid
+    if grid is None or meaning.does not in GIVEN:
+        return []
+    at = next((at for at, cell in enumerate(grid.header) if cell.text.lower() == TIMELABEL), None)
+    return [] if at is None else [(plain_text(row[at]) or "", row[at].place) for row in grid.rows]
+
+
+def _at(error: WaterclockError, place: Place) -> WaterclockError:
+    return WaterclockError(error.code, error.what, where=str(place), why=error.why, fix=error.fix)

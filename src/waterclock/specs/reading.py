@@ -1,0 +1,165 @@
+"""Can a scenario be carried out? Its steps are read, its tables and labels found, and their order is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import Action as RuleAction
+from waterclock.flow import Flow, Kind, Table
+from waterclock.specs.document import Scenario, Step
+from waterclock.specs.placing import place
+from waterclock.specs.script import Action, Give, Run, Script, upstream
+from waterclock.specs.steps import GIVEN, Does, Meaning, meaning_of
+from waterclock.timelabel import label_of
+
+_CODE = re.compile(r"E\d{3}")
+
+
+def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[WaterclockError, ...]]:
+    """Read the steps of a scenario: the script where all is right, and all that is wrong.
+
+    Errors: E351, E352 as `meaning_of`; E511 and E706 for what is no table to give or run; E512 to E514 for labels;
+    E356 and E357 for steps that cannot be carried out in their order
+    """
+    reader = _Reader(scenario, flow)
+    reader.read()
+    if reader.errors:
+        return None, tuple(reader.errors)
+    actions, errors = place(reader.meanings, flow)
+    if errors:
+        return None, errors
+    reader.actions.extend(actions)
+    reader.check_order()
+    if reader.errors:
+        return None, tuple(reader.errors)
+    made = frozenset(name for run in reader.runs for name in upstream(flow, run.table.name, reader.given_tables))
+    return Script(scenario, tuple(reader.actions), reader.given_tables, made), ()
+
+
+@dataclass(slots=True)
+class _Reader:
+    scenario: Scenario
+    flow: Flow
+    errors: list[WaterclockError] = field(default_factory=list)
+    meanings: list[Meaning] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+
+    @property
+    def runs(self) -> Iterator[Run]:
+        return (action for action in self.actions if isinstance(action, Run))
+
+    @property
+    def given_tables(self) -> frozenset[str]:
+        return frozenset(meaning.table for meaning in self.meanings if meaning.does in GIVEN)
+
+    def read(self) -> None:
+        """Read each step and find its table."""
+        for step in self.scenario.steps:
+            try:
+                meaning = meaning_of(step)
+                _check_rule(meaning, self._table(meaning))
+            except WaterclockError as error:
+                self.errors.append(error)
+            else:
+                self.meanings.append(meaning)
+
+    def _table(self, meaning: Meaning) -> Table:
+        name, where = meaning.table, str(meaning.step.place)
+        tables = self.flow.tables
+        if name in self.flow.views:
+            raise WaterclockError(
+                "E511",
+                f"{name} is a view, not a table",
+                where=where,
+                why="a view has no rows of its own and does not run",
+                fix="name the tables that it reads, or a table that reads it",
+            )
+        if name not in tables:
+            known = [each for each, table in tables.items() if table.kind is not Kind.PUBLISH]
+            raise WaterclockError("E511", f"no table {name}", where=where, fix=did_you_mean(name, known))
+        if tables[name].kind is Kind.PUBLISH:
+            raise WaterclockError(
+                "E706",
+                f"{name} is a destination, not a table",
+                where=where,
+                why="a specification publishes nothing",
+                fix=f"name {tables[name].reads[0].table}, which is what is published there",
+            )
+        return tables[name]
+
+    def check_order(self) -> None:
+        """Refuse what cannot be carried out in this order."""
+        given: set[tuple[str, datetime]] = set()
+        ran: set[str] = set()
+        for action in self.actions:
+            if isinstance(action, Give):
+                self._check_given(action, given, ran)
+                given |= {(action.table.name, label) for label in action.labels}
+            elif isinstance(action, Run):
+                self._check_run(action, {name for name, _ in given})
+                ran |= upstream(self.flow, action.table.name, self.given_tables)
+            elif action.table.name not in ran | {name for name, _ in given}:
+                self._refuse(
+                    action.meaning.step, f"{action.table.name} has not run", f"write: When {action.table.name} runs"
+                )
+        does = {meaning.does for meaning in self.meanings}
+        if not any(isinstance(action, Run) for action in self.actions):
+            self._refuse(self.scenario, "nothing runs in this scenario", "write: When TABLE runs at LABEL")
+        if does <= GIVEN | {Does.RUNS}:
+            self._refuse(self.scenario, "nothing is expected in this scenario", "write: Then TABLE is")
+
+    def _check_given(self, action: Give, given: set[tuple[str, datetime]], ran: set[str]) -> None:
+        name, does = action.table.name, action.meaning.does
+        if does in {Does.HAS, Does.IS_EMPTY}:
+            twice = [label for label in action.labels if (name, label) in given]
+            if twice:
+                fix = f"to add rows, write: the table {name} also gets; to replace them: the table {name} is now"
+                self._refuse(action.meaning.step, f"{name}@{label_of(twice[0])} is given twice", fix)
+        if action.table.kind is Kind.TRANSFORM and name in {run.table.name for run in self.runs} and name in ran:
+            self._refuse(
+                action.meaning.step,
+                f"{name} has run, so what it holds is not to be given any more",
+                f"give what {name} reads; what it held before stands above its first run",
+            )
+
+    def _check_run(self, action: Run, given: set[str]) -> None:
+        for name in sorted(upstream(self.flow, action.table.name, self.given_tables)):
+            table = self.flow.tables[name]
+            is_source = table.kind is Kind.COLLECT or (name in self.given_tables and name != action.table.name)
+            if is_source and name not in given:
+                said = f"{action.table.name} reads {name}" if name != action.table.name else f"{name} is collected"
+                self.errors.append(
+                    WaterclockError(
+                        "E357",
+                        f"{name} is not given before {action.table.name} runs",
+                        where=str(action.meaning.step.place),
+                        why=f"{said}, directly or through others, and a specification reads no source",
+                        fix=f"write before it: Given the table {name} is empty, or its rows",
+                    )
+                )
+
+    def _refuse(self, at: Step | Scenario, what: str, fix: str) -> None:
+        self.errors.append(WaterclockError("E356", what, where=str(at.place), fix=fix))
+
+
+def _check_rule(meaning: Meaning, table: Table) -> None:
+    """Refuse the name of what a table can neither fail with nor warn of."""
+    if meaning.does not in {Does.FAILS, Does.WARNS} or _CODE.fullmatch(meaning.what):
+        return
+    rules = (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
+    known = [rule.name for rule in rules if (rule.action is RuleAction.WARN) is (meaning.does is Does.WARNS)]
+    if meaning.does is Does.FAILS:
+        known += ["KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null)]
+    if meaning.what.lower() not in {name.lower() for name in known}:
+        does = "warns" if meaning.does is Does.WARNS else "fails"
+        raise WaterclockError(
+            "E363",
+            f"{table.name} never {does} {'of' if does == 'warns' else 'with'} {meaning.what}",
+            where=str(meaning.step.place),
+            why=f"it may be {', '.join(known)}" if known else f"it has no rule that {does}, at {table.place}",
+            fix=did_you_mean(meaning.what, known) or "name one of its rules, or an error's code such as E740",
+        )

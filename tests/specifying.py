@@ -1,0 +1,108 @@
+"""A small shop whose rules are specified, for tests: its project, and what is said of a specification without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+from tests.tiny import CONNECTIONS, TOML
+from waterclock.connectors import capabilities
+from waterclock.dpl import Project, load_project
+from waterclock.errors import WaterclockError
+from waterclock.flow import Kind
+from waterclock.specs.document import Feature, read_feature
+from waterclock.specs.reading import script_of
+from waterclock.specs.running import in_order
+from waterclock.specs.schemas import Extras, Schema
+from waterclock.specs.script import Script
+from waterclock.specs.typed import Typed, typed
+
+FLOW = """
+COLLECT raw.orders PARTITIONED (id BIGINT KEY, customer INT, amount DECIMAL(10,2) EXPECT (amount >= 0) AS not_negative,
+    ordered_at TIMESTAMP, *)
+  FROM land.acme.orders EVERY DAY BY ARRIVAL TIME;
+COLLECT raw.clicks PARTITIONED (page, n INT) FROM land.acme.clicks EVERY HOUR BY ARRIVAL TIME;
+COLLECT raw.customers (customer INT KEY, country NOT NULL, since DATE, tags ARRAY<STRING>)
+  FROM shop.customers EVERY DAY;
+COLLECT raw.prices (item KEY, price DOUBLE, changed_at TIMESTAMP, gone BOOLEAN)
+  FROM shop.prices EVERY DAY BY DATA TIME changed_at MERGE ORDER BY changed_at DELETE WHEN gone;
+
+CREATE VIEW clean.paid AS SELECT * FROM raw.orders WHERE amount > 0;
+TRANSFORM marts.sales PARTITIONED (country KEY, *)
+  EXPECT orders > 0 AS somebody_bought, revenue < 1000 AS usual ELSE WARN
+AS SELECT c.country, count(*) AS orders, sum(o.amount) AS revenue
+FROM clean.paid o JOIN raw.customers c USING (customer) WHERE coalesce(o.channel, 'web') = 'web' GROUP BY c.country;
+TRANSFORM marts.total (orders BIGINT, revenue DECIMAL(20,2))
+AS SELECT sum(orders) AS orders, sum(revenue) AS revenue
+   FROM (SELECT orders, revenue FROM PREVIOUS(marts.total) UNION ALL SELECT orders, revenue FROM marts.sales);
+TRANSFORM marts.pages PARTITIONED EVERY DAY AS SELECT page, sum(n) AS n FROM raw.clicks GROUP BY page;
+TRANSFORM marts.growth PARTITIONED
+AS SELECT s.country, s.orders - coalesce(p.orders, 0) AS more
+   FROM marts.sales s LEFT JOIN PREVIOUS(marts.sales) p ON p.country = s.country;
+PUBLISH marts.sales TO out.sales;
+"""
+SALES = {"country": "string", "orders": "bigint", "revenue": "decimal(20,2)"}
+
+
+def shop(root: Path) -> Project:
+    """Write the shop's project and load it."""
+    (root / "flows").mkdir(parents=True, exist_ok=True)
+    (root / "waterclock.toml").write_text(TOML.format(name="shop", storage=".waterclock"))
+    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
+    return load_project(root, capabilities=capabilities())
+
+
+def feature(text: str, file: str = "specs/a.feature") -> Feature:
+    """Read a feature that is right."""
+    found, errors = read_feature(dedent(text).lstrip("\n"), file)
+    assert errors == ()
+    assert found is not None
+    return found
+
+
+def scenario(steps: str) -> str:
+    """Write a feature of one scenario."""
+    return "Feature: f\nScenario: s\n" + dedent(steps).strip("\n") + "\n"
+
+
+def script(project: Project, steps: str) -> Script:
+    """Read the steps of one scenario that is right."""
+    found, errors = script_of(next(feature(scenario(steps)).scenarios), project.flow)
+    assert errors == ()
+    assert found is not None
+    return found
+
+
+def typed_script(project: Project, steps: str) -> Typed:
+    """Read the steps and rows of one scenario that is right."""
+    found, errors = typed(script(project, steps), schemas_of(project))
+    assert errors == ()
+    assert found is not None
+    return found
+
+
+def schemas_of(project: Project) -> Callable[[str, Extras], Schema]:
+    """Give schemas as far as they are declared, and those of one transform as Spark would find them."""
+
+    def of(name: str, extras: Extras) -> Schema:
+        table = project.flow.tables[name]
+        if name == "marts.sales":
+            return Schema(SALES)
+        types = {column.name: (column.type or "string").lower() for column in table.columns.named}
+        types |= extras.get(name, {})
+        return Schema(types, is_whole=not table.columns.is_open or table.kind is Kind.COLLECT)
+
+    return of
+
+
+def wrong(project: Project, text: str, file: str = "specs/a.feature") -> list[WaterclockError]:
+    """Give all that is wrong with a feature, as a run finds it before anything runs."""
+    found, errors = read_feature(text, file)
+    gathered = list(errors)
+    for each in found.scenarios if found else ():
+        one, more = script_of(each, project.flow)
+        gathered.extend(more)
+        if one is not None:
+            gathered.extend(typed(one, schemas_of(project))[1])
+    return in_order(gathered)

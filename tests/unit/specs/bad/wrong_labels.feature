@@ -1,0 +1,27 @@
+Feature: Sales
+  Scenario: labels that are none, inside of a window, given twice
+    Given the table raw.orders at yesterday is empty
+    And the table raw.customers at 2020-01-01T06:00 is empty
+    When marts.sales runs at 2020-01-05..2020-01-02
+    Then marts.sales is empty
+  Scenario: one label is given twice
+    Given the table raw.customers at 2020-01-01 is empty
+    And the table raw.customers at 2020-01-01 is empty
+    And the table raw.orders is empty
+    When marts.sales runs at 2020-01-01
+    Then marts.sales is empty
+#> E512 cannot read 'yesterday' as labels
+#>   wrong_labels.feature:3:5
+#> why  a label is 20130105000000, 2013-01-05, 20130105, 2013-01 or 2013-01-05T06:00, a range 2013-01-01..2013-01-07
+#> fix  write one of these forms
+#> E513 no window of raw.customers begins at 2020-01-01T06:00
+#>   wrong_labels.feature:4:5
+#> why  its windows are EVERY DAY
+#> fix  the nearest labels are 20200101000000 and 20200102000000
+#> E514 the labels '2020-01-05..2020-01-02' end before they start
+#>   wrong_labels.feature:5:5
+#> why  a range is written oldest first, and holds both its ends
+#> fix  write 2020-01-02..2020-01-05
+#> E356 raw.customers@20200101000000 is given twice
+#>   wrong_labels.feature:9:5
+#> fix  to add rows, write: the table raw.customers also gets; to replace them: the table raw.customers is now

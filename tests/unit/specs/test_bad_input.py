@@ -1,0 +1,29 @@
+"""Each file of `bad/` says below it, as comments, every error that it makes, in the order of their places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.specifying import wrong
+from waterclock.dpl import Project
+
+BAD = sorted((Path(__file__).parent / "bad").glob("*.feature"))
+_SAYS = "#> "
+
+
+def told(project: Project, path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    lines = [line for error in wrong(project, text, path.name) for line in error.render().splitlines()]
+    return "".join(f"{_SAYS}{line}".rstrip() + "\n" for line in lines)
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_all_that_is_wrong_is_told_with_its_place(project: Project, path: Path) -> None:
+    said = "".join(
+        line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.startswith(_SAYS.rstrip())
+    )
+
+    assert said
+    assert told(project, path) == said

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waterclock.specs.comparing import Mark, compare, doubled
+
+COLUMNS = ("carrier", "late", "mean")
+Row = tuple[Any, ...]
+
+
+def marks(expected: list[Row], got: list[Row], **how: Any) -> list[str]:
+    return [str(line.mark) for line in compare(COLUMNS, expected, got, **how).lines]
+
+
+def test_equal_rows_are_the_same_in_any_order() -> None:
+    rows: list[Row] = [("AA", 1, 2.0), ("UA", 2, None)]
+
+    found = compare(COLUMNS, rows, rows[::-1])
+
+    assert found.is_same
+    assert found.summary() == "rows are as expected"
+
+
+def test_rows_of_one_key_are_told_cell_by_cell() -> None:
+    expected: list[Row] = [("AA", 3, 1.5), ("DL", 1, 1.0)]
+    got: list[Row] = [("UA", 1, 1.0), ("AA", 2, 9.5)]
+
+    found = compare(COLUMNS, expected, got, keys=("carrier",))
+
+    assert found.summary() == "rows differ: 1 changed, 1 missing, 1 unexpected"
+    assert found.text().splitlines() == [
+        "  | carrier | late              | mean                  |",
+        "~ | AA      | expected 3, got 2 | expected 1.5, got 9.5 |  changed",
+        "- | DL      | 1                 | 1                     |  missing",
+        "+ | UA      | 1                 | 1                     |  unexpected",
+    ]
+
+
+def test_without_keys_rows_that_are_half_alike_are_told_as_changed() -> None:
+    assert marks([("AA", 3, 1.5)], [("AA", 3, 2.5)]) == ["changed"]
+    assert marks([("AA", 3, 1.5)], [("UA", 1, 1.5)]) == ["missing", "unexpected"]
+    assert marks([("AA", 3, 1.5)], [("UA", 1, 0.5)]) == ["missing", "unexpected"]
+
+
+def test_the_most_alike_row_is_the_partner() -> None:
+    found = compare(COLUMNS, [("AA", 3, 1.5)], [("AA", 1, 1.0), ("AA", 3, 2.0)])
+
+    assert [line.got for line in found.lines] == [("AA", 3, 2.0), ("AA", 1, 1.0)]
+
+
+def test_rows_count_as_often_as_they_stand() -> None:
+    row: Row = ("AA", 3, 1.5)
+
+    assert marks([row, row], [row]) == ["same", "missing"]
+    assert marks([row], [row, row]) == ["same", "unexpected"]
+    assert marks([row], [row, row], keys=("carrier",)) == ["same", "unexpected"]
+
+
+def test_where_there_may_be_more_only_what_is_missing_counts() -> None:
+    assert marks([("AA", 3, 1.5)], [("UA", 1, 1.0), ("AA", 3, 1.5)], may_be_more=True) == ["same"]
+    assert marks([("DL", 3, 1.5)], [("UA", 1, 1.0)], may_be_more=True) == ["missing"]
+
+
+def test_a_key_that_stands_twice_is_found_with_the_first() -> None:
+    assert list(doubled([("AA", 1), ("UA", 1), ("AA", 2), ("AA", 3)], [0])) == [(2, 0), (3, 0)]
+    assert list(doubled([(None,), (None,)], [0])) == [(1, 0)]
+
+
+_ROWS = st.lists(
+    st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 2), st.sampled_from([0.5, 1.0])), max_size=5
+)
+
+
+@given(_ROWS, _ROWS)
+def test_rows_are_the_same_exactly_where_they_are_equal_as_bags(one: list[Row], other: list[Row]) -> None:
+    found = compare(COLUMNS, one, other)
+
+    assert found.is_same == (sorted(map(repr, one)) == sorted(map(repr, other)))
+    assert sum(line.expected is not None for line in found.lines) == len(one)
+    assert sum(line.got is not None for line in found.lines) == len(other)
+    assert all(line.wrong for line in found.lines if line.mark is Mark.CHANGED)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Place
+from waterclock.specs.document import Cell, Grid, Step
+from waterclock.specs.steps import VOCABULARY, Does, meaning_of
+
+HERE = Place("a.feature", 3, 5)
+GRID = Grid((Cell("a", HERE),), ())
+
+
+def step(text: str, *, grid: Grid | None = None, has_text: bool = False) -> Step:
+    return Step("Given", text, HERE, grid, has_text)
+
+
+@pytest.mark.parametrize(
+    ("text", "does", "table", "labels", "what"),
+    [
+        ("the table a.b", Does.HAS, "a.b", None, ""),
+        ("table a.b at 2013-01-01", Does.HAS, "a.b", "2013-01-01", ""),
+        ("the table a.b at 2013-01-01 has:", Does.HAS, "a.b", "2013-01-01", ""),
+        ("the table a.b is empty", Does.IS_EMPTY, "a.b", None, ""),
+        ("the table a.b at 2013-01 is empty", Does.IS_EMPTY, "a.b", "2013-01", ""),
+        ("the table a.b also gets", Does.ALSO, "a.b", None, ""),
+        ("the table a.b at 2013-01-01 is now", Does.NOW, "a.b", "2013-01-01", ""),
+        ("a.b runs", Does.RUNS, "a.b", None, ""),
+        ("a.b runs again at 2013-01-01..2013-01-03", Does.RUNS, "a.b", "2013-01-01..2013-01-03", ""),
+        ("a.b is", Does.IS, "a.b", None, ""),
+        ("a.b at 20130101000000 is:", Does.IS, "a.b", "20130101000000", ""),
+        ("`a.b` is empty", Does.NOTHING, "a.b", None, ""),
+        ("a.b at 2013-01-01 contains", Does.CONTAINS, "a.b", "2013-01-01", ""),
+        ("a.b fails with not_negative", Does.FAILS, "a.b", None, "not_negative"),
+        ("a.b at 2013-01-01 fails with E740", Does.FAILS, "a.b", "2013-01-01", "E740"),
+        ('a.b warns of "usual"', Does.WARNS, "a.b", None, "usual"),
+    ],
+)
+def test_each_form_of_a_step_is_understood(text: str, does: Does, table: str, labels: str | None, what: str) -> None:
+    takes_rows = does in {Does.HAS, Does.ALSO, Does.NOW, Does.IS, Does.CONTAINS}
+    found = meaning_of(step(text, grid=GRID if takes_rows else None))
+
+    assert (found.does, found.table, found.labels, found.what) == (does, table, labels, what)
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("a.b rns at 2013-01-01", "a.b runs at 2013-01-01"),
+        ("the tabel a.b is empty", "the table a.b is empty"),
+        ("the table a.b at 2013-01-01 also has", "the table a.b at 2013-01-01 also gets"),
+        ("a.b contain", "a.b contains"),
+        ("a.b fails because of x", "a.b fails with RULE"),
+    ],
+)
+def test_an_unknown_step_is_refused_with_the_nearest(text: str, nearest: str) -> None:
+    with pytest.raises(WaterclockError) as raised:
+        meaning_of(step(text))
+
+    error = raised.value
+    assert (error.code, error.where, error.fix) == ("E351", "a.feature:3:5", f"did you mean: {nearest}")
+    assert error.why == "the steps are:\n" + "\n".join(VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what", "fix"),
+    [
+        (
+            step("the table a.b"),
+            "the rows are missing below this step",
+            "write a table of | cells |, or: the table a.b is empty",
+        ),
+        (step("a.b is"), "the rows are missing below this step", "write a table of | cells |, or: a.b is empty"),
+        (step("a.b runs", grid=GRID), "this step takes no rows", "remove the table below it"),
+        (step("a.b runs", has_text=True), "a text below a step means nothing here", "write a table of | cells |"),
+    ],
+)
+def test_a_step_has_the_rows_that_it_needs_and_no_others(wrong: Step, what: str, fix: str) -> None:
+    with pytest.raises(WaterclockError) as raised:
+        meaning_of(wrong)
+
+    assert (raised.value.code, raised.value.what, raised.value.fix) == ("E352", what, fix)
