@@ -30,7 +30,7 @@ COLLECT raw.prices (item KEY, price DOUBLE, changed_at TIMESTAMP, gone BOOLEAN)
 
 CREATE VIEW clean.paid AS SELECT * FROM raw.orders WHERE amount > 0;
 TRANSFORM marts.sales PARTITIONED (country KEY, *)
-  EXPECT orders > 0 AS somebody_bought, revenue < 1000 AS usual ELSE WARN
+  EXPECT count(*) > 0 AS somebody_bought, revenue < 1000 AS usual ELSE WARN
 AS SELECT c.country, count(*) AS orders, sum(o.amount) AS revenue
 FROM clean.paid o JOIN raw.customers c USING (customer) WHERE coalesce(o.channel, 'web') = 'web' GROUP BY c.country;
 TRANSFORM marts.total (orders BIGINT, revenue DECIMAL(20,2))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.specs.document import Feature, Scenario, read_feature
 
 FOLDER, ENDING = "specs", ".feature"
@@ -79,7 +79,8 @@ def _paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
             paths.append(path)
         else:
             there = [_shown(other, root) for other in (root / FOLDER).rglob(f"*{ENDING}")]
-            fix = did_you_mean(str(each), there, otherwise=f"there are {', '.join(sorted(there))}" if there else None)
+            near = nearest(str(each), there, most=1)
+            fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(there))}" if there else None
             raise WaterclockError("E360", f"no file {each}", where=str(each), fix=fix)
     return list(dict.fromkeys(paths))
 

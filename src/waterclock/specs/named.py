@@ -61,14 +61,12 @@ class _Sight:
 
     def of(self, scope: Scope) -> Iterator[tuple[str, str]]:
         """Give the columns of open collects that one SELECT names."""
-        aliases = _selected(scope.expression)
+        aliases = _aliases(scope.expression)
         for column in scope.columns:
-            sources = [scope.sources[column.table]] if column.table in scope.sources else []
-            if not column.table and column.name.lower() not in aliases:
-                sources = list(scope.sources.values())
-            elif not column.table:
-                sources = list(scope.sources.values()) if len(scope.sources) == 1 else []
-            yield from self._behind(sources, column.name)
+            if column.table:
+                yield from self._behind([scope.sources.get(column.table)], column.name)
+            elif column.name.lower() not in aliases or _is_in_alias_of_its_name(column):
+                yield from self._behind(list(scope.sources.values()), column.name)
         for join in scope.expression.args.get("joins") or ():
             for name in join.args.get("using") or ():
                 for source in scope.sources.values():
@@ -114,3 +112,13 @@ class _Sight:
 
 def _selected(query: Any) -> set[str]:
     return {name.lower() for name in query.named_selects}
+
+
+def _is_in_alias_of_its_name(column: exp.Column) -> bool:
+    """Whether it is the x of `upper(x) AS x`: that x is of a table, any other is the alias."""
+    alias = column.find_ancestor(exp.Alias)
+    return alias is not None and alias.alias.lower() == column.name.lower()
+
+
+def _aliases(query: Any) -> set[str]:
+    return {each.alias.lower() for each in query.selects if isinstance(each, exp.Alias)}

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tests.specifying import typed_script
+from waterclock.dpl import Project
+from waterclock.flow import Batching, Kind, Mode
+from waterclock.ledger.facts import LedgerSnapshot
+from waterclock.planner import Planner
+from waterclock.specs.derived import Derived, derive
+
+SALES = """
+    Given the table raw.orders at 2020-01-02
+      | id | amount | channel |
+      | 1  | 5      | web     |
+    And the table raw.customers at 2020-01-02
+      | customer | country |
+      | 1        | FR      |
+    When marts.sales runs at 2020-01-02
+    Then marts.sales is empty
+"""
+
+
+def derived(project: Project, steps: str) -> Derived:
+    return derive(project.flow, typed_script(project, steps))
+
+
+def test_a_given_table_is_a_collect_of_the_same_shape_without_its_rules(project: Project) -> None:
+    flow = derived(project, SALES).flow
+    orders, customers = flow.tables["raw.orders"], flow.tables["raw.customers"]
+
+    assert set(flow.tables) == {"raw.orders", "raw.customers", "marts.sales"}
+    assert (orders.kind, orders.type, orders.mode) == (
+        Kind.COLLECT,
+        project.flow.tables["raw.orders"].type,
+        Mode.APPEND,
+    )
+    assert orders.source is not None
+    assert orders.source.batching is Batching.DATA_TIME
+    assert orders.rules == ()
+    assert [(column.name, column.type, column.is_key) for column in orders.columns.named] == [
+        ("id", "bigint", False),
+        ("customer", "int", False),
+        ("amount", "decimal(10,2)", False),
+        ("ordered_at", "timestamp", False),
+        ("channel", "string", False),
+    ]
+    assert not any(column.rules or column.is_not_null for column in orders.columns.named)
+    assert customers.mode is Mode.REPLACE
+    assert not customers.is_snapshot
+
+
+def test_what_runs_is_as_declared_but_for_start_and_delay(project: Project) -> None:
+    sales, declared = derived(project, SALES).flow.tables["marts.sales"], project.flow.tables["marts.sales"]
+
+    assert (sales.query, sales.rules, sales.columns) == (declared.query, declared.rules, declared.columns)
+    assert sales.cadence.delay == timedelta(0)
+    assert sales.cadence.period == declared.cadence.period
+
+
+def test_a_source_that_runs_itself_keeps_its_rules(project: Project) -> None:
+    flow = derived(
+        project,
+        """
+        Given the table raw.orders
+          | id | amount |
+          | 1  | -5     |
+        When raw.orders runs
+        Then raw.orders fails with not_negative
+        """,
+    ).flow
+
+    columns = {column.name: column for column in flow.tables["raw.orders"].columns.named}
+    assert columns["id"].is_key
+    assert [rule.name for rule in columns["amount"].rules] == ["not_negative"]
+
+
+def test_given_tables_begin_where_the_run_that_looks_back_farthest_can_begin(project: Project) -> None:
+    flow = derived(
+        project,
+        """
+        Given the table raw.orders at 2020-01-05 is empty
+        And the table raw.customers at 2020-01-05 is empty
+        When marts.growth runs at 2020-01-05
+        Then marts.growth is empty
+        """,
+    ).flow
+
+    starts = Planner(flow).starts(LedgerSnapshot(), datetime(2020, 2, 1, tzinfo=UTC))
+    assert starts["raw.orders"] == datetime(2020, 1, 4, tzinfo=UTC)
+    assert starts["marts.growth"] == datetime(2020, 1, 5, tzinfo=UTC)
+
+
+def test_what_a_table_that_runs_held_before_is_brought_by_a_hidden_source(project: Project) -> None:
+    found = derived(
+        project,
+        """
+        Given the table marts.total at 2020-01-01
+          | orders | revenue |
+          | 3      | 9.5     |
+        And the table marts.sales at 2020-01-02 is empty
+        When marts.total runs at 2020-01-02
+        Then marts.total is empty
+        """,
+    )
+
+    assert found.seeds == {"marts.total": "marts.total__given"}
+    seeding, real = found.seeding.tables["marts.total"], found.flow.tables["marts.total"]
+    assert [str(read) for read in seeding.reads] == ["marts.total__given"]
+    assert real.query == project.flow.tables["marts.total"].query
+    assert (seeding.kind, seeding.mode, seeding.cadence) == (real.kind, real.mode, real.cadence)
+    assert real.start == datetime(2020, 1, 1, tzinfo=UTC)
+    assert found.seeding.fingerprint != found.flow.fingerprint
