@@ -15,7 +15,7 @@ from waterclock.engine.publish import publish_frame
 from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Kind, Table
+from waterclock.flow import Column, Kind, Table
 from waterclock.ledger.records import Slice
 from waterclock.planner import Group
 from waterclock.storage import (
@@ -27,6 +27,7 @@ from waterclock.storage import (
     table_schema,
     table_schema_of,
 )
+from waterclock.storage.timelines import MISSING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +72,8 @@ def make(
     else:
         source = {}
         frame = transform_frame(work, spark, table, group.batches, bound.pins)
+        if MISSING in frame.columns and not columns.is_open:
+            columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
     shaped = conform(frame, columns, known, table=table.name, may_lack=may_lack)
     return Made(shaped.frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
 

@@ -7,7 +7,8 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl import reads_of, splice
+from waterclock.dpl import flats_of, reads_of, splice
+from waterclock.engine.flat import flat_frame
 from waterclock.engine.functions import load_function, register_functions
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.translate import to_error, user_code_error
@@ -15,10 +16,14 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import PythonFunction, Query, Read, Table
 from waterclock.planner import Batch
+from waterclock.storage.timelines import MISSING
 from waterclock.timelabel import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    # the rows of each Read of one window, and of each Flat that was made of them
+    _Frames = dict[Any, DataFrame]
 
 
 def transform_frame(
@@ -40,12 +45,31 @@ def rows_over(
     work: Workplace, spark: SparkSession, table: Table, window: Window, frames: Mapping[Read, DataFrame]
 ) -> DataFrame:
     """Give the rows that a transform makes of one window, with `frames` for what it reads."""
-    where = f"{table.name}@{window.label}"
+    where, known = f"{table.name}@{window.label}", dict(frames)
     if table.function is not None:
-        return _python_rows(work, spark, table.function, window, frames, where)
+        return _python_rows(work, spark, table.function, window, known, where)
     if table.query is None:
         raise AssertionError(f"{table.name} has neither a query nor a function, which check refuses")
-    return _sql_rows(work, spark, table.query, window, frames, where)
+    if table.query.branches:
+        return _by_name(table, [_sql_rows(work, spark, one, window, known, where) for one in table.query.branches])
+    return _sql_rows(work, spark, table.query, window, known, where)
+
+
+def _by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
+    """Put the branches of a UNION ALL BY NAME together; which columns a row's branch lacks is told where it matters."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from waterclock.temporal import union_sources
+
+    names = dict.fromkeys(name for branch in branches for name in branch.columns)
+    temporal = table.temporal
+    if temporal is not None and (temporal.values or temporal.are_all_values):
+        lacking = [[name for name in names if name not in branch.columns] for branch in branches]
+        branches = [
+            branch.withColumn(MISSING, F.array(*map(F.lit, absent)).cast("array<string>"))
+            for branch, absent in zip(branches, lacking, strict=True)
+        ]
+    return union_sources(*branches)
 
 
 def _rows_of(
@@ -56,11 +80,13 @@ def _rows_of(
 
 
 def _sql_rows(
-    work: Workplace, spark: SparkSession, query: Query, window: Window, frames: Mapping[Read, DataFrame], where: str
+    work: Workplace, spark: SparkSession, query: Query, window: Window, frames: _Frames, where: str
 ) -> DataFrame:
     """Give the rows of a query, a transform's own or that of a view which a Python function reads."""
+    for flat in flats_of(query):
+        frames.setdefault(flat, flat_frame(work.flow, flat, frames))
     names = {read: f"wc_{window.label}_{index}" for index, read in enumerate(frames)}
-    for read in reads_of(query):
+    for read in (*reads_of(query), *flats_of(query)):
         frames[read].createOrReplaceTempView(names[read])
     spliced = splice(query, names.__getitem__)
     register_functions(spark, work.root, work.flow, [spliced.text])
@@ -85,7 +111,7 @@ def _python_rows(
     spark: SparkSession,
     function: PythonFunction,
     window: Window,
-    frames: Mapping[Read, DataFrame],
+    frames: _Frames,
     where: str,
 ) -> DataFrame:
     call = load_function(work.root, function)
@@ -97,6 +123,8 @@ def _python_rows(
             arguments[argument.name] = work.project.variables[argument.variable]
         elif argument.query is not None:
             arguments[argument.name] = _sql_rows(work, spark, argument.query, window, frames, where)
+        elif argument.flat is not None:
+            arguments[argument.name] = flat_frame(work.flow, argument.flat, frames)
         elif argument.read is not None:
             arguments[argument.name] = frames[argument.read]
     try:

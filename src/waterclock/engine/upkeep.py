@@ -216,7 +216,7 @@ def _optimize(work: Workplace, table: Table, small: Joinable) -> None:
 
 
 def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
-    if table.mode is Mode.MERGE:
+    if table.is_fold:
         oldest = oldest_readable(work.folder(table), kept_since(table, now))
         work.ledger.keeping.forget_versions(table.name, oldest)
     vacuum(work.folder(table), _hours_kept(work, table, now), _identity(work, table, VACUUMED))

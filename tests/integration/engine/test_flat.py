@@ -1,0 +1,101 @@
+"""Several sources on one timeline, facts that refer to it by roles and times, and FLAT from top to bottom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, described
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT raw.crm PARTITIONED (id NOT NULL, name, at TIMESTAMP) FROM shop.crm EVERY DAY BY DATA TIME at;
+COLLECT raw.billing PARTITIONED (id NOT NULL, city, at TIMESTAMP) FROM shop.billing EVERY DAY BY DATA TIME at;
+COLLECT raw.lands (city KEY, land, at TIMESTAMP) FROM shop.lands EVERY DAY BY DATA TIME at TEMPORAL AT at;
+COLLECT raw.shops (shop KEY, boss) FROM shop.shops EVERY DAY;
+TRANSFORM dim.customer (id KEY, city STRING REFERENCES raw.lands, *) TEMPORAL AT at {nulls}
+AS SELECT id, name, at FROM raw.crm UNION ALL BY NAME SELECT id, city, at FROM raw.billing;
+COLLECT raw.sales PARTITIONED (sale KEY, shop REFERENCES raw.shops, buyer REFERENCES dim.customer ROLE buyer AT sold_at,
+  payer REFERENCES dim.customer ROLE payer AT billed_at, sold_at TIMESTAMP, billed_at TIMESTAMP)
+  FROM shop.sales EVERY DAY BY DATA TIME billed_at;
+TRANSFORM marts.sales PARTITIONED AS SELECT * FROM FLAT(raw.sales);
+TRANSFORM marts.customers AS SELECT * FROM FLAT(dim.customer, 'exact');
+"""
+CRM = [("c1", "ann", "2020-01-01 06:00:00"), ("c1", "anna", "2020-01-03 06:00:00")]
+BILLING = [("c1", "paris", "2020-01-01 08:00:00"), ("c1", "lyon", "2020-01-02 08:00:00")]
+LANDS = [
+    ("paris", "F", "2020-01-01 00:00:00"),
+    ("lyon", "F", "2020-01-01 00:00:00"),
+    ("lyon", "B", "2020-01-03 12:00:00"),
+]
+SALES = [
+    ("s1", "x", "c1", "c1", "2020-01-01 07:00:00", "2020-01-02 09:00:00"),
+    ("s2", "y", "c1", None, "2020-01-03 07:00:00", "2020-01-03 13:00:00"),
+    ("s3", "x", "c9", "c1", "2020-01-03 07:00:00", "2020-01-03 13:00:00"),
+]
+
+
+def shop(root: Path, spark: SparkSession, nulls: str = "") -> Tiny:
+    tiny = Tiny(root, spark)
+    tiny.source("crm", "id TEXT, name TEXT, at TEXT", CRM)
+    tiny.source("billing", "id TEXT, city TEXT, at TEXT", BILLING)
+    tiny.source("lands", "city TEXT, land TEXT, at TEXT", LANDS)
+    tiny.source("shops", "shop TEXT, boss TEXT", [("x", "zoe")])
+    tiny.source("sales", "sale TEXT, shop TEXT, buyer TEXT, payer TEXT, sold_at TEXT, billed_at TEXT", SALES)
+    tiny.declare(FLOW.format(nulls=nulls))
+    for number in range(2, 5):
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+    return tiny
+
+
+def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = shop(tmp_path, spark)
+    shown = "SELECT name, city, date_format(rec_eff_time, 'dd HH'), timelabel FROM dim.customer ORDER BY rec_eff_time"
+    assert tiny.rows(shown) == [
+        ("ann", "paris", "01 06", "20200101000000"),
+        ("ann", "lyon", "02 08", "20200102000000"),
+        ("anna", "lyon", "03 06", "20200103000000"),
+    ]
+    flat = "SELECT sale, boss, name_buyer, city_buyer, land_buyer, name_payer, city_payer, land_payer FROM marts.sales"
+    assert sorted(tiny.rows(flat)) == [
+        # the buyer as of the sale, the payer and the land of its city as of the bill
+        ("s1", "zoe", "ann", "paris", "F", "ann", "lyon", "F"),
+        ("s2", None, "anna", "lyon", "F", None, None, None),
+        ("s3", "zoe", None, None, None, "anna", "lyon", "B"),
+    ]
+    spans = "SELECT name, city, land, date_format(rec_eff_time, 'dd HH'), rec_is_current FROM marts.customers"
+    assert sorted(tiny.rows(f"{spans} ORDER BY rec_eff_time"), key=lambda row: row[3]) == [
+        ("ann", "paris", "F", "01 06", False),
+        ("ann", "lyon", "F", "02 08", False),
+        ("anna", "lyon", "F", "03 06", False),
+        ("anna", "lyon", "B", "03 12", True),
+    ]
+
+
+def test_a_branch_without_a_column_says_nothing_of_it_where_null_is_a_value(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = shop(tmp_path, spark, "NULLS VALUE")
+    shown = "SELECT name, city, date_format(rec_eff_time, 'dd HH') FROM dim.customer ORDER BY rec_eff_time"
+    assert tiny.rows(shown) == [("ann", "paris", "01 06"), ("ann", "lyon", "02 08"), ("anna", "lyon", "03 06")]
+    tiny.shop("INSERT INTO billing VALUES ('c1', NULL, '2020-01-04 08:00:00')")
+    assert not tiny.run(day(5)).failed
+    assert tiny.rows(shown)[-1] == ("anna", None, "04 08")
+
+
+def test_late_rows_of_a_parent_reach_the_facts_that_read_it(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = shop(tmp_path, spark)
+    tiny.shop("INSERT INTO billing VALUES ('c1', 'rome', '2020-01-02 08:30:00')")
+    with tiny.ledger() as ledger:
+        ledger.request_restate("raw.billing", [day(2)], "recollect", who="a test")
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    flat = "SELECT sale, city_payer FROM marts.sales"
+    assert sorted(tiny.rows(flat)) == [("s1", "rome"), ("s2", None), ("s3", "rome")]

@@ -1,0 +1,266 @@
+"""TEMPORAL tables at rest: slices in any order of arrival come to what the oracle makes of all their rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.model.temporal_oracle import Rules, versions_of
+from tests.slices import PROJECT, hour
+from waterclock.faults import striking
+from waterclock.flow import Kind, Mode, Place, Table, TableType, Temporal
+from waterclock.flow import Source as DeclaredSource
+from waterclock.flow.declarations import Batching, Unit
+from waterclock.storage import (
+    CommitRecord,
+    Identity,
+    Killed,
+    Lake,
+    Manifest,
+    create_table,
+    frame_of_resolved,
+    head,
+    kill,
+    place_slice,
+    require_fit,
+    resolve,
+    table_schema_of,
+    touching,
+    winning,
+    write_slices,
+)
+from waterclock.storage import state as state_module
+from waterclock.timelabel import Cadence, label_of, parse_period
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+NAME = "raw.accounts"
+SCHEMA = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING, b INT"
+COLUMNS = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING"
+PLAIN = Temporal(("k",), "at", ("o",), "gone", consumed=("o", "gone"))
+ROADS = ("whole", "rewritten", "rewritten by file", "merged by Delta")
+FIRST = datetime(2020, 1, 1, tzinfo=UTC)
+Row = tuple[Any, ...]
+
+
+@pytest.fixture(autouse=True)
+def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Take a road: all made again, or what differs put in by each of the ways that a MERGE takes."""
+    taken = str(getattr(request, "param", "rewritten"))
+    if taken != "whole":
+        monkeypatch.setattr(touching, "_WHOLE_FROM", 2)
+    if taken in ROADS[2:]:
+        monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    if taken == "merged by Delta":
+        monkeypatch.setattr(winning, "may_rewrite_files", lambda _: False)
+    return taken
+
+
+by_every_road = pytest.mark.parametrize("road", ROADS, indirect=True)
+
+
+def declared(temporal: Temporal, *, is_snapshot: bool = False) -> Table:
+    place = Place("test", 1, 1)
+    source = DeclaredSource(Unit("shop", "accounts", None, {}, place), Batching.SNAPSHOT) if is_snapshot else None
+    return Table(
+        name=NAME,
+        kind=Kind.COLLECT,
+        type=TableType.REGULAR,
+        mode=Mode.TEMPORAL,
+        cadence=Cadence(parse_period("HOUR"), timedelta(0), "UTC"),
+        place=place,
+        temporal=temporal,
+        source=source,
+    )
+
+
+@dataclass
+class Accounts:
+    """A TEMPORAL table in the making: slices come in any order of labels, and again."""
+
+    spark: SparkSession
+    root: Path
+    table: Table
+    schema: str = SCHEMA
+    records: list[CommitRecord] = field(default_factory=list)
+    rows: dict[int, Sequence[Row]] = field(default_factory=dict)
+    claims: int = 0
+
+    def __post_init__(self) -> None:
+        self.lake = Lake(str(self.root))
+        self.folder = self.lake.folder(NAME)
+        raw = self.spark.createDataFrame([], self.schema).schema.json()
+        assert self.table.temporal is not None
+        require_fit(raw, self.table.temporal, table=NAME)
+        schema = table_schema_of(raw, self.table.temporal)
+        create_table(self.folder, schema, is_partitioned=False, project=PROJECT)
+
+    def seal(self, number: int, rows: Sequence[Row], schema: str = "") -> tuple[Manifest, Identity]:
+        self.claims += 1
+        manifest = write_slices(
+            self.spark.createDataFrame(list(rows), schema or self.schema).coalesce(1),
+            folder=self.folder,
+            claim=self.claims,
+            labels=[hour(number)],
+            lake=self.lake,
+            code="c",
+            name=NAME,
+        ).manifests[0]
+        newest = max([number, *self.rows])
+        label = label_of(hour(number))
+        told = Identity(PROJECT, NAME, "collect", (label,), label_of(hour(newest)), self.claims, "c")
+        return manifest, told
+
+    def place(self, number: int, rows: Sequence[Row], schema: str = "") -> int:
+        manifest, identity = self.seal(number, rows, schema)
+        steps = resolve(self.table, hour(999), self.records).steps
+        version = place_slice(self.spark, self.lake, self.table, manifest, identity, steps)
+        self.records.append(CommitRecord(version, datetime.now(UTC), {hour(number): manifest.slice_path}))
+        self.rows[number] = rows
+        return version
+
+    def found(self) -> list[Row]:
+        return shown(self.spark.read.format("delta").load(self.folder))
+
+    def as_of(self, number: int) -> list[Row]:
+        resolved = resolve(self.table, hour(number), self.records)
+        return shown(frame_of_resolved(self.spark, self.lake, self.table, resolved))
+
+    def wanted(self, rules: Rules, before: int = 999) -> list[Row]:
+        raw = [
+            {
+                "key": row[0],
+                "t": None if row[1] is None else micros(row[1]),
+                "seq": ((row[2] is not None, row[2] or 0), number),
+                "gone": bool(row[3]),
+                "a": row[4],
+                "b": row[5] if len(row) > 5 else None,
+            }
+            for number, rows in self.rows.items()
+            if number < before
+            for row in rows
+        ]
+        return sorted(((v["key"], v["eff"], v["exp"], v["a"], v["b"]) for v in versions_of(raw, rules)), key=repr)
+
+
+def micros(time: datetime) -> int:
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def shown(frame: Any) -> list[Row]:
+    columns = ["k", "unix_micros(rec_eff_time)", "unix_micros(rec_exp_time)", "a", "b"]
+    return sorted((tuple(row) for row in frame.selectExpr(*columns).collect()), key=repr)
+
+
+def random_slice(dice: random.Random, histories: int) -> list[Row]:
+    """Rows of many small histories, each in a key of its own: few times, so that ties and repeats are frequent."""
+    return [
+        (
+            f"k{history}" if dice.random() > 0.02 else None,
+            FIRST + timedelta(days=dice.randrange(4)) if dice.random() > 0.02 else None,
+            dice.choice([None, 1, 2]),
+            dice.random() < 0.2,
+            dice.choice([None, "x", "y"]),
+            dice.choice([None, 1, 2]),
+        )
+        for history in range(histories)
+        for _ in range(dice.choice([0, 0, 1, 2]))
+    ]
+
+
+SETTINGS = {
+    "plain": (PLAIN, Rules(("a", "b"), frozenset(("a", "b")))),
+    "tracked": (Temporal(("k",), "at", ("o",), "gone", ("o", "gone"), track=("b",)), Rules(("a", "b"), frozenset("b"))),
+    "values": (
+        Temporal(("k",), "at", ("o",), "gone", ("o", "gone"), values=("a",), fills_back=False),
+        Rules(("a", "b"), frozenset(("a", "b")), frozenset("a"), fill_back=False),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "road"),
+    [("plain", "whole"), ("plain", "rewritten by file"), ("tracked", "rewritten"), ("values", "merged by Delta")],
+    indirect=["road"],
+)
+def test_slices_in_any_order_come_to_the_oracle_s_versions(spark: SparkSession, tmp_path: Path, asked: str) -> None:
+    temporal, rules = SETTINGS[asked]
+    dice = random.Random(7)
+    accounts = Accounts(spark, tmp_path, declared(temporal))
+    for number in (0, 2, 1, 3, 2, 0):
+        accounts.place(number, random_slice(dice, 150))
+        assert accounts.found() == accounts.wanted(rules), number
+    for number in (1, 2, 3):
+        assert accounts.as_of(number) == accounts.wanted(rules, before=number), number
+
+
+@by_every_road
+def test_keys_whose_rows_all_vanish_leave_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])
+    accounts.place(1, [("k3", FIRST, 1, False, "z", 3)])
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    assert [row[0] for row in accounts.found()] == ["k1", "k3"]
+
+
+def test_a_column_that_a_slice_lacks_is_missing_even_where_null_is_a_value(spark: SparkSession, tmp_path: Path) -> None:
+    temporal = Temporal(("k",), "at", ("o",), "gone", ("o", "gone"), are_all_values=True)
+    accounts = Accounts(spark, tmp_path, declared(temporal))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "y")], COLUMNS)
+    accounts.place(2, [("k1", FIRST + timedelta(days=2), 1, False, "y", None)])
+    assert [(row[3], row[4]) for row in accounts.found()] == [("x", 1), ("y", 1), ("y", None)]
+
+
+@pytest.mark.parametrize("road", ["whole", "rewritten by file"], indirect=True)
+def test_a_key_that_the_next_snapshot_lacks_ends_there(spark: SparkSession, tmp_path: Path) -> None:
+    table = declared(Temporal(("k",)), is_snapshot=True)
+    accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
+    accounts.place(0, [("k1", "x", 1), ("k2", "y", 2)])
+    accounts.place(1, [("k1", "x", 1)])
+    accounts.place(3, [("k1", None, 1), ("k2", "y", 2)])
+    ends = [micros(hour(number)) for number in (1, 2, 4)]
+    open_end = 253_402_214_400_000_000
+    # a snapshot's row says what is so at its window's end
+    assert accounts.found() == [
+        ("k1", ends[0], open_end, "x", 1),
+        ("k2", ends[0], ends[1], "y", 2),
+        ("k2", ends[2], open_end, "y", 2),
+    ]
+    accounts.place(4, [])
+    assert [row[2] for row in accounts.found()] == [micros(hour(5)), ends[1], micros(hour(5))]
+
+
+def test_a_slice_is_placed_once(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    manifest, identity = accounts.seal(1, [("k2", FIRST, 1, False, "y", 2)])
+    steps = resolve(accounts.table, hour(999), accounts.records).steps
+    version = place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
+    assert place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps) == version
+    assert head(accounts.folder) == version
+
+
+@by_every_road
+def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    before = accounts.found()
+    manifest, identity = accounts.seal(1, [("k2", FIRST, 1, False, "y", 2)])
+    steps = resolve(accounts.table, hour(999), accounts.records).steps
+
+    def strike(point: str) -> None:
+        if point == "merge":
+            kill(accounts.folder, identity.claim)
+
+    with striking(strike), pytest.raises(Killed):
+        place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
+    assert accounts.found() == before

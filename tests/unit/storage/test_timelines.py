@@ -1,0 +1,48 @@
+"""Which raw rows have a timeline, and which columns do versions show?"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Temporal
+from waterclock.storage import require_fit, table_schema_of
+
+TEXT, TIME = ("string", "timestamp")
+
+
+def schema(**types: object) -> str:
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+MAP = {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True}
+
+
+@pytest.mark.parametrize(
+    ("raw", "temporal", "said"),
+    [
+        (schema(k=TEXT, at=TEXT), Temporal(("k",), "at"), "E302 at is of type string, which is no instant"),
+        (schema(k=TEXT, at="date"), Temporal(("k",), "at"), "E302 at is of type date, which is no instant"),
+        (schema(k=TEXT, att=TIME), Temporal(("k",), "at"), "E301 unknown column at"),
+        (schema(k=TEXT, at=TIME, m=MAP), Temporal(("k",), "at"), "E303 m is of type map<string,int>"),
+        (schema(k=TEXT, rec_exp_time=TIME), Temporal(("k",)), "E308 rec_exp_time is there already"),
+        (schema(k=TEXT, rec_eff_time=TIME), Temporal(("k",)), "E308 rec_eff_time is there already"),
+        (schema(k=TEXT, at=TIME), Temporal(("k",), "at", track=("city",)), "E301 unknown column city"),
+    ],
+)
+def test_rows_without_a_timeline_are_refused(raw: str, temporal: Temporal, said: str) -> None:
+    with pytest.raises(WaterclockError, match=re.escape(said)) as raised:
+        require_fit(raw, temporal, table="raw.accounts")
+    assert raised.value.where == "raw.accounts"
+    assert raised.value.fix
+
+
+def test_versions_show_keys_attributes_and_their_period() -> None:
+    temporal = Temporal(("k", "j"), "at", ("lsn",), "op = 'd'", consumed=("lsn", "op"))
+    raw = schema(timelabel=TEXT, city=TEXT, at=TIME, j=TEXT, lsn="long", k=TEXT, op=TEXT, b="integer")
+    names = [field["name"] for field in json.loads(table_schema_of(raw, temporal))["fields"]]
+    assert names == ["timelabel", "k", "j", "rec_eff_time", "city", "b", "rec_exp_time", "rec_is_current"]
