@@ -1,0 +1,197 @@
+"""Scenarios on the engine: what each step does to a scenario's own ledger and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+import waterclock as wc
+from tests.specifying import feature, shop
+from waterclock.dpl import Project
+from waterclock.engine.session import Sessions
+from waterclock.errors import ProjectErrors
+from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, Verdict
+from waterclock.specs.running import ready, run_all
+from waterclock.testing.specs import spec_cases
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+HOLDS = sorted((Path(__file__).parent / "holds").glob("*.feature"))
+ONE_ORDER = """
+Feature: f
+  Background:
+    Given the table raw.customers
+      | customer | country |
+      | 1        | FR      |
+    And the table raw.orders
+      | id | customer | amount |
+      | 1  | 1        | 5      |
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return shop(tmp_path_factory.mktemp("shop"))
+
+
+def run(spark: SparkSession, project: Project, text: str) -> SpecOutcome:
+    found = feature(text)
+    with ready(project, found.scenarios, sessions=Sessions.of(spark)) as at:
+        return run_all(at, [found])
+
+
+def one_order(spark: SparkSession, project: Project, steps: str) -> ScenarioOutcome:
+    """Run one scenario in which a customer of France ordered something."""
+    (one,) = run(spark, project, f"{ONE_ORDER}  Scenario: s\n{dedent(steps).strip()}\n").scenarios
+    return one
+
+
+def verdicts(outcome: ScenarioOutcome) -> list[str]:
+    return [str(step.verdict) for step in outcome.steps if not step.step.is_background]
+
+
+@pytest.mark.parametrize("path", HOLDS, ids=lambda path: path.stem)
+def test_what_is_specified_holds(spark: SparkSession, project: Project, path: Path) -> None:
+    outcome = run(spark, project, path.read_text(encoding="utf-8"))
+
+    assert outcome.is_passed, str(outcome)
+
+
+def test_a_table_that_differs_fails_its_step_and_the_rest_is_skipped(spark: SparkSession, project: Project) -> None:
+    found = one_order(
+        spark,
+        project,
+        """
+        When marts.sales runs
+        Then marts.sales is
+          | country | orders | revenue |
+          | FR      | 2      | 5       |
+          | DE      | 1      | 1       |
+        And marts.sales is empty
+        """,
+    )
+
+    assert verdicts(found) == ["passed", "failed", "skipped"]
+    assert found.failed is not None
+    assert found.failed.message().splitlines() == [
+        "rows differ: 1 changed, 1 missing",
+        "  | country | orders            | revenue |",
+        "~ | FR      | expected 2, got 1 | 5       |  changed",
+        "- | DE      | 1                 | 1       |  missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ("When marts.sales runs\nThen marts.sales fails with somebody_bought", "marts.sales did not fail"),
+        ("When marts.sales runs\nThen marts.sales warns of usual", "marts.sales did not warn of usual"),
+        (
+            "When marts.sales runs at 2020-01-02\nThen marts.sales at 2020-01-03 is empty",
+            "marts.sales@20200103000000 was not made: no step runs it",
+        ),
+        (
+            """
+            Given the table raw.orders is now
+              | id | amount |
+              | 2  | -5     |
+            When raw.orders runs
+            Then raw.orders is empty
+            """,
+            "E740 raw.orders is not as expected: not_negative: 1 of 1 rows are not (amount >= 0)",
+        ),
+    ],
+)
+def test_what_is_not_so_is_told(spark: SparkSession, project: Project, steps: str, said: str) -> None:
+    found = one_order(spark, project, steps)
+
+    assert found.failed is not None
+    assert found.failed.message().splitlines()[0] == said
+
+
+def test_a_failure_of_another_kind_is_shown_as_it_is(spark: SparkSession, project: Project) -> None:
+    (found,) = run(
+        spark,
+        project,
+        """
+        Feature: f
+          Scenario: s
+            Given the table raw.orders is empty
+            And the table raw.customers is empty
+            When marts.sales runs
+            Then marts.sales fails with country
+        """,
+    ).scenarios
+
+    assert found.failed is not None
+    assert found.failed.message().startswith("E740 marts.sales is not as expected: somebody_bought: ")
+
+
+def test_errors_of_all_scenarios_are_told_before_any_runs(spark: SparkSession, project: Project) -> None:
+    with pytest.raises(ProjectErrors) as raised:
+        run(
+            spark,
+            project,
+            """
+            Feature: f
+              Scenario: a table that is not there
+                Given the table marts.sales is empty
+                When marts.total runs
+                Then marts.totl is empty
+              Scenario: a column that is not there, and a value that is none
+                Given the table marts.sales
+                  | country | ordres | revenue |
+                  | FR      | 1      | 5       |
+                When marts.total runs
+                Then marts.total is
+                  | orders |
+                  | one    |
+              Scenario: a column that only Spark knows
+                Given the table marts.growth
+                  | country | moar |
+                When marts.growth runs
+                Then marts.growth is empty
+            """,
+        )
+
+    assert [(error.code, error.where, error.fix) for error in raised.value.errors] == [
+        ("E511", "specs/a.feature:6:17", "did you mean marts.total?"),
+        ("E354", "specs/a.feature:9:31", "did you mean orders?"),
+        ("E355", "specs/a.feature:14:21", "write it like 12; no value is an empty cell or NULL"),
+        ("E354", "specs/a.feature:17:31", "did you mean more?"),
+    ]
+
+
+def test_nothing_of_the_project_s_own_is_opened(spark: SparkSession, project: Project) -> None:
+    before = sorted(path.name for path in project.root.iterdir())
+    found = one_order(spark, project, "When marts.sales runs\nThen marts.sales contains\n| orders |\n| 1 |")
+
+    assert found.verdict is Verdict.PASSED
+    assert sorted(path.name for path in project.root.iterdir()) == before
+
+
+def test_a_notebook_and_pytest_run_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    assert spark is not None  # the session that is there is taken
+    shop(tmp_path)
+    (tmp_path / "specs").mkdir()
+    right = (
+        "  Scenario: right\n    When marts.sales runs\n    Then marts.sales contains\n      | orders |\n      | 1 |\n"
+    )
+    wrong = "  Scenario: wrong\n    When marts.sales runs\n    Then marts.sales is empty\n"
+    (tmp_path / "specs" / "a.feature").write_text(ONE_ORDER + right + wrong)
+
+    outcome = wc.spec(project=tmp_path, html=tmp_path / "spec.html")
+    first, second = spec_cases(tmp_path)
+
+    assert [str(each.verdict) for each in outcome.scenarios] == ["passed", "failed"]
+    assert "✕ 1 failed" in (tmp_path / "spec.html").read_text(encoding="utf-8")
+    assert [str(first), str(second)] == ["f / right", "f / wrong"]
+    first.check()
+    with pytest.raises(AssertionError, match="rows differ: 1 unexpected"):
+        second.check()
