@@ -13,6 +13,10 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="Write it there: .svg or .png (by Graphviz's dot), or .dot."),
 ]
+Flat = Annotated[
+    str | None,
+    typer.Option("--flat", metavar="TABLE", help="Draw what FLAT(TABLE) brings together, and under which names."),
+]
 
 
 def model(
@@ -21,9 +25,14 @@ def model(
     project: ProjectDir = HERE,
     env: Env = None,
     out: Out = None,
+    flat: Flat = None,
     json: AsJson = False,
 ) -> None:
     """Draw tables with their keys, types and references, as DOT, SVG or PNG."""
-    from waterclock.cli.modelling import drawn
+    from waterclock.cli.modelling import drawn, drawn_flat
+
+    if flat is not None:
+        drawn_flat(project, env, flat, out, is_json=json)
+        return
 
     drawn(project, env, selection, out, is_json=json)

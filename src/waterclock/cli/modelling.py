@@ -6,13 +6,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from waterclock.cli.answers import print_json
 from waterclock.cli.look import console
-from waterclock.cli.opening import columns_stored, open_project, selected
-from waterclock.errors import WaterclockError
-from waterclock.flow import Kind
+from waterclock.cli.opening import columns_stored, one_table, open_project, selected
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow import Kind, flat_of
 from waterclock.flow.diagram import diagram, fields_of
+from waterclock.flow.flat_diagram import Brought, brought_together, flat_diagram
 
 _PICTURES = {".svg": "svg", ".png": "png"}
 
@@ -31,6 +33,7 @@ def drawn(folder: Path, env: str | None, selection: list[str] | None, out: Path 
     if is_json:
         print_json(
             {
+                "flat": None,
                 "tables": [
                     {
                         "table": name,
@@ -55,6 +58,39 @@ def drawn(folder: Path, env: str | None, selection: list[str] | None, out: Path 
         sys.stdout.write(text)
     else:
         console().print(f"drawn: {out}", soft_wrap=True)
+
+
+def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
+    """Draw what FLAT around a table brings together.
+
+    Raises  E237 where it cannot be read so, E511, E515, and as `drawn`
+    """
+    project = open_project(folder, env)
+    name, _ = one_table(project.flow, text)
+    errors: list[WaterclockError] = []
+    flat = flat_of(project.flow.tables, name, errors)
+    if flat is None:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    known = columns_stored(project, [read.table for read in flat.reads])
+    if out is not None:
+        _write(flat_diagram(flat, project.flow, known), out)
+    if is_json:
+        found = brought_together(flat, project.flow, known)
+        print_json({"flat": name, "tables": [_told(each) for each in found], "file": None if out is None else str(out)})
+    elif out is None:
+        sys.stdout.write(flat_diagram(flat, project.flow, known))
+    else:
+        console().print(f"drawn: {out}", soft_wrap=True)
+
+
+def _told(each: Brought) -> dict[str, Any]:
+    return {
+        "table": each.table,
+        "role": each.role or None,
+        "by": list(each.join.columns) if each.join else [],
+        "chosen": each.chosen or None,
+        "columns": [{"name": name, "column": field.name, "type": field.type or None} for name, field in each.columns],
+    }
 
 
 def _write(text: str, out: Path) -> None:

@@ -106,7 +106,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "is_rippling": "whether known_at was set as what is read was restated, and not all has followed",
         },
         "model": {
-            "tables": "list of {table, columns}; a column is {name, type, is_key, references, role}",
+            "flat": "with --flat: the table whose FLAT it is, else null",
+            "tables": "list of {table, columns}; a column is {name, type, is_key, references, role}; "
+            "with --flat {table, role, by, chosen, columns}, and a column is {name, column, type}",
             "file": "where it was drawn, or null",
         },
         "audit": {

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from waterclock.flow.declarations import Column, Flow, Kind, Reference, Table
+from waterclock.flow.declarations import RECORD, Column, Flow, Kind, Reference, Table
 
 MOST_COLUMNS = 14
-_FILLS = {Kind.COLLECT: "#d9e8f6", Kind.TRANSFORM: "#e3f0da"}
-_QUIET = "#55606b"
-_HEAD = """\
+FILLS = {Kind.COLLECT: "#d9e8f6", Kind.TRANSFORM: "#e3f0da"}
+QUIET = "#55606b"
+_TYPES = dict(zip(RECORD, ("timestamp", "timestamp", "boolean"), strict=True))
+HEAD = """\
 digraph model {
   graph [rankdir=LR, nodesep=0.3, ranksep=1.2, fontname="Helvetica", fontsize=13, bgcolor="white", pad=0.3];
   node [shape=plain, fontname="Helvetica", fontsize=11];
@@ -38,7 +39,7 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
     wanted = flow.tables if tables is None else tables
     drawn = {name: table for name, table in flow.tables.items() if name in wanted and table.kind is not Kind.PUBLISH}
     fields = {name: fields_of(table, known.get(name, {})) for name, table in drawn.items()}
-    lines = [_HEAD.rstrip()]
+    lines = [HEAD.rstrip()]
     for schema in dict.fromkeys(name.partition(".")[0] for name in drawn):
         lines.append(f'  subgraph "cluster_{schema}" {{')
         lines.append(f'    label="{schema}"; labeljust=l; style="rounded"; color="#c5ccd3"; fontcolor="#55606b";')
@@ -51,12 +52,20 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
 
 
 def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
-    """Give a table's columns: keys, then what refers to others, then the rest, each in its order."""
+    """Give a table's columns as its readers see them: keys, then what refers to others, then the rest, in its order.
+
+    Of a TEMPORAL table the key and since when come first, and until when comes last.
+    """
     declared = {column.name: column for column in table.columns.named}
-    names = dict.fromkeys((*declared, *(name for name in known if name != "timelabel")))
+    names = list(dict.fromkeys((*declared, *(name for name in known if name != "timelabel"))))
+    if table.temporal is not None:
+        names = list(dict.fromkeys(table.temporal.outputs(name for name in names if name not in RECORD)))
     keys = {*table.columns.keys, *table.keys}
     fields = [_field(name, declared.get(name), known.get(name, ""), is_key=name in keys) for name in names]
-    return tuple(sorted(fields, key=lambda each: (not each.is_key, each.references is None)))
+    if table.temporal is not None:
+        fields = [Field(each.name, _TYPES[each.name]) if each.name in _TYPES else each for each in fields]
+    first = RECORD[0] if table.temporal is not None else ""
+    return tuple(sorted(fields, key=lambda each: (not each.is_key, each.name != first, each.references is None)))
 
 
 def _field(name: str, column: Column | None, known: str, *, is_key: bool) -> Field:
@@ -67,13 +76,13 @@ def _field(name: str, column: Column | None, known: str, *, is_key: bool) -> Fie
 def _node(table: Table, fields: tuple[Field, ...]) -> str:
     shown, left = fields[:MOST_COLUMNS], len(fields) - MOST_COLUMNS
     about = f"{table.kind} · {table.type if table.is_partitioned else table.mode} · {table.cadence}"
-    title = f'<b>{escape(table.name)}</b><br align="left"/>{_font(about, _QUIET)}'
-    rows = [f'<tr><td colspan="3" bgcolor="{_FILLS[table.kind]}" align="left" port="head">{title}</td></tr>']
+    title = f'<b>{escape(table.name)}</b><br align="left"/>{font(about, QUIET)}'
+    rows = [f'<tr><td colspan="3" bgcolor="{FILLS[table.kind]}" align="left" port="head">{title}</td></tr>']
     rows += [_row(index, each) for index, each in enumerate(shown)]
     if left > 0:
-        rows.append(_quiet_row(f"and {left} more"))
+        rows.append(quiet_row(f"and {left} more"))
     elif table.columns.is_open and not fields:
-        rows.append(_quiet_row("its columns are known after its first batch"))
+        rows.append(quiet_row("its columns are known after its first batch"))
     body = "".join(rows)
     look = 'border="1" cellborder="0" cellspacing="0" cellpadding="4" color="#8a949e"'
     return f'"{table.name}" [label=<<table {look}>{body}</table>>];'
@@ -83,18 +92,19 @@ def _row(index: int, field: Field) -> str:
     mark = "key" if field.is_key else "→" if field.references else ""
     name = f"<b>{escape(field.name)}</b>" if field.is_key else escape(field.name)
     return (
-        f'<tr><td align="left" port="in{index}">{_font(mark, "#8a5a00")}</td><td align="left">{name}</td>'
-        f'<td align="left" port="out{index}">{_font(field.type, _QUIET)}</td></tr>'
+        f'<tr><td align="left" port="in{index}">{font(mark, "#8a5a00")}</td><td align="left">{name}</td>'
+        f'<td align="left" port="out{index}">{font(field.type, QUIET)}</td></tr>'
     )
 
 
-def _font(text: str, color: str) -> str:
+def font(text: str, color: str) -> str:
     """Colour a text; Graphviz takes no font around nothing."""
     return f'<font point-size="9" color="{color}">{escape(text)}</font>' if text else ""
 
 
-def _quiet_row(text: str) -> str:
-    return f'<tr><td colspan="3" align="left"><i>{_font(text, _QUIET)}</i></td></tr>'
+def quiet_row(text: str) -> str:
+    """Give a row of one quiet text, as wide as the table."""
+    return f'<tr><td colspan="3" align="left"><i>{font(text, QUIET)}</i></td></tr>'
 
 
 def _edges(name: str, fields: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
@@ -111,6 +121,7 @@ def _target(reference: Reference, fields: Mapping[str, tuple[Field, ...]]) -> st
     columns = fields.get(reference.table)
     if columns is None:
         return f'"{reference.table}"'
-    names = [each.name for each in columns[:MOST_COLUMNS]]
+    names = [each.name.lower() for each in columns[:MOST_COLUMNS]]
     meant = reference.columns[0] if reference.columns else next((each.name for each in columns if each.is_key), "")
+    meant = meant.lower()
     return f'"{reference.table}":{f"in{names.index(meant)}" if meant in names else "head"}:w'

@@ -49,3 +49,27 @@ def test_the_model_is_json(busy_shop: Shop) -> None:
         "references": None,
         "role": None,
     }
+
+
+def test_what_flat_brings_together_is_drawn(tmp_path: Path, busy_shop: Shop) -> None:
+    (busy_shop.folder / "flows" / "model.dpl").write_text(
+        "TRANSFORM dim.customer (customer_id KEY, city) TEMPORAL "
+        "AS SELECT customer_id, 'x' AS city FROM shop.customers;"
+        "TRANSFORM fact.visit (id KEY, customer_id REFERENCES dim.customer ROLE by AT seen_at, seen_at TIMESTAMP)"
+        "AS SELECT 1 AS id, customer_id, TIMESTAMP '2024-01-01 00:00:00Z' AS seen_at FROM shop.customers;"
+    )
+    assert "<b>dim.customer as by</b>" in busy_shop.ask("model", "--flat", "fact.visit").stdout
+    assert busy_shop.ask("model", "--flat", "fact.visit", "--out", str(tmp_path / "flat.dot")).stdout.startswith(
+        "drawn"
+    )
+    told = busy_shop.json("model", "--flat", "fact.visit")
+    assert told["flat"] == "fact.visit"
+    assert told["tables"][1] == {
+        "table": "dim.customer",
+        "role": "by",
+        "by": ["customer_id"],
+        "chosen": "at seen_at",
+        "columns": [{"name": "city_by", "column": "city", "type": None}],
+    }
+    refused = busy_shop.ask("model", "--flat", "dim.customer")
+    assert (refused.exit_code, "E237 dim.customer refers to no other table" in refused.stderr) == (1, True)

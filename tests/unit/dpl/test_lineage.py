@@ -196,3 +196,39 @@ def test_a_column_of_several_queries_by_name_is_made_of_what_each_makes_it_of(tm
     assert inputs(flow, "m.d", "n") == ["raw.flights.Air_Time", "raw.flights.dep_delay", "raw.planes.seats"]
     assert inputs(flow, "m.d", "tailnum") == ["raw.planes.tailnum"]
     assert [str(each.column) for each in lineage.down(ColumnOf("raw.planes", "seats")).beyond] == ["m.d.n"]
+
+
+MODEL = """
+TRANSFORM d.city (code KEY, since TIMESTAMP, Name) TEMPORAL AT since
+AS SELECT carrier AS code, timestamp_seconds(dep_delay) AS since, carrier AS Name FROM raw.flights;
+TRANSFORM d.plane (tailnum KEY, seats INT, home REFERENCES d.city ROLE home AT at, at TIMESTAMP)
+AS SELECT tailnum, seats, tailnum AS home, timestamp_seconds(seats) AS at FROM raw.planes;
+TRANSFORM f.flight PARTITIONED (id, plane REFERENCES d.plane ROLE of)
+AS SELECT carrier AS id, carrier AS plane FROM raw.flights;
+"""
+
+
+def test_the_columns_of_a_flat_read_are_those_of_the_tables_that_it_brings_together(tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        MODEL + "TRANSFORM m.a AS SELECT f.*, name_home_of AS n, upper(seats_of) AS s FROM FLAT(f.flight) f;",
+    )
+    lineage = ColumnLineage(flow)
+    assert lineage.columns("m.a") == ("id", "plane", "seats_of", "home_of", "at_of", "Name_home_of", "n", "s")
+    assert inputs(flow, "m.a", "n") == ["d.city.Name"]
+    assert inputs(flow, "m.a", "s") == ["d.plane.seats"]
+    assert inputs(flow, "m.a", "plane") == ["f.flight.plane"]
+    assert [str(each.column) for each in lineage.down(ColumnOf("d.city", "Name"), depth=1).beyond] == [
+        "m.a.Name_home_of",
+        "m.a.n",
+    ]
+
+
+def test_known_columns_of_a_flat_read_are_followed_where_some_are_not_known(tmp_path: Path) -> None:
+    model = MODEL.replace("(tailnum KEY, seats INT, home", "(tailnum KEY, home").replace(
+        "at TIMESTAMP)", "at TIMESTAMP, *)"
+    )
+    model = model.replace("AS at FROM raw.planes", "AS at, p.* FROM raw.planes p")
+    flow = flow_of(tmp_path, model + "TRANSFORM m.a AS SELECT * FROM FLAT(f.flight);")
+    assert inputs(flow, "m.a", "name_home_of") == ["d.city.Name"]
+    assert ColumnLineage(flow).made(ColumnOf("m.a", "engines_of")).note == "through *"

@@ -156,6 +156,7 @@ def test_comments_spacing_and_what_is_for_people_leave_the_fingerprint_alone(sam
         BASE.replace("id > 0", "id > 1"),
         BASE.replace("KEY, *", "KEY, amount"),
         BASE.replace("EXPECT", "MERGE EXPECT"),
+        BASE.replace("EXPECT", "TEMPORAL EXPECT"),
     ],
 )
 def test_code_that_gives_other_rows_has_another_fingerprint(other: str, tmp_path: Path) -> None:
@@ -173,6 +174,41 @@ def test_a_view_a_function_and_a_value_count_where_they_are_used(tmp_path: Path)
     view = "CREATE VIEW stg.x AS SELECT * FROM raw.orders WHERE amount > 1;\n"
     read = BASE.replace("stg.open", "stg.x")
     assert fingerprint(tmp_path, view + read) != fingerprint(tmp_path, view.replace("1", "2") + read)
+
+
+def test_each_part_of_temporal_counts(tmp_path: Path) -> None:
+    parts = ("", "AT amount", "ORDER BY amount", "DELETE WHEN amount < 1", "TRACK (amount)", "NULLS VALUE",
+             "NULLS VALUE (amount)", "FILL FORWARD", "ON (amount)")  # fmt: skip
+    found = {fingerprint(tmp_path, BASE.replace("EXPECT", f"TEMPORAL {part} EXPECT")) for part in parts}
+    assert len(found) == len(parts)
+
+
+MODEL = """
+TRANSFORM dim.city (code BIGINT KEY, since TIMESTAMP, city STRING) TEMPORAL AT since
+AS SELECT id AS code, at AS since, 'x' AS city FROM raw.orders;
+TRANSFORM dim.client (id BIGINT KEY, since TIMESTAMP, home BIGINT REFERENCES dim.city ROLE home) TEMPORAL AT since
+AS SELECT id, at AS since, id AS home FROM raw.orders;
+TRANSFORM fact.sale PARTITIONED (id BIGINT, at TIMESTAMP, client BIGINT REFERENCES dim.client AT at)
+AS SELECT id, at, id AS client FROM raw.orders;
+"""
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM FLAT(fact.sale)", "SELECT * FROM stg.flat", None])
+def test_the_references_that_flat_follows_count_and_others_do_not(query: str | None, tmp_path: Path) -> None:
+    view = "CREATE VIEW stg.flat AS SELECT * FROM FLAT(fact.sale);\n"
+    case = f"TRANSFORM marts.a AS {query};" if query else ""
+    if query is None:
+        (tmp_path / "flows").mkdir()
+        (tmp_path / "flows" / "a.py").write_text(
+            "import waterclock as wc\n@wc.transform('marts.a')\ndef a(f=wc.flat('fact.sale')): return f\n"
+        )
+    base = fingerprint(tmp_path, MODEL + view + case)
+    assert fingerprint(tmp_path, MODEL.replace("ROLE home", "ROLE work") + view + case) != base
+    assert fingerprint(tmp_path, MODEL.replace("ROLE home", "COMMENT 'home'") + view + case) != base
+    plain = "TRANSFORM marts.a AS SELECT id, client FROM fact.sale;"
+    (tmp_path / "flows" / "a.py").unlink(missing_ok=True)
+    base = fingerprint(tmp_path, MODEL + plain)
+    assert fingerprint(tmp_path, MODEL.replace("ROLE home", "ROLE work") + plain) == base
 
 
 def test_a_function_counts_where_only_a_rule_or_delete_when_calls_it(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
-from waterclock.dpl import Spliced, load_project, reads_of, splice, variables_of
+from waterclock.dpl import Spliced, flats_of, load_project, reads_of, splice, variables_of
 from waterclock.flow import Flat, Query, Read, ReadKind
 
 
@@ -143,3 +143,16 @@ def test_queries_between_union_all_by_name_are_spliced_each_by_itself(tmp_path: 
     assert str(splice(query.branches[2], name_of).place_of(1, 8)) == "flows/case.dpl:5:26"
     with pytest.raises(ValueError, match="splice each of the branches"):
         splice(query, name_of)
+
+
+def test_a_flat_read_is_one_relation_and_reads_all_that_it_brings(tmp_path: Path) -> None:
+    tables = (
+        "TRANSFORM fact.a PARTITIONED (id BIGINT, customer BIGINT REFERENCES raw.customers) "
+        "AS SELECT id, id AS customer FROM raw.orders;\nCREATE VIEW stg.f AS SELECT id FROM flat ( fact.a );\n"
+    )
+    query = query_of("SELECT a.id FROM FLAT(fact.a) JOIN PAST(stg.f, '2 days') f USING (id)", tmp_path, tables)
+    assert splice(query, name_of).text == (
+        "SELECT a.id FROM flat_fact_a AS `a` JOIN (SELECT id FROM flat_fact_a AS `a`) f USING (id)"
+    )
+    assert reads_of(query) == (Read("fact.a"), Read("raw.customers"))
+    assert [str(flat) for flat in flats_of(query)] == ["FLAT(fact.a)"]

@@ -9,7 +9,7 @@ import waterclock as wc
 from waterclock.dpl.statements import BatchedSaid, ColumnsSaid, ModeSaid, OptionsSaid, Statement, StatementKind
 from waterclock.dpl.twin import load_python
 from waterclock.errors import WaterclockError
-from waterclock.flow import Argument, Batching, Mode, PythonFunction, Read, ReadKind, Secret, TableType, Value
+from waterclock.flow import Argument, Batching, Flat, Mode, PythonFunction, Read, ReadKind, Secret, TableType, Value
 from waterclock.timelabel import Duration
 
 T = TypeVar("T")
@@ -108,6 +108,17 @@ def test_the_parameters_of_a_function_are_what_it_reads(tmp_path: Path) -> None:
     assert (said.function.file, said.function.name, str(said.function.place)) == ("flows/a.py", "a", "flows/a.py:6:1")
     assert said.function.source.startswith('@wc.transform("marts.a"')
     assert said.value("TYPE OF TABLE", TableType) is TableType.REGULAR
+
+
+def test_flat_is_a_read_and_exact_a_flag(tmp_path: Path) -> None:
+    text = '@wc.transform("marts.a")\ndef a(f=wc.flat("raw.t"), g=wc.flat(name="raw.t", exact=True)): ...\n'
+    [said] = accepted(tmp_path, text)
+    assert function_of(said).arguments == (
+        Argument("f", flat=Flat(Read("raw.t"))),
+        Argument("g", flat=Flat(Read("raw.t"), is_exact=True)),
+    )
+    wrong = '@wc.transform("marts.a")\ndef a(f=wc.flat("raw.t", exact="exact")): ...\n'
+    assert refused(tmp_path, wrong) == ["E251 exact is 'exact', not True or False flows/a.py:5:9"]
 
 
 def test_a_window_that_is_imported_for_type_checkers_alone_is_one(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from waterclock.connectors import capabilities
 from waterclock.dpl import load_project
-from waterclock.flow import Flow
+from waterclock.flow import Flow, Mode, Temporal
 from waterclock.flow.diagram import MOST_COLUMNS, diagram, fields_of
 
 FLOW = """
@@ -53,6 +54,18 @@ def test_each_reference_is_an_edge_with_its_role_from_column_to_key(flow: Flow) 
     assert '"marts.flights":out2:e -> "raw.airports":in0:w [label="origin at left_at"];' in drawn
     assert '"marts.flights":out3:e -> "raw.airports":in0:w [label="destination at left_at"];' in drawn
     assert "ops.flights" not in drawn, "what is published is no table of the model"
+
+
+def test_a_temporal_table_shows_its_versions(flow: Flow) -> None:
+    planes = replace(flow.tables["raw.planes"], mode=Mode.TEMPORAL, temporal=Temporal(("tailnum",), at="seen"))
+    known = {"tailnum": "string", "rec_eff_time": "timestamp", "model": "string", "rec_exp_time": "timestamp"}
+    assert [(field.name, field.type, field.is_key) for field in fields_of(planes, known)] == [
+        ("tailnum", "string", True),
+        ("rec_eff_time", "timestamp", False),
+        ("model", "string", False),
+        ("rec_exp_time", "timestamp", False),
+        ("rec_is_current", "boolean", False),
+    ]
 
 
 def test_a_table_that_is_left_out_is_still_seen_where_something_refers_to_it(flow: Flow) -> None:

@@ -1,0 +1,109 @@
+"""FLAT(u) as a Graphviz drawing: u's columns, and below them by role what each parent brings, from where. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+
+from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow
+from waterclock.flow.diagram import FILLS, HEAD, QUIET, Field, fields_of, font, quiet_row
+
+_PARENT = "#f4efe2"
+_INDENT = "    "  # no-break spaces: Graphviz drops others
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The columns that one table gives a flat read, and how it was chosen; `join` is None of the table itself.
+
+    `role` is the whole suffix, those of the parents below it included; `is_open`: there may be more than are known.
+    """
+
+    table: str
+    depth: int
+    columns: tuple[tuple[str, Field], ...]
+    role: str = ""
+    join: FlatJoin | None = None
+    child_is_temporal: bool = False
+    is_open: bool = False
+
+    @property
+    def chosen(self) -> str:
+        """At which time the parent's version is meant."""
+        if self.join is None:
+            return ""
+        if not self.join.parent.is_temporal:
+            return "by its key"
+        return "when each version begins" if self.child_is_temporal else f"at {self.join.at}"
+
+
+def brought_together(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[Brought, ...]:
+    """Give what each table gives a flat read, its own columns first, then from the top of each way down."""
+    return tuple(_brought(flat, flow, known, None, "", 0, child_is_temporal=False))
+
+
+def flat_diagram(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> str:
+    """Draw a flat read in Graphviz's DOT language: one box, each parent's columns below who refers to it, indented."""
+    table = flow.tables[flat.read.table]
+    about = f"{table.kind} · {table.type if table.is_partitioned else table.mode} · {table.cadence}"
+    title = f'<b>{escape(str(flat))}</b><br align="left"/>{font(about, QUIET)}'
+    rows = [f'<tr><td colspan="3" bgcolor="{FILLS[table.kind]}" align="left">{title}</td></tr>']
+    for each in brought_together(flat, flow, known):
+        if each.join is not None:
+            rows.append(_heading(each, each.join))
+        rows += [_row(each, name, field) for name, field in each.columns]
+        if each.is_open:
+            rows.append(quiet_row(f"{_INDENT * each.depth}and what else {each.table} has"))
+    look = 'border="1" cellborder="0" cellspacing="0" cellpadding="4" color="#8a949e"'
+    return f'{HEAD}  "{flat.read.table}" [label=<<table {look}>{"".join(rows)}</table>>];\n}}\n'
+
+
+def _brought(
+    flat: Flat,
+    flow: Flow,
+    known: Mapping[str, Mapping[str, str]],
+    join: FlatJoin | None,
+    suffix: str,
+    depth: int,
+    *,
+    child_is_temporal: bool,
+) -> Iterator[Brought]:
+    name = flat.read.table
+    table = flow.tables[name]
+    behind = {each.lower() for each in (*join.parent_columns, *RECORD)} if join else set()
+    fields = fields_of(table, known.get(name, {}))
+    columns = tuple((each.name + suffix, each) for each in fields if each.name.lower() not in behind)
+    is_open = table.columns.is_open and name not in known
+    yield Brought(
+        name,
+        depth,
+        columns,
+        suffix.removeprefix("_"),
+        join,
+        child_is_temporal=child_is_temporal,
+        is_open=is_open,
+    )
+    for above in flat.joins:
+        longer = (f"_{above.role}" if above.role else "") + suffix
+        yield from _brought(above.parent, flow, known, above, longer, depth + 1, child_is_temporal=flat.is_temporal)
+
+
+def _heading(each: Brought, join: FlatJoin) -> str:
+    role = f" as {join.role}" if join.role else ""
+    said = f"{escape(each.table)}{escape(role)}"
+    how = font(f"{', '.join(join.columns)} · {each.chosen}", QUIET)
+    indent = _INDENT * (each.depth - 1)
+    return (
+        f'<tr><td colspan="2" bgcolor="{_PARENT}" align="left">{indent}<b>{said}</b></td>'
+        f'<td bgcolor="{_PARENT}" align="left">{how}</td></tr>'
+    )
+
+
+def _row(each: Brought, name: str, field: Field) -> str:
+    mark = "key" if field.is_key and each.join is None else "→" if field.references else ""
+    shown = f"<b>{escape(name)}</b>" if field.is_key and each.join is None else escape(name)
+    return (
+        f'<tr><td align="left">{font(mark, "#8a5a00")}</td><td align="left">{_INDENT * each.depth}{shown}</td>'
+        f'<td align="left">{font(field.type, QUIET)}</td></tr>'
+    )

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from waterclock.connectors import capabilities
+from waterclock.dpl import load_project
+from waterclock.flow import Flat, Flow, flat_columns, flat_of
+from waterclock.flow.diagram import fields_of
+from waterclock.flow.flat_diagram import brought_together, flat_diagram
+
+FLOW = """
+CREATE CONNECTION ops TYPE sqlite;
+COLLECT dim.city (code STRING KEY, `<city>` STRING, land STRING REFERENCES dim.land) FROM ops.city EVERY DAY TEMPORAL;
+COLLECT dim.land (code STRING KEY, name STRING) FROM ops.land EVERY DAY;
+COLLECT dim.client (nr BIGINT KEY, home REFERENCES dim.city ROLE home, *) FROM ops.client EVERY DAY TEMPORAL;
+COLLECT fact.sale (id BIGINT KEY, sold_at TIMESTAMP, buyer BIGINT REFERENCES dim.client ROLE buyer AT sold_at)
+  FROM ops.sale EVERY DAY;
+"""
+KNOWN = {"dim.client": {"nr": "bigint", "rec_eff_time": "timestamp", "home": "string", "tel": "string"}}
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Flow:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "a.dpl").write_text(FLOW)
+    (tmp_path / "waterclock.toml").write_text(
+        '[project]\nname = "a"\n[env.dev]\nconnections.ops = { path = "ops.sqlite" }\n'
+    )
+    return load_project(tmp_path, capabilities=capabilities()).flow
+
+
+def sale(flow: Flow) -> Flat:
+    flat = flat_of(flow.tables, "fact.sale", [])
+    assert flat is not None
+    return flat
+
+
+def test_each_parent_shows_its_role_its_time_and_what_it_brings(flow: Flow) -> None:
+    found = brought_together(sale(flow), flow, KNOWN)
+    assert [(each.table, each.depth, each.role, each.chosen) for each in found] == [
+        ("fact.sale", 0, "", ""),
+        ("dim.client", 1, "buyer", "at sold_at"),
+        ("dim.city", 2, "home_buyer", "when each version begins"),
+        ("dim.land", 3, "home_buyer", "by its key"),
+    ]
+    assert [name for name, _ in found[1].columns] == ["home_buyer", "tel_buyer"]
+    assert [name for name, _ in found[2].columns] == ["land_home_buyer", "<city>_home_buyer"]
+
+
+def test_the_names_are_those_that_the_read_has(flow: Flow) -> None:
+    columns = flat_columns(
+        sale(flow), lambda table: [each.name for each in fields_of(flow.tables[table], KNOWN.get(table, {}))]
+    )
+    assert columns is not None
+    drawn = [name for each in brought_together(sale(flow), flow, KNOWN) for name, _ in each.columns]
+    assert drawn == [each.name for each in columns]
+
+
+def test_columns_that_nobody_knows_yet_are_said_to_come(flow: Flow) -> None:
+    assert "and what else dim.client has" in flat_diagram(sale(flow), flow, {})
+    assert "and what else" not in flat_diagram(sale(flow), flow, KNOWN)
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_graphviz_takes_it(flow: Flow) -> None:
+    drawn = flat_diagram(sale(flow), flow, {})
+    done = subprocess.run(["dot", "-Tsvg"], input=drawn, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "&lt;city&gt;_home_buyer" in done.stdout
