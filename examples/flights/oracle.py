@@ -65,18 +65,8 @@ QUESTIONS: tuple[Question, ...] = (
         "SELECT tailnum, operator, seats, date_format(updated_at, 'yyyy-MM-dd HH:mm') AS updated_at FROM raw.planes "
         "ORDER BY tailnum",
         """
-        WITH seen AS (
-          SELECT tailnum, carrier, scheduled, lag(carrier) OVER seen_before AS former
-          FROM every_flight SEMI JOIN planes USING (tailnum)
-          WINDOW seen_before AS (PARTITION BY tailnum ORDER BY scheduled, flight)
-        ), changes AS (
-          SELECT tailnum, carrier AS operator, scheduled AS updated_at, false AS is_retired
-          FROM seen WHERE former IS DISTINCT FROM carrier
-          UNION ALL
-          SELECT tailnum, NULL, max(scheduled) + INTERVAL 24 HOURS, true
-          FROM seen GROUP BY tailnum HAVING max(scheduled) + INTERVAL 90 DAYS < TIMESTAMP '2014-01-01 05:00'
-        ), latest AS (
-          SELECT * FROM changes WHERE updated_at < getvariable('until')
+        WITH latest AS (
+          SELECT * FROM plane_changes WHERE updated_at < getvariable('until')
           QUALIFY row_number() OVER (PARTITION BY tailnum ORDER BY updated_at DESC) = 1
         )
         SELECT tailnum, operator, seats, strftime(updated_at, '%Y-%m-%d %H:%M') AS updated_at
@@ -133,6 +123,59 @@ QUESTIONS: tuple[Question, ...] = (
         "SELECT label AS timelabel, origin, count(*) AS late, max(dep_delay) AS worst_delay FROM flights "
         "WHERE dep_delay > getvariable('late') GROUP BY label, origin ORDER BY label, origin",
     ),
+    Question(
+        "dim.planes",
+        "SELECT tailnum, operator, seats, date_format(rec_eff_time, 'yyyy-MM-dd HH:mm') AS since, "
+        "if(rec_is_current, NULL, date_format(rec_exp_time, 'yyyy-MM-dd HH:mm')) AS ended "
+        "FROM dim.planes ORDER BY tailnum, since",
+        """
+        WITH changes AS (
+          SELECT *, lead(updated_at) OVER (PARTITION BY tailnum ORDER BY updated_at) AS ended
+          FROM plane_changes WHERE updated_at < getvariable('until')
+        )
+        SELECT tailnum, operator, seats, strftime(updated_at, '%Y-%m-%d %H:%M') AS since,
+               strftime(ended, '%Y-%m-%d %H:%M') AS ended
+        FROM changes JOIN planes USING (tailnum) WHERE NOT is_retired ORDER BY tailnum, since
+        """,
+    ),
+    Question(
+        "dim.weather",
+        "SELECT origin, count(*) AS n, sum(visib) AS miles, sum(temp) AS heat, count(wind_speed) AS winds "
+        "FROM dim.weather GROUP BY origin ORDER BY origin",
+        """
+        WITH readings AS (
+          SELECT origin, time_hour, (temp, wind_speed, precip, visib) AS reading, temp, wind_speed, visib FROM weather
+        ), changes AS (
+          FROM readings
+          QUALIFY lag(time_hour) OVER each IS NULL OR lag(reading) OVER each IS DISTINCT FROM reading
+          WINDOW each AS (PARTITION BY origin ORDER BY time_hour)
+        )
+        SELECT origin, count(*) AS n, sum(visib) AS miles, sum(temp) AS heat, count(wind_speed) AS winds
+        FROM changes GROUP BY origin ORDER BY origin
+        """,
+    ),
+    Question(
+        "marts.flat_flights",
+        "SELECT timelabel, origin, count(*) AS n, count(operator) AS operated, sum(seats) AS seats, "
+        "min(operator) AS first_operator, sum(visib_origin) AS miles, sum(temp_origin) AS heat, "
+        "count(wind_speed_origin) AS winds, count(visib_dest) AS known_dest, count(name_dest) AS named, "
+        "sum(lat_dest) AS lat, min(name_origin) AS airport FROM marts.flat_flights "
+        "GROUP BY timelabel, origin ORDER BY timelabel, origin",
+        """
+        SELECT f.label AS timelabel, f.origin, count(*) AS n, count(p.operator) AS operated,
+               sum(t.seats) FILTER (NOT p.is_retired) AS seats, min(p.operator) AS first_operator,
+               sum(w.visib) AS miles, sum(w.temp) AS heat, count(w.wind_speed) AS winds, count(d.visib) AS known_dest,
+               count(b.name) AS named, sum(b.lat) AS lat, min(a.name) AS airport
+        FROM flights f
+        ASOF LEFT JOIN weather w ON f.origin = w.origin AND f.scheduled >= w.time_hour
+        ASOF LEFT JOIN weather d ON f.dest = d.origin AND f.scheduled >= d.time_hour
+        ASOF LEFT JOIN plane_changes p ON f.tailnum = p.tailnum AND f.scheduled >= p.updated_at
+        LEFT JOIN planes t ON t.tailnum = p.tailnum
+        LEFT JOIN airports a ON a.faa = f.origin
+        LEFT JOIN airports b ON b.faa = f.dest
+        GROUP BY f.label, f.origin ORDER BY f.label, f.origin
+        """,
+    ),
 )
 
 # What is published holds what its table holds; a database's moments are text.
@@ -185,6 +228,19 @@ def _raw() -> duckdb.DuckDBPyConnection:
     """)
     for name in ("airlines", "airports", "planes"):
         database.execute(f"CREATE VIEW {name} AS FROM {name}_file")
+    database.execute("""
+        CREATE TABLE plane_changes AS
+        WITH seen AS (
+          SELECT tailnum, carrier, scheduled, lag(carrier) OVER seen_before AS former
+          FROM every_flight SEMI JOIN planes USING (tailnum)
+          WINDOW seen_before AS (PARTITION BY tailnum ORDER BY scheduled, flight)
+        )
+        SELECT tailnum, carrier AS operator, scheduled AS updated_at, false AS is_retired
+        FROM seen WHERE former IS DISTINCT FROM carrier
+        UNION ALL
+        SELECT tailnum, NULL, max(scheduled) + INTERVAL 24 HOURS, true
+        FROM seen GROUP BY tailnum HAVING max(scheduled) + INTERVAL 90 DAYS < TIMESTAMP '2014-01-01 05:00'
+    """)
     database.execute("CREATE VIEW flights AS FROM every_flight WHERE time_hour < getvariable('until')")
     database.execute("""
         CREATE VIEW weather AS SELECT * REPLACE (time_hour::TIMESTAMP AS time_hour) FROM weather_file
