@@ -41,6 +41,12 @@ TRANSFORM marts.growth PARTITIONED
 AS SELECT s.country, s.orders - coalesce(p.orders, 0) AS more
    FROM marts.sales s LEFT JOIN PREVIOUS(marts.sales) p ON p.country = s.country;
 PUBLISH marts.sales TO out.sales;
+
+COLLECT raw.crm PARTITIONED (id NOT NULL, name, city, at TIMESTAMP) FROM shop.crm EVERY DAY BY DATA TIME at;
+TRANSFORM dim.customer (id KEY, *) TEMPORAL AT at AS SELECT * FROM raw.crm;
+COLLECT raw.bills PARTITIONED (bill KEY, buyer REFERENCES dim.customer ROLE buyer AT sold_at, sold_at TIMESTAMP)
+  FROM shop.bills EVERY DAY BY DATA TIME sold_at;
+TRANSFORM marts.bills PARTITIONED AS SELECT bill, name_buyer, city_buyer FROM FLAT(raw.bills);
 """
 SALES = {"country": "string", "orders": "bigint", "revenue": "decimal(20,2)"}
 

@@ -90,7 +90,9 @@ def _derived(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datet
         if name in seeds:
             first = min(label for label in _given_labels(script, name))
             hidden = _given(table, seeds[name], typed.schemas[name], table.cadence.floor(earliest), is_asked=False)
-            tables[hidden.name] = replace(hidden, type=TableType.PARTITIONED, mode=Mode.APPEND, merge=None)
+            tables[hidden.name] = replace(
+                hidden, type=TableType.PARTITIONED, mode=Mode.APPEND, merge=None, temporal=None
+            )
             tables[name] = _at_once(table, first)
             seeded[name] = replace(
                 tables[name],
@@ -124,14 +126,11 @@ def _at_once(table: Table, start: datetime | None) -> Table:
 
 def _given(table: Table, name: str, schema: Schema, start: datetime, *, is_asked: bool) -> Table:
     """Give a collect that brings what is given. Rules hold where the table itself is run; else any row will do."""
-    is_kept = table.mode in {Mode.APPEND, Mode.MERGE}
     return replace(
         _at_once(table, start),
         name=name,
         kind=Kind.COLLECT,
-        mode=table.mode if is_kept else Mode.REPLACE,
-        temporal=None,
-        columns=_columns(table, schema, is_asked=is_asked, has_keys=table.merge is not None),
+        columns=_columns(table, schema, is_asked=is_asked, has_keys=table.is_fold),
         rules=table.rules if is_asked else (),
         reads=(),
         source=Source(Unit(CONNECTION, name, None, {}, table.place), Batching.DATA_TIME),
@@ -143,7 +142,7 @@ def _given(table: Table, name: str, schema: Schema, start: datetime, *, is_asked
 def _columns(table: Table, schema: Schema, *, is_asked: bool, has_keys: bool) -> Columns:
     said = {column.name.lower(): column for column in table.columns.named}
     named = []
-    for name, type_name in schema.types.items():
+    for name, type_name in schema.brought.items():
         column = said.get(name.lower(), Column(name, table.place))
         if is_asked:
             named.append(replace(column, type=type_name))

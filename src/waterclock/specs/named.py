@@ -103,7 +103,7 @@ class _Sight:
 
     def _of_table(self, name: str | None, column: str) -> set[str] | None:
         if name is None:
-            return set()
+            return None  # what FLAT brings together, which may have it
         table = self.flow.tables[name]
         if any(each.name.lower() == column.lower() for each in table.columns.named):
             return None

@@ -6,6 +6,7 @@ all and that a query names of a source with an open list; a step may say another
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,9 +18,11 @@ from waterclock.errors import WaterclockError
 from waterclock.flow import Kind, Table
 from waterclock.specs.named import named_columns
 from waterclock.specs.script import TIMELABEL
+from waterclock.storage.timelines import MISSING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 Types = Mapping[str, str]
 Extras = Mapping[str, Types]
@@ -29,10 +32,18 @@ _UNSAID = "string"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Columns with their types as Spark writes them, `timelabel` left out. `is_whole`: there are no others."""
+    """Columns with their types as Spark writes them, `timelabel` left out. `is_whole`: there are no others.
+
+    `brought` are those of the rows that a batch brings: a TEMPORAL table holds versions made of them.
+    """
 
     types: Types
     is_whole: bool = True
+    brought: Types = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.brought:
+            object.__setattr__(self, "brought", self.types)
 
 
 @dataclass(slots=True)
@@ -68,7 +79,7 @@ class Schemas:
         spelled = {name.lower(): name for name in said}
         for name, type_name in extras.get(table.name, {}).items():
             said[spelled.get(name.lower(), name)] = type_name
-        return Schema(self._as_spark_writes(said), is_whole=not table.columns.is_open)
+        return self._held(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
 
     def _made(self, table: Table, extras: Extras) -> Schema:
         from pyspark.errors import PySparkException
@@ -83,8 +94,20 @@ class Schemas:
         except (WaterclockError, PySparkException):
             # the run tells what is wrong with the query; until then what is declared is all that is known
             said = {column.name: column.type or _UNSAID for column in table.columns.named}
-            return Schema(self._as_spark_writes(said), is_whole=not table.columns.is_open)
-        return Schema({f.name: f.dataType.simpleString() for f in shaped.schema.fields if f.name != TIMELABEL})
+            return self._held(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
+        return self._held(table, _types_of(shaped.schema), is_whole=True)
+
+    def _held(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
+        """Give what a table holds whose batches bring rows with these columns."""
+        if table.temporal is None or not brought:
+            return Schema(brought, is_whole)
+        from pyspark.sql.types import StructType
+
+        from waterclock.storage import table_schema_of
+
+        rows = self._frame(brought).schema
+        held = StructType.fromJson(json.loads(table_schema_of(rows.json(), table.temporal)))
+        return Schema(_types_of(held), is_whole, brought)
 
     def _nothing(self, name: str, reader: Table, extras: Extras) -> DataFrame:
         """Give no rows with the columns of a table; what reads itself declares its own."""
@@ -92,12 +115,16 @@ class Schemas:
             types: Types = {column.name: column.type or _UNSAID for column in reader.columns.named}
         else:
             types = self.of(name, extras).types
-        columns = ", ".join(f"`{column}` {kind}" for column, kind in {**types, TIMELABEL: _UNSAID}.items())
-        return self.spark.createDataFrame([], columns)
+        return self._frame({**types, TIMELABEL: _UNSAID})
 
     def _as_spark_writes(self, types: Types) -> Types:
-        if not types:
-            return {}
-        ddl = ", ".join(f"`{column}` {kind}" for column, kind in types.items())
-        frame = self.spark.createDataFrame([], ddl)
-        return {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        return _types_of(self._frame(types).schema) if types else {}
+
+    def _frame(self, types: Types) -> DataFrame:
+        return self.spark.createDataFrame([], ", ".join(f"`{column}` {kind}" for column, kind in types.items()))
+
+
+def _types_of(schema: StructType) -> Types:
+    # what a row of a UNION ALL BY NAME lacks is told beside it, and is no column of the table
+    left_out = {TIMELABEL, MISSING}
+    return {each.name: each.dataType.simpleString() for each in schema.fields if each.name not in left_out}

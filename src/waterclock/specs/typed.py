@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Kind, Mode, Table
+from waterclock.flow import RECORD, Kind, Mode, Table
 from waterclock.selection import parse_labels
 from waterclock.specs.comparing import Values, doubled
 from waterclock.specs.document import Cell, Grid
@@ -20,6 +20,7 @@ from waterclock.timelabel import label_of
 if TYPE_CHECKING:
     from waterclock.specs.schemas import Extras, Schema
 
+EFFECTIVE = RECORD[0]
 _SAID_TYPE = re.compile(r"(?P<name>[^:]+?)\s*:\s*(?P<type>\w[\w<>(), :]*)")
 _NESTED = re.compile(r"(array|map|struct)\s*<.*>")
 _TYPES = "STRING INT BIGINT SMALLINT TINYINT DOUBLE FLOAT DECIMAL BOOLEAN DATE TIMESTAMP TIMESTAMP_NTZ BINARY".split()
@@ -78,7 +79,7 @@ def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
     A key of an APPEND table holds in one label: where several may be meant the label is part of it.
     """
     table = action.table
-    keys = table.merge.keys if table.merge else table.columns.keys
+    keys = (*table.keys, EFFECTIVE) if table.temporal else table.keys
     is_one = action.low is not None and action.high <= table.cadence.next(action.low)
     if keys and table.mode is Mode.APPEND and not (table.is_partitioned and is_one):
         keys = (*keys, TIMELABEL)
@@ -122,11 +123,16 @@ class _Reader:
     schema: Schema
     errors: list[WaterclockError] = field(default_factory=list)
 
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The columns that the step can name: those that a batch brings, or those that the table holds."""
+        return self.schema.brought if isinstance(self.action, Give) else self.schema.types
+
     def rows(self) -> Rows:
         columns = tuple(self._columns())
         if self.errors:
             return Rows(columns, {}, ())
-        types = {name: self.schema.types.get(name, "string") for name in columns}
+        types = {name: self.types.get(name, "string") for name in columns}
         values = tuple(
             tuple(self._value(cell, name, types[name]) for cell, name in zip(row, columns, strict=True))
             for row in self.grid.rows
@@ -136,7 +142,7 @@ class _Reader:
         return Rows(columns, types, values)
 
     def _columns(self) -> Iterator[str]:
-        known = {name.lower(): name for name in (*self.schema.types, TIMELABEL)}
+        known = {name.lower(): name for name in (*self.types, TIMELABEL)}
         seen: set[str] = set()
         for cell in self.grid.header:
             said = _SAID_TYPE.fullmatch(cell.text)
@@ -144,7 +150,7 @@ class _Reader:
             if name.lower() in seen:
                 self._refuse(cell, f"{name} stands twice", "name each column once")
             elif name.lower() not in known and not self._may_be_new(name):
-                listed = ", ".join(self.schema.types)
+                listed = ", ".join(self.types)
                 self._refuse(
                     cell,
                     f"{self.action.table.name} has no column {name}" if name else "a column without a name",
