@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from waterclock.dpl.references import Found, FoundTable, find_references
+from waterclock.dpl.found import Found, FoundTable
+from waterclock.dpl.references import find_references
 from waterclock.dpl.source import Source
 from waterclock.dpl.splice import flats_of
 from waterclock.dpl.statements import QuerySaid

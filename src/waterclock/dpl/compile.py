@@ -17,11 +17,11 @@ from waterclock.dpl.cursor import unknown_variable
 from waterclock.dpl.drafts import Draft, draft_of
 from waterclock.dpl.fingerprints import canonical, fingerprint_of, flow_fingerprint
 from waterclock.dpl.flats import Flats
+from waterclock.dpl.found import FoundTable
 from waterclock.dpl.legality import check_cycles, check_reads
 from waterclock.dpl.literals import with_literals
 from waterclock.dpl.names import names_of
 from waterclock.dpl.publishes import settle_publish
-from waterclock.dpl.references import FoundTable
 from waterclock.dpl.rules import check_expression
 from waterclock.dpl.schemas import Schemas
 from waterclock.dpl.source import Span

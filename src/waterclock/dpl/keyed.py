@@ -35,20 +35,24 @@ def settle_merge(
 
 def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
     """Settle a TEMPORAL: its keys as of a MERGE; what orders and deletes is no attribute, unless TRACK lists it."""
-    keys = _keys_of(draft, said, draft.columns.keys, Mode.TEMPORAL, errors)
+    declared = {column.name.lower(): column.name for column in draft.columns.named}
+
+    def spelt(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(declared.get(name.lower(), name) for name in names))
+
+    keys = spelt(_keys_of(draft, said, draft.columns.keys, Mode.TEMPORAL, errors))
     more = said.temporal or TemporalSaid()
     delete_when = _delete_when(said, variables, errors)
-    named = {column.name.lower(): column.name for column in draft.columns.named}
     consumed = [*said.order_by, *_columns_in(said.delete_when)]
     kept = {"timelabel", *(name.lower() for name in (*keys, *more.track, more.at or ""))}
     draft.temporal = Temporal(
         keys,
-        more.at,
-        said.order_by,
+        declared.get((more.at or "").lower(), more.at),
+        spelt(said.order_by),
         delete_when,
-        tuple(dict.fromkeys(named.get(name.lower(), name) for name in consumed if name.lower() not in kept)),
-        more.track,
-        more.values,
+        spelt(name for name in consumed if name.lower() not in kept),
+        spelt(more.track),
+        spelt(more.values),
         are_all_values=more.are_all_values,
         fills_back=more.fills_back,
     )
@@ -119,7 +123,7 @@ def _contradictions(draft: Draft, temporal: Temporal, more: TemporalSaid) -> Ite
             why="a snapshot says what is at its window's end; what a key was before, the snapshots before have said",
             fix="leave AT out, or say BY DATA TIME or BY ARRIVAL TIME",
         )
-    for words, names in (("TRACK", temporal.track), ("NULLS VALUE", temporal.values)):
+    for words, names in (("TRACK", more.track), ("NULLS VALUE", more.values)):
         for name in names:
             yield from _no_attribute(name, find_name(name, more.spans[words]), words, temporal, keys)
     yield from _declared(draft, temporal)

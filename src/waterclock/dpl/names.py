@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from waterclock.dpl.connections import PROJECT
-from waterclock.dpl.references import FLAT, LATER_READS, LATER_VALUES, READS, VALUES
+from waterclock.dpl.found import FLAT
+from waterclock.dpl.references import LATER_READS, LATER_VALUES, READS, VALUES
 from waterclock.dpl.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
 

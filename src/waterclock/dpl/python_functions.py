@@ -12,11 +12,11 @@ from typing import Any, Union, get_args, get_origin
 
 from waterclock.dpl.cursor import timed
 from waterclock.dpl.declaring import Call, ReadSaid, VariableSaid
+from waterclock.dpl.found import FLAT
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.python_fingerprints import End
 from waterclock.dpl.python_places import PythonText
 from waterclock.dpl.python_texts import Texts
-from waterclock.dpl.references import FLAT
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean

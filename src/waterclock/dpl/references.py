@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -14,6 +14,7 @@ from waterclock.dpl.branches import branches_of, misplaced
 from waterclock.dpl.cursor import timed
 from waterclock.dpl.determinism import WATCHED, nondeterministic
 from waterclock.dpl.expressions import parse_error_span, plain_reason
+from waterclock.dpl.found import FLAT, Found, FoundTable, FoundValue
 from waterclock.dpl.habits import templates_in
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.scopes import is_cte
@@ -25,7 +26,6 @@ from waterclock.flow import ReadKind
 from waterclock.timelabel import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
-FLAT = "FLAT"
 LATER_READS = frozenset({"UNTIL"})
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL"})
 LATER_VALUES = frozenset({"IS_PARTIAL"})
@@ -39,54 +39,6 @@ _MISTAKEN_READS = {
     "REF": "write the table's name as it is",
     "SOURCE": "write the table's name as it is",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class FoundTable:
-    """A table or view named in a query; offsets are the source's. `alias` is what must be added at `alias_at`.
-
-    `is_flat`: FLAT stands around it, with `is_exact` where that says so.
-    """
-
-    name: str
-    span: Span
-    kind: ReadKind
-    duration: Duration | None
-    start: int
-    end: int
-    alias: str | None
-    alias_at: int
-    is_flat: bool = False
-    is_exact: bool = False
-
-    @property
-    def words(self) -> str:
-        """How it is read, as it is written."""
-        return FLAT if self.is_flat else self.kind.name
-
-
-@dataclass(frozen=True, slots=True)
-class FoundValue:
-    """WINDOW_START(), WINDOW_END() or TIMELABEL() in a query."""
-
-    name: str
-    start: int
-    end: int
-
-
-@dataclass(slots=True)
-class Found:
-    """All that a query names, its syntax tree, and what is wrong with it.
-
-    Where it says UNION ALL BY NAME, `branches` are the queries between with what each names, and there is no one tree.
-    """
-
-    tree: Any
-    tables: list[FoundTable] = field(default_factory=list)
-    values: list[FoundValue] = field(default_factory=list)
-    variables: dict[str, Span] = field(default_factory=dict)
-    errors: list[WaterclockError] = field(default_factory=list)
-    branches: list[tuple[QuerySaid, Found]] = field(default_factory=list)
 
 
 def exactly(said: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from sqlglot import exp
 
 from waterclock.dpl.drafts import Draft
+from waterclock.dpl.found import Found, FoundTable
 from waterclock.dpl.keyed import record_name
-from waterclock.dpl.references import Found, FoundTable
 from waterclock.dpl.resolution import Names, Resolver, nameless, names_of, unknown_column
 from waterclock.dpl.source import Source, Span, find_name
 from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, QuerySaid, Statement

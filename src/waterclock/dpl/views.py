@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from waterclock.dpl.flats import Flats
-from waterclock.dpl.references import Found, FoundTable, find_in_branches, find_references
+from waterclock.dpl.found import Found, FoundTable
+from waterclock.dpl.references import find_in_branches, find_references
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import ColumnsSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean

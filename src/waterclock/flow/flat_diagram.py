@@ -17,7 +17,8 @@ _INDENT = "    "  # no-break spaces: Graphviz drops others
 class Brought:
     """The columns that one table gives a flat read, and how it was chosen; `join` is None of the table itself.
 
-    `role` is the whole suffix, those of the parents below it included; `is_open`: there may be more than are known.
+    `role` is the whole suffix, those of the parents below it included. `of_versions`: the table that is read keeps
+    versions. `is_open`: there may be more columns than are known.
     """
 
     table: str
@@ -25,7 +26,7 @@ class Brought:
     columns: tuple[tuple[str, Field], ...]
     role: str = ""
     join: FlatJoin | None = None
-    child_is_temporal: bool = False
+    of_versions: bool = False
     is_open: bool = False
 
     @property
@@ -35,12 +36,14 @@ class Brought:
             return ""
         if not self.join.parent.is_temporal:
             return "by its key"
-        return "when each version begins" if self.child_is_temporal else f"at {self.join.at}"
+        if self.join.at:
+            return f"at {self.join.at}"
+        return "when each version begins" if self.of_versions else "at the same time"
 
 
 def brought_together(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[Brought, ...]:
     """Give what each table gives a flat read, its own columns first, then from the top of each way down."""
-    return tuple(_brought(flat, flow, known, None, "", 0, child_is_temporal=False))
+    return tuple(_brought(flat, flow, known, None, "", 0, of_versions=flat.is_temporal))
 
 
 def flat_diagram(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> str:
@@ -67,11 +70,12 @@ def _brought(
     suffix: str,
     depth: int,
     *,
-    child_is_temporal: bool,
+    of_versions: bool,
 ) -> Iterator[Brought]:
     name = flat.read.table
     table = flow.tables[name]
-    behind = {each.lower() for each in (*join.parent_columns, *RECORD)} if join else set()
+    record = RECORD if join and flat.is_temporal else ()
+    behind = {each.lower() for each in (*join.parent_columns, *record)} if join else set()
     fields = fields_of(table, known.get(name, {}))
     columns = tuple((each.name + suffix, each) for each in fields if each.name.lower() not in behind)
     is_open = table.columns.is_open and name not in known
@@ -81,12 +85,12 @@ def _brought(
         columns,
         suffix.removeprefix("_"),
         join,
-        child_is_temporal=child_is_temporal,
+        of_versions=of_versions,
         is_open=is_open,
     )
     for above in flat.joins:
         longer = (f"_{above.role}" if above.role else "") + suffix
-        yield from _brought(above.parent, flow, known, above, longer, depth + 1, child_is_temporal=flat.is_temporal)
+        yield from _brought(above.parent, flow, known, above, longer, depth + 1, of_versions=of_versions)
 
 
 def _heading(each: Brought, join: FlatJoin) -> str:

@@ -39,7 +39,8 @@ def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) 
 
 def brought_by(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
     """Give what a parent with these columns brings into its child."""
-    behind = {name.lower() for name in (*join.parent_columns, *RECORD, _OF_BATCH)}
+    record = RECORD if join.parent.is_temporal else ()
+    behind = {name.lower() for name in (*join.parent_columns, *record, _OF_BATCH)}
     suffix = f"_{join.role}" if join.role else ""
     return [
         FlatColumn(each.name + suffix, each.table, each.column) for each in columns if each.name.lower() not in behind

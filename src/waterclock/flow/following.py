@@ -203,16 +203,15 @@ class _Follower:
                 why=f"{parent.name} is TEMPORAL, and has a version for each time",
                 fix=f"say {column.name} REFERENCES {parent.name} AT the column of {table.name} that holds the time",
             )
-        types = {each.name.lower(): each.type for each in table.columns.named}
-        kind = types.get((at or "").lower())
-        if at is not None and kind is not None and _plain(kind) != "TIMESTAMP":
+        time = next((each for each in table.columns.named if each.name.lower() == (at or "").lower()), None)
+        if time is not None and time.type is not None and _plain(time.type) != "TIMESTAMP":
             self._refuse(
                 column,
-                f"the time {at} of {table.name} is of type {kind}",
+                f"the time {at} of {table.name} is of type {time.type}",
                 why="versions hold from instant to instant; a date or a text is one only in a zone",
                 fix=f"say {at} TIMESTAMP, made where the zone is known",
             )
-        return at
+        return time.name if time else at
 
     def _no_time(self, table: Referring, parent: Referring, column: Column, at: str) -> None:
         if parent.temporal is None:

@@ -44,11 +44,21 @@ def test_each_parent_shows_its_role_its_time_and_what_it_brings(flow: Flow) -> N
     assert [(each.table, each.depth, each.role, each.chosen) for each in found] == [
         ("fact.sale", 0, "", ""),
         ("dim.client", 1, "buyer", "at sold_at"),
-        ("dim.city", 2, "home_buyer", "when each version begins"),
+        ("dim.city", 2, "home_buyer", "at the same time"),
         ("dim.land", 3, "home_buyer", "by its key"),
     ]
     assert [name for name, _ in found[1].columns] == ["home_buyer", "tel_buyer"]
     assert [name for name, _ in found[2].columns] == ["land_home_buyer", "<city>_home_buyer"]
+
+
+def test_versions_choose_their_parents_when_they_begin(flow: Flow) -> None:
+    flat = flat_of(flow.tables, "dim.client", [])
+    assert flat is not None
+    assert [each.chosen for each in brought_together(flat, flow, KNOWN)] == [
+        "",
+        "when each version begins",
+        "by its key",
+    ]
 
 
 def test_the_names_are_those_that_the_read_has(flow: Flow) -> None:

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
+from waterclock.dpl import load_project
+from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.errors import ProjectErrors
+from waterclock.flow import Flow
+
+MODEL = """
+TRANSFORM fact.a PARTITIONED (id BIGINT, customer BIGINT REFERENCES raw.customers)
+AS SELECT id, id AS customer FROM raw.orders;
+CREATE VIEW stg.flat AS SELECT * FROM FLAT(fact.a);
+CREATE VIEW stg.over AS SELECT * FROM stg.flat;
+"""
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Flow:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text(SETTINGS, encoding="utf-8")
+    (tmp_path / "flows/known.dpl").write_text(KNOWN + MODEL, encoding="utf-8")
+    return load_project(tmp_path, capabilities=CAPABILITIES).flow
+
+
+def refusals(text: str, flow: Flow) -> list[str]:
+    with pytest.raises(ProjectErrors) as raised:
+        adhoc_query(text, flow)
+    return [f"{error.code} {error.what} {error.where}" for error in raised.value.errors]
+
+
+def test_tables_and_views_may_be_asked_and_the_time_too(flow: Flow) -> None:
+    query = adhoc_query("SELECT now() AS n, o.* FROM stg.open o JOIN raw.customers;", flow)
+    assert tables_of(query) == ("raw.orders", "raw.customers")
+
+
+@pytest.mark.parametrize("read", ["PAST(raw.orders, '7 days')", "LATEST(raw.customers)", "flat(fact.a)"])
+def test_reads_of_a_batch_are_refused(read: str, flow: Flow) -> None:
+    word = read.partition("(")[0].upper()
+    [refusal] = refusals(f"SELECT * FROM {read}", flow)
+    assert refusal.startswith(f"E216 {word}(…) is for the queries of a flow query:1:")
+
+
+@pytest.mark.parametrize("view", ["stg.flat", "stg.over"])
+def test_a_view_of_a_flat_read_is_refused_too(view: str, flow: Flow) -> None:
+    assert refusals(f"SELECT * FROM {view}", flow) == [
+        f"E216 {view} reads FLAT(fact.a), which is for the queries of a flow query:1:15"
+    ]
+
+
+def test_queries_by_name_are_refused(flow: Flow) -> None:
+    text = "SELECT id FROM raw.orders UNION ALL BY NAME SELECT id FROM raw.customers"
+    assert refusals(text, flow) == ["E236 UNION ALL BY NAME stands at the top of a TRANSFORM alone query:1:27"]
