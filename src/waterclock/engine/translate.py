@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.temporal import refusal_of
 
 if TYPE_CHECKING:
     from waterclock.dpl import Spliced
@@ -62,6 +63,8 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
             fix="make room, then `waterclock run` again: nothing of this batch is visible",
             transient=True,
         )
+    if refusal := refusal_of(error):
+        return refusal.at(where)
     condition = _condition(error)
     text = _short(str(error))
     if "No space left on device" in str(error):
@@ -93,6 +96,8 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
     """Give what a user's Python raised, with the frames of the project's own files only, the last one first."""
     if isinstance(error, WaterclockError):
         return error.at(where)
+    if refusal := refusal_of(error):
+        return refusal.at(where)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of(frame.filename, root)]
     lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
     place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from waterclock.temporal.numbers import Numbers, measure_temporal
     from waterclock.temporal.record import OPEN, valid_at
     from waterclock.temporal.sources import nulls_are_values, union_sources
+    from waterclock.temporal.stops import refusal_of
     from waterclock.temporal.text import format_attribute
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "format_attribute",
     "measure_temporal",
     "nulls_are_values",
+    "refusal_of",
     "union_sources",
     "valid_at",
 ]
@@ -41,6 +43,7 @@ _HOMES = {
     "OPEN": "record",
     "valid_at": "record",
     "nulls_are_values": "sources",
+    "refusal_of": "stops",
     "union_sources": "sources",
     "format_attribute": "text",
 }

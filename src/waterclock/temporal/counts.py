@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError
 from waterclock.temporal.numbers import Numbers
@@ -50,6 +51,11 @@ class Counts:
         """What `compute_temporal` counted of its result, for choosing the plan of joins with it."""
         found = self.get
         return Numbers(found["versions"], found["keys"], found["most_versions"], found["long_keys"])
+
+
+def count_where(condition: Column) -> Column:
+    """Count rows; `count_if` would be computed beside every row first, by copying it."""
+    return sql.count(sql.when(condition, sql.lit(1)))
 
 
 def _read(observation: Observation) -> dict[str, Any]:

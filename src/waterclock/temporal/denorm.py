@@ -24,7 +24,7 @@ from waterclock.temporal.columns import (
     require_pairs,
     require_temporal,
 )
-from waterclock.temporal.counts import Counts
+from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.numbers import Numbers
 from waterclock.temporal.overlaps import split
 from waterclock.temporal.plans import Plan, choose
@@ -218,9 +218,9 @@ def _counted(found: DataFrame, sides: _Sides, counts: Counts, where: str, *, sta
     return counts.watch(
         found,
         rows=sql.count(sql.lit(1)),
-        matched=sql.count_if(matched),
-        no_key=sql.count_if(no_key),
-        no_time=sql.count_if(~no_key & sql.col(start).isNull()),
+        matched=count_where(matched),
+        no_key=count_where(no_key),
+        no_time=count_where(~no_key & sql.col(start).isNull()),
     )
 
 

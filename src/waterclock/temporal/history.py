@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -16,63 +15,21 @@ from waterclock.temporal.columns import (
     instant,
     listed,
     named,
-    require_choice,
     require_columns,
     require_comparable,
     require_keys,
 )
-from waterclock.temporal.counts import Counts
+from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.numbers import LONG_KEY
 from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, open_end
-from waterclock.temporal.sources import is_wrapped, unwrapped
+from waterclock.temporal.shape import Attribute, Shape, attributes_of
+from waterclock.temporal.sources import unwrapped
+from waterclock.temporal.stops import UNPLACED, stop_text
 
 if TYPE_CHECKING:
     from pyspark.sql.window import WindowSpec
 
 _WHERE = "compute_temporal"
-
-
-@dataclass(frozen=True, slots=True)
-class _Attribute:
-    """One attribute: its name, the column that holds it between the stages, and how it is treated."""
-
-    name: str
-    held: str
-    is_filled: bool  # null is missing, not a value
-    is_tracked: bool
-    is_wrapped: bool
-    is_kept: bool  # shown as the version began with it
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What all stages know: which columns hold keys, sequence and attributes, and what was asked for."""
-
-    keys: tuple[str, ...]
-    attributes: tuple[_Attribute, ...]
-    sequence: int
-    fill_back: bool
-    has_deletes: bool
-
-    @property
-    def held_keys(self) -> list[str]:
-        return [f"k{at}" for at in range(len(self.keys))]
-
-    @property
-    def life(self) -> list[str]:
-        """A key, or where rows delete, one life of it."""
-        return [*self.held_keys, *(["life"] if self.has_deletes else [])]
-
-    @property
-    def marks(self) -> list[str]:
-        """Carried from stage to stage beside keys, time and attributes."""
-        return ["life", "gone", "dies"] if self.has_deletes else []
-
-    def in_order(self, by: Sequence[str]) -> WindowSpec:
-        """Rows of a key or life as they were said: by time, sequence, deletes first, then values."""
-        said = [f"s{at}" for at in range(self.sequence)]
-        deletes = [sql.col("gone").desc()] if self.has_deletes else []
-        return Window.partitionBy(*by).orderBy("at", *said, *deletes, *(each.held for each in self.attributes))
 
 
 def compute_temporal(  # noqa: PLR0913 - all but two are said by name
@@ -115,39 +72,21 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     require_keys(df, keys, where=_WHERE)
     if isinstance(delete_when, str) and delete_when.isidentifier():
         require_columns(df, [delete_when], where=_WHERE)
-    attributes = tuple(_attributes(df, {*keys, time, *order, *_consumed(df, delete_when)}, nulls, track, listed(keep)))
+    others = {*keys, time, *order, *_consumed(df, delete_when)}
+    attributes = tuple(attributes_of(df, others, nulls, track, listed(keep), where=_WHERE))
     _require(df, (*keys, *order), attributes, time)
-    shape = _Shape(keys, attributes, len(order), fill_back, delete_when is not None)
+    shape = Shape(keys, attributes, len(order), fill_back, delete_when is not None)
     raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), named(time), order, delete_when)
     kept = _only_placed(raw, shape, counts)
     said = _lives(kept, shape) if shape.has_deletes else kept
     return _closed(_changes(_filled(said, shape), shape), shape, counts)
 
 
-def _attributes(
-    df: DataFrame,
-    others: set[str],
-    nulls: str | Mapping[str, str],
-    track: str | Sequence[str] | None,
-    keep: Sequence[str],
-) -> Iterator[_Attribute]:
-    names = [name for name in df.columns if name not in others]
-    tracked = [name for name in names if name not in keep] if track is None else listed(track)
-    said = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls
-    require_columns(df.select(*(named(name) for name in names)), [*tracked, *said, *keep], where=_WHERE)
-    for choice in {nulls} if isinstance(nulls, str) else set(said.values()):
-        require_choice(choice, ("missing", "value"), where=_WHERE)
-    for at, name in enumerate(names):
-        wrapped = is_wrapped(df.schema[name].dataType)
-        is_filled = said.get(name, "missing") == "missing" and name not in keep
-        yield _Attribute(name, f"a{at}", is_filled, name in tracked, wrapped, name in keep)
-
-
 def _consumed(df: DataFrame, delete_when: str | Column | None) -> tuple[str, ...]:
     return (delete_when,) if isinstance(delete_when, str) and delete_when in df.columns else ()
 
 
-def _require(df: DataFrame, names: Sequence[str], attributes: Sequence[_Attribute], time: str) -> None:
+def _require(df: DataFrame, names: Sequence[str], attributes: Sequence[Attribute], time: str) -> None:
     require_columns(df, names, where=_WHERE)
     require_comparable(df, [*names, *(each.name for each in attributes)], where=_WHERE)
     taken = [name for name in df.columns if name.lower() in RECORD and name != time]
@@ -163,7 +102,7 @@ def _require(df: DataFrame, names: Sequence[str], attributes: Sequence[_Attribut
 
 def _raw(
     df: DataFrame,
-    shape: _Shape,
+    shape: Shape,
     at: Column,
     said_at: Column,
     order: Sequence[str],
@@ -186,39 +125,38 @@ def _raw(
     )
 
 
-def _only_placed(raw: DataFrame, shape: _Shape, counts: Counts | None) -> DataFrame:
+def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
     """Leave out rows without key or time where that is counted; else let the query stop at one."""
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.held_keys))
     no_time = sql.col("at").isNull()
     if counts is None:
-        why = "E304 a row without key or time; counts=Counts() leaves such rows out and counts them"
-        is_placed = sql.when(no_key | no_time, sql.raise_error(sql.lit(why)).cast("boolean")).otherwise(
-            sql.lit(col=True)
-        )
+        stop = sql.raise_error(sql.lit(stop_text(UNPLACED))).cast("boolean")
+        is_placed = sql.when(no_key | no_time, stop).otherwise(sql.lit(col=True))
         return raw.where(is_placed).drop("is_timed")
     counts.begin(_WHERE)
     watched = counts.watch(
         raw,
         rows=sql.count(sql.lit(1)),
-        no_key=sql.count_if(no_key),
-        no_time=sql.count_if(~no_key & ~sql.col("is_timed")),
-        bad_time=sql.count_if(~no_key & no_time & sql.col("is_timed")),
+        no_key=count_where(no_key),
+        no_time=count_where(~no_key & ~sql.col("is_timed")),
+        bad_time=count_where(~no_key & no_time & sql.col("is_timed")),
     )
     return watched.where(~no_key & ~no_time).drop("is_timed")
 
 
-def _lives(said: DataFrame, shape: _Shape) -> DataFrame:
-    """Number the lives of a key: a delete opens one. A row `dies` when the next one deletes at its own time."""
+def _lives(said: DataFrame, shape: Shape) -> DataFrame:
+    """Number the lives of a key: a delete opens one. A row is real unless it, or the next one of its time, deletes."""
     order = shape.in_order(shape.held_keys)
     running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    dies = sql.lead("gone").over(order) & (sql.lead("at").over(order) == sql.col("at"))
     return said.select(
         "*",
         sql.sum(sql.col("gone").cast("long")).over(running).alias("life"),
-        (sql.lead("gone").over(order) & (sql.lead("at").over(order) == sql.col("at"))).alias("dies"),
+        (~sql.col("gone") & ~sql.coalesce(dies, sql.lit(col=False))).alias("is_real"),
     )
 
 
-def _filled(said: DataFrame, shape: _Shape) -> DataFrame:
+def _filled(said: DataFrame, shape: Shape) -> DataFrame:
     """Fill forward, then keep the last row of each time."""
     order = shape.in_order(shape.life)
     running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -230,7 +168,7 @@ def _filled(said: DataFrame, shape: _Shape) -> DataFrame:
     return filled.where(sql.col("next_at").isNull() | (sql.col("next_at") != sql.col("at"))).drop("next_at")
 
 
-def _changes(filled: DataFrame, shape: _Shape) -> DataFrame:
+def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
     """Fill back, and keep the first row of a life and those where a tracked attribute changed.
 
     Filled forward, an attribute is null at the start of a life alone, and filling it back is no change.
@@ -250,7 +188,7 @@ def _changes(filled: DataFrame, shape: _Shape) -> DataFrame:
         if each.is_tracked:
             differs = sql.coalesce(value != before, sql.lit(col=False)) if is_filled_back else ~value.eqNullSafe(before)
             changes.append(differs)
-        elif not each.is_kept:
+        elif each.rides_along:
             last = sql.last(each.held).over(whole)
             columns += [
                 (before if known is None else sql.coalesce(before, known)).alias(f"before_{each.held}"),
@@ -260,54 +198,57 @@ def _changes(filled: DataFrame, shape: _Shape) -> DataFrame:
     return kept.where(sql.col("is_kept")).drop("is_kept")
 
 
-def _closed(changes: DataFrame, shape: _Shape, counts: Counts | None) -> DataFrame:
-    """End each version where the next one, or a delete, begins."""
+def _closed(changes: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
+    """End each version where the next one, or a delete, begins.
+
+    What is counted is read off the window's own rows: anything computed between would copy each row once more.
+    """
     order = Window.partitionBy(*shape.held_keys).orderBy(*shape.life[len(shape.keys) :], "at")
-    is_real = ~sql.col("gone") & ~sql.coalesce(sql.col("dies"), sql.lit(col=False)) if shape.has_deletes else None
-    number = _running_number(order, is_real) if counts is not None else None
+    riding = [f"before_{each.held}" for each in shape.attributes if each.rides_along]
+    following = ["at", *(["life"] if shape.has_deletes and riding else []), *riding]
     closed = changes.select(
+        "*",
+        *(sql.lead(name).over(order).alias(f"next_{name}") for name in following),
+        *([] if counts is None else [_running_number(order, shape).alias("number")]),
+    )
+    if counts is not None:
+        closed = _counted(closed, shape, counts)
+    if shape.has_deletes:
+        closed = closed.where("is_real")
+    expires = sql.coalesce("next_at", open_end())
+    return closed.select(
         *(sql.col(held).alias(key) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
         sql.col("at").alias(EFFECTIVE),
-        *(_shown(each, shape, order).alias(each.name) for each in shape.attributes),
-        sql.coalesce(sql.lead("at").over(order), open_end()).alias(EXPIRES),
-        *([] if is_real is None else [is_real.alias("waterclock_is_real")]),
-        *([] if number is None else [number.alias("waterclock_number")]),
+        *(_shown(each, shape).alias(each.name) for each in shape.attributes),
+        expires.alias(EXPIRES),
+        (expires == open_end()).alias(CURRENT),
     )
-    if is_real is not None:
-        closed = closed.where(sql.col("waterclock_is_real"))
-    if counts is not None:
-        closed = _counted(closed, counts)
-    names = [*shape.keys, EFFECTIVE, *(each.name for each in shape.attributes), EXPIRES]
-    return closed.select(*(named(name) for name in names), (named(EXPIRES) == open_end()).alias(CURRENT))
 
 
-def _running_number(order: WindowSpec, is_real: Column | None) -> Column:
-    if is_real is None:
+def _running_number(order: WindowSpec, shape: Shape) -> Column:
+    if not shape.has_deletes:
         return sql.row_number().over(order)
-    return sql.sum(is_real.cast("int")).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return sql.sum(sql.col("is_real").cast("int")).over(running)
 
 
-def _shown(each: _Attribute, shape: _Shape, order: WindowSpec) -> Column:
-    value = sql.col(each.held)
-    if not (each.is_tracked or each.is_kept):
-        value = _last_within(each, shape, order)
+def _counted(closed: DataFrame, shape: Shape, counts: Counts) -> DataFrame:
+    number = sql.when(sql.col("is_real"), sql.col("number")) if shape.has_deletes else sql.col("number")
+    return counts.watch(
+        closed,
+        versions=sql.count(number),
+        keys=count_where(number == 1),
+        most_versions=sql.max(number),
+        long_keys=count_where(number == LONG_KEY + 1),
+    )
+
+
+def _shown(each: Attribute, shape: Shape) -> Column:
+    value = _last_within(each, shape) if each.rides_along else sql.col(each.held)
     return unwrapped(value) if each.is_wrapped else value
 
 
-def _last_within(each: _Attribute, shape: _Shape, order: WindowSpec) -> Column:
-    """What an untracked attribute was right before the next version of the life, else at the life's end."""
-    goes_on = sql.lead("at").over(order).isNotNull()
-    if shape.has_deletes:
-        goes_on = sql.coalesce(sql.lead("life").over(order) == sql.col("life"), sql.lit(col=False))
-    return sql.when(goes_on, sql.lead(f"before_{each.held}").over(order)).otherwise(sql.col(f"last_{each.held}"))
-
-
-def _counted(closed: DataFrame, counts: Counts) -> DataFrame:
-    number = sql.col("waterclock_number")
-    return counts.watch(
-        closed,
-        versions=sql.count(sql.lit(1)),
-        keys=sql.count_if(number == 1),
-        most_versions=sql.max(number),
-        long_keys=sql.count_if(number == LONG_KEY + 1),
-    )
+def _last_within(each: Attribute, shape: Shape) -> Column:
+    """What an attribute that rides along was right before the next version of the life, else at the life's end."""
+    goes_on = sql.col("next_life") == sql.col("life") if shape.has_deletes else sql.col("next_at").isNotNull()
+    return sql.when(goes_on, sql.col(f"next_before_{each.held}")).otherwise(sql.col(f"last_{each.held}"))

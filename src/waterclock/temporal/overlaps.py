@@ -12,6 +12,7 @@ from waterclock.temporal.asof import HINTS
 from waterclock.temporal.plans import Plan
 from waterclock.temporal.record import beginning, open_end
 from waterclock.temporal.slices import cuts_of, lacking, over_periods
+from waterclock.temporal.stops import OVERLAPPING, stop_text
 
 
 def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: Plan) -> DataFrame:
@@ -60,7 +61,7 @@ def completed(parent: DataFrame, keys: list[str], attributes: list[str]) -> Data
 
 
 def _sound(ended: Column) -> Column:
-    stop = sql.raise_error(sql.lit("E309 periods of a key of the parent overlap; compute_temporal makes sound ones"))
+    stop = sql.raise_error(sql.lit(stop_text(OVERLAPPING)))
     return sql.when(ended > sql.col("eff"), stop.cast("timestamp")).otherwise(ended)
 
 

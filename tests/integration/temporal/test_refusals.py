@@ -20,6 +20,7 @@ from waterclock.temporal import (
     format_attribute,
     measure_temporal,
     nulls_are_values,
+    refusal_of,
     union_sources,
     valid_at,
 )
@@ -89,8 +90,13 @@ def test_versions_are_not_computed_of_versions(spark: SparkSession) -> None:
 
 def test_a_row_without_key_or_time_stops_the_query_where_nobody_counts(spark: SparkSession) -> None:
     for raw in ("- d1 Paris false", "c - Paris false"):
-        with pytest.raises(PySparkException, match="E304 a row without key or time"):
-            compute_temporal(frame(spark, RAW, raw), "c", time="t").collect()
+        made = compute_temporal(frame(spark, RAW, raw), "c", time="t")
+        for action in (made.collect, made.write.format("noop").mode("overwrite").save):
+            with pytest.raises(PySparkException, match="E304 a row without key or time") as stopped:
+                action()
+            refusal = refusal_of(stopped.value)
+            assert refusal is not None
+            assert (refusal.code, refusal.what) == ("E304", "a row without key or time")
 
 
 def test_all_rows_left_out_are_counted_too(spark: SparkSession) -> None:

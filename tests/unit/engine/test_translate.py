@@ -11,6 +11,7 @@ from waterclock.dpl.source import Source
 from waterclock.dpl.splice import Piece, Spliced
 from waterclock.engine.translate import is_transient, placed, to_error, user_code_error
 from waterclock.errors import WaterclockError
+from waterclock.temporal.stops import UNPLACED, stop_text
 
 WHERE = "marts.a@20130101000000"
 
@@ -71,6 +72,15 @@ def test_a_full_disk_is_said_by_whoever_met_it() -> None:
 def test_a_jvm_that_is_gone_is_a_passing_reason(gone: Exception) -> None:
     error = to_error(gone, where=WHERE)
     assert (error.code, error.transient) == ("E712", True)
+
+
+def test_a_query_that_a_temporal_function_stopped_comes_with_its_code(tmp_path: Path) -> None:
+    stopped = SparkError(f"[USER_RAISED_EXCEPTION] {stop_text(UNPLACED)} SQLSTATE: P0001", "USER_RAISED_EXCEPTION")
+    for error in (
+        to_error(stopped, where=WHERE),
+        user_code_error(stopped, where=WHERE, file=tmp_path / "a.py", root=tmp_path),
+    ):
+        assert (error.code, error.what, error.where) == ("E304", "a row without key or time", WHERE)
 
 
 def test_memory_that_ran_out_is_said_so() -> None:

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+
+from waterclock.temporal.stops import OVERLAPPING, UNPLACED, refusal_of, stop_text
+
+
+@pytest.mark.parametrize(("refusal", "code"), [(UNPLACED, "E304"), (OVERLAPPING, "E309")])
+@pytest.mark.parametrize(
+    "spark_says",
+    [
+        "[USER_RAISED_EXCEPTION] {} SQLSTATE: P0001",
+        "[TASK_WRITE_FAILED] Task failed while writing rows.\n\nCaused by: [USER_RAISED_EXCEPTION] {} SQLSTATE",
+    ],
+    ids=["read", "written"],
+)
+def test_what_a_query_stopped_at_is_told_from_sparks_text(refusal: str, code: str, spark_says: str) -> None:
+    found = refusal_of(RuntimeError(spark_says.format(stop_text(refusal))))
+    assert found is not None
+    assert (found.code, f"{code} {found.what}", found.transient) == (code, refusal, False)
+    assert found.fix is not None
+    assert stop_text(refusal) == f"{refusal}; {found.fix}"
+
+
+@pytest.mark.parametrize("text", ["", "[USER_RAISED_EXCEPTION] E304 my own check", "[DIVIDE_BY_ZERO] Division by zero"])
+def test_other_errors_stay_as_they_are(text: str) -> None:
+    assert refusal_of(RuntimeError(text)) is None
