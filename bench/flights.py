@@ -54,7 +54,8 @@ def by_hand(spark: SparkSession, data: Path, work: Path, *, is_idempotent: bool)
 
 
 def ours(spark: SparkSession, data: Path, folder: Path, threads: int) -> Side:
-    shutil.copytree(FLOW / "flows", folder / "flows")
+    # the others keep no versions
+    shutil.copytree(FLOW / "flows", folder / "flows", ignore=shutil.ignore_patterns("history.dpl"))
     shutil.copy(FLOW / "waterclock.toml", folder)
     (folder / "data").mkdir()
     shutil.copy(data / "ops.sqlite", folder / "data")

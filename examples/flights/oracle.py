@@ -147,8 +147,8 @@ QUESTIONS: tuple[Question, ...] = (
           SELECT origin, time_hour, (temp, wind_speed, precip, visib) AS reading, temp, wind_speed, visib FROM weather
         ), changes AS (
           FROM readings
-          QUALIFY lag(time_hour) OVER each IS NULL OR lag(reading) OVER each IS DISTINCT FROM reading
           WINDOW each AS (PARTITION BY origin ORDER BY time_hour)
+          QUALIFY lag(time_hour) OVER each IS NULL OR lag(reading) OVER each IS DISTINCT FROM reading
         )
         SELECT origin, count(*) AS n, sum(visib) AS miles, sum(temp) AS heat, count(wind_speed) AS winds
         FROM changes GROUP BY origin ORDER BY origin

@@ -36,6 +36,8 @@ COLLECTS = {
     "raw.appended": f"COLLECT raw.appended {COLUMNS} FROM shop.two EVERY DAY BY DATA TIME at APPEND;",
     "raw.merged": f"COLLECT raw.merged {KEYED} FROM shop.two EVERY DAY BY DATA TIME at "
     "MERGE ORDER BY at DELETE WHEN gone = 1;",
+    "raw.versioned": f"COLLECT raw.versioned {KEYED} FROM shop.two EVERY DAY BY DATA TIME at "
+    "TEMPORAL AT at DELETE WHEN gone = 1;",
 }
 # {u}: the table that is read; all of them give the columns k and v
 FROM_SLICES = (
@@ -47,6 +49,7 @@ FROM_SLICES = (
 FROM_ANY = (
     "PARTITIONED AS SELECT k, v * 2 AS v FROM {u} WHERE v % 3 > 0",
     "APPEND AS SELECT k, v FROM {u} WHERE k = 1",
+    "(k BIGINT KEY, v BIGINT) TEMPORAL AS SELECT k, v FROM {u}",
     "(k BIGINT, v BIGINT) AS SELECT 0L AS k, (SELECT sum(v) FROM PREVIOUS({self})) + (SELECT sum(v) FROM {u}) AS v",
     "AS SELECT count(DISTINCT k) AS k, sum(v) AS v FROM {u}",
 )
@@ -64,7 +67,7 @@ class History:
     seen: list[tuple[datetime, datetime, dict[str, list[Any]]]] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Declare a flow of three collects and a few transforms, and fill the sources."""
+        """Declare a flow of four collects and a few transforms, and fill the sources."""
         partitioned = {"raw.sliced"}
         self.tables = list(COLLECTS)
         self.flow = "\n".join(COLLECTS.values())
@@ -148,11 +151,6 @@ class History:
                 name: sorted(query(work, f"SELECT * FROM {name}", limit=10_000, as_of=moment).rows, key=repr)
                 for name in self.tables
             }
-
-
-def without_label(rows: list[Any]) -> list[Any]:
-    """Leave out the first column: a merged row keeps the label of the batch that wrote it, which may differ."""
-    return sorted((row[1:] for row in rows), key=repr)
 
 
 @pytest.mark.parametrize("seed", range(4))

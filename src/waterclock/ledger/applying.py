@@ -133,5 +133,5 @@ def signature_of(table: Table) -> dict[str, str]:
         "mode": table.mode.value,
         "cadence": str(table.cadence.period),
         "zone": table.cadence.zone,
-        "keys": ", ".join(table.keys),
+        "keys": str(table.temporal) if table.temporal else ", ".join(table.keys),
     }
