@@ -2,68 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flat, FlatJoin, Flow, Read
+from waterclock.flow import RECORD, Flat, FlatJoin, Flow, Read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _LABEL = "timelabel"
+_EFFECTIVE = RECORD[0]
+_THERE = "waterclock_there"
+_KEY = "waterclock_key"
 
 
 def flat_frame(flow: Flow, flat: Flat, frames: Mapping[Read | Flat, DataFrame]) -> DataFrame:
     """Give each row of the table once, with its parents' attributes; those of a role have its name behind theirs.
 
     A fact takes each parent's version at the time that its REFERENCES names, and that parent's parents as they were
-    at that very time. A temporal table takes its parents as they were when each of its versions began; exact, its
+    at that very time. A temporal table takes all parents as they were when each of its versions began; exact, its
     versions are split wherever a parent changes. A parent that keeps no versions is joined by its key alone.
 
-    Raises  E307, E308 where names clash
+    Raises  E307, E308 where names clash, E302 for a time that is no instant
     Cost    a join for each reference, as of `denorm_transactional` and `denorm_temporal`
     """
-    return _flattened(flow, flat, frames, is_exact=flat.is_exact or not flat.is_temporal)
-
-
-def _flattened(flow: Flow, flat: Flat, frames: Mapping[Read | Flat, DataFrame], *, is_exact: bool) -> DataFrame:
+    if flat.is_exact:
+        return _split(flow, flat, frames)
     rows = frames[flat.read]
-    for join in flat.joins:
-        parent = _flattened(flow, join.parent, frames, is_exact=is_exact).drop(_LABEL)
-        try:
-            rows = _joined(flow, flat, join, rows, parent, is_exact=is_exact)
-        except WaterclockError as error:
-            raise WaterclockError(
-                error.code, error.what, where=f"{flat} and {join.parent.read.table}", why=error.why, fix=error.fix
-            ) from error
+    reached = _Reached(flat, {name: name for name in rows.columns}, _EFFECTIVE if flat.is_temporal else None)
+    return _followed(flow, reached, rows, frames)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """A table that the rows have come to: under which names they hold its columns, and as of which time of theirs."""
+
+    flat: Flat
+    names: Mapping[str, str]
+    at: str | None
+    suffix: str = ""
+
+
+def _followed(flow: Flow, reached: _Reached, rows: DataFrame, frames: Mapping[Read | Flat, DataFrame]) -> DataFrame:
+    """Follow the references of a table, and those of what they lead to: rows are looked up, never made more."""
+    for join in reached.flat.joins:
+        parent, suffix = frames[join.parent.read].drop(_LABEL), f"_{join.role}" if join.role else ""
+        suffix += reached.suffix
+        at = reached.names[join.at] if join.at else reached.at
+        held = _Join(flow, reached.flat, join, tuple(reached.names[name] for name in join.columns), suffix)
+        if not join.parent.joins:
+            rows = held.onto(rows, parent, at)
+            continue
+        rows = held.onto(rows, parent.selectExpr("*", f"true AS {_THERE}"), at)
+        there, keys = f"{_THERE}{suffix}", [f"{_KEY}{index}{suffix}" for index, _ in enumerate(join.columns)]
+        # where the parent is not there, nothing is known of what it refers to
+        masked = zip(held.columns, keys, strict=True)
+        rows = rows.selectExpr("*", *(f"if(`{there}`, `{name}`, NULL) AS `{key}`" for name, key in masked))
+        names = {name: f"{name}{suffix}" for name in parent.columns} | dict(zip(join.parent_columns, keys, strict=True))
+        rows = _followed(flow, _Reached(join.parent, names, at, suffix), rows, frames).drop(there, *keys)
     return rows
 
 
-def _joined(flow: Flow, flat: Flat, join: FlatJoin, rows: DataFrame, parent: DataFrame, *, is_exact: bool) -> DataFrame:
-    from waterclock.temporal import denorm_temporal, denorm_transactional
+def _split(flow: Flow, flat: Flat, frames: Mapping[Read | Flat, DataFrame]) -> DataFrame:
+    """Split the versions of a temporal table wherever one of its parents changes, which are split so themselves."""
+    from waterclock.temporal import denorm_temporal
 
-    if flow.tables[join.parent.read.table].temporal is None:
-        return _by_key(join, rows, parent)
-    if flat.is_temporal:
-        return denorm_temporal(rows, join.columns, parent, join.parent_columns, join.role, exact=is_exact)
-    if join.at is None:
-        raise AssertionError(f"{flat.read.table} does not say when it refers to {join.parent.read.table}")
-    return denorm_transactional(rows, join.columns, join.at, parent, join.parent_columns, join.role)
+    rows = frames[flat.read]
+    for join in flat.joins:
+        held = _Join(flow, flat, join, join.columns, f"_{join.role}" if join.role else "")
+        if not held.is_temporal:
+            rows = held.onto(rows, frames[join.parent.read].drop(_LABEL), None)
+            continue
+        parent = _split(flow, join.parent, frames).drop(_LABEL)
+        with held.told():
+            rows = denorm_temporal(rows, join.columns, parent, join.parent_columns, join.role, exact=True)
+    return rows
 
 
-def _by_key(join: FlatJoin, rows: DataFrame, parent: DataFrame) -> DataFrame:
-    """Join a parent that has one row a key."""
-    from pyspark.sql import functions as sql
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """One reference that is followed: `columns` are the rows' own, `suffix` goes behind what the parent brings."""
 
-    suffix = f"_{join.role}" if join.role else ""
-    attributes = {name: name + suffix for name in parent.columns if name not in join.parent_columns}
-    lower = {name.lower() for name in rows.columns}
-    clashes = [new for new in attributes.values() if new.lower() in lower]
-    if clashes:
-        raise WaterclockError("E308", f"{', '.join(clashes)} is there already", fix="give the reference another ROLE")
-    held = [f"waterclock_key{at}" for at, _ in enumerate(join.columns)]
-    keys = [sql.col(f"`{name}`").alias(key) for name, key in zip(join.parent_columns, held, strict=True)]
-    there = parent.select(*keys, *(sql.col(f"`{name}`").alias(new) for name, new in attributes.items()))
-    same = [rows[f"`{name}`"] == there[key] for name, key in zip(join.columns, held, strict=True)]
-    return rows.join(there, same, "left").drop(*held)
+    flow: Flow
+    child: Flat
+    join: FlatJoin
+    columns: tuple[str, ...]
+    suffix: str
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.flow.tables[self.join.parent.read.table].temporal is not None
+
+    def onto(self, rows: DataFrame, parent: DataFrame, at: str | None) -> DataFrame:
+        """Bring the parent's attributes to each row: its version at the row's time, or the one row of its key."""
+        from waterclock.temporal import denorm_transactional
+
+        with self.told():
+            if not self.is_temporal:
+                return self._by_key(rows, parent)
+            if at is None:
+                raise AssertionError(f"{self.child} does not say when it refers to {self.join.parent.read.table}")
+            role = self.suffix.removeprefix("_") or None
+            return denorm_transactional(rows, self.columns, at, parent, self.join.parent_columns, role)
+
+    def _by_key(self, rows: DataFrame, parent: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as sql
+
+        join = self.join
+        attributes = {name: name + self.suffix for name in parent.columns if name not in join.parent_columns}
+        lower = {name.lower() for name in rows.columns}
+        clashes = [new for new in attributes.values() if new.lower() in lower]
+        if clashes:
+            raise WaterclockError("E308", f"{', '.join(clashes)} is there already", fix="give the reference a ROLE")
+        held = [f"{_KEY}_of_parent{index}" for index, _ in enumerate(self.columns)]
+        keys = [sql.col(f"`{name}`").alias(key) for name, key in zip(join.parent_columns, held, strict=True)]
+        there = parent.select(*keys, *(sql.col(f"`{name}`").alias(new) for name, new in attributes.items()))
+        same = [rows[f"`{name}`"] == there[key] for name, key in zip(self.columns, held, strict=True)]
+        return rows.join(there, same, "left").drop(*held)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Say of an error which reference it was."""
+        try:
+            yield
+        except WaterclockError as error:
+            where = f"{self.child}, which refers to {self.join.parent.read.table}"
+            raise WaterclockError(error.code, error.what, where=where, why=error.why, fix=error.fix) from error
