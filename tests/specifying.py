@@ -41,6 +41,11 @@ TRANSFORM marts.growth PARTITIONED
 AS SELECT s.country, s.orders - coalesce(p.orders, 0) AS more
    FROM marts.sales s LEFT JOIN PREVIOUS(marts.sales) p ON p.country = s.country;
 PUBLISH marts.sales TO out.sales;
+TRANSFORM marts.now PARTITIONED
+AS SELECT c.country, count(*) AS orders FROM raw.orders o JOIN LATEST(raw.customers) c USING (customer) GROUP BY ALL;
+TRANSFORM marts.three PARTITIONED AS SELECT sum(amount) AS amount FROM PAST(raw.orders, '3 days');
+TRANSFORM marts.weeks PARTITIONED EVERY WEEK AS SELECT country, sum(orders) AS orders FROM marts.sales GROUP BY country;
+TRANSFORM marts.ever AS SELECT count(*) AS orders FROM HISTORY(raw.orders);
 
 COLLECT raw.crm PARTITIONED (id NOT NULL, name, city, at TIMESTAMP) FROM shop.crm EVERY DAY BY DATA TIME at;
 TRANSFORM dim.customer (id KEY, *) TEMPORAL AT at AS SELECT * FROM raw.crm;

@@ -1,4 +1,7 @@
-"""The rules of the flights, as `waterclock spec` runs them in a process of its own."""
+"""The rules of the flights, as `waterclock spec` runs them in a process of its own.
+
+What is told of rules that do not hold is held by the page on specifications (`tests/docs/test_specify_by_example.py`).
+"""
 
 from __future__ import annotations
 
@@ -51,27 +54,3 @@ def test_the_rules_of_the_flights_hold_without_their_data(flights: Path, tmp_pat
     text = page.read_text(encoding="utf-8")
     assert "A flight that did not leave counts for nothing" in text
     assert "count_if(f.dep_delay &gt; :late_minutes) AS late" in text
-
-
-def test_a_rule_that_does_not_hold_and_one_that_cannot_be_read_end_with_one(flights: Path) -> None:
-    wrong = flights / "specs" / "wrong.feature"
-    wrong.write_text(
-        "Feature: f\n  Scenario: s\n    Given the table clean.flights\n      | tailnum | dep_time |\n"
-        "      | N1 | 900 |\n    When marts.hours_flown runs\n    Then marts.hours_flown is\n"
-        "      | tailnum | flights |\n      | N1 | 2 |\n",
-        encoding="utf-8",
-    )
-    failed = spec(flights, "specs/wrong.feature")
-
-    assert failed.returncode == 1
-    assert "rows differ: 1 changed" in failed.stdout
-    assert "expected 2, got 1" in failed.stdout
-
-    wrong.write_text(wrong.read_text(encoding="utf-8").replace("flights |", "flihgts |"), encoding="utf-8")
-    unread = spec(flights)
-
-    assert unread.returncode == 1
-    assert "E354 marts.hours_flown has no column flihgts" in unread.stderr
-    assert "specs/wrong.feature:8:19" in unread.stderr
-    assert "did you mean flights?" in unread.stderr
-    assert unread.stdout == ""

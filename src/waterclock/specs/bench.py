@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -36,18 +37,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WHO = "a specification"
+LEDGER = "ledger.db"
 _MOST_ROWS = 10_000
 _NO_ROWS = Rows((), {}, ())
 
 
 @contextmanager
-def benched(project: Project, typed: Typed, sessions: Sessions, folder: Path) -> Iterator[Bench]:
-    """Open a bench for one scenario below `folder`; nothing of the project's own storage is opened."""
+def benched(project: Project, typed: Typed, sessions: Sessions, folder: Path, empty: Path) -> Iterator[Bench]:
+    """Open a bench for one scenario below `folder`; nothing of the project's own storage is opened.
+
+    `empty` is a ledger in which nothing is: a copy of it costs less than to make one anew.
+    """
     derived = derive(project.flow, typed)
+    folder.mkdir(parents=True)
+    shutil.copy(empty, folder / LEDGER)
     own = replace(
         project,
         storage=str(folder / "storage"),
-        ledger=f"sqlite:///{folder / 'ledger.db'}",
+        ledger=f"sqlite:///{folder / LEDGER}",
         publish=False,
         flow=derived.flow,
     )

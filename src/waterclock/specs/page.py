@@ -12,13 +12,14 @@ from html import escape
 from importlib.resources import files
 
 from waterclock.specs.comparing import Comparison, Line, Mark
-from waterclock.specs.document import Feature, Grid, Rule, Step
+from waterclock.specs.document import Feature, Grid, Rule, Scenario, Step
 from waterclock.specs.outcome import Declared, ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
 from waterclock.specs.values import NULL, text_of
 
 _GLYPHS = {Verdict.PASSED: "✓", Verdict.FAILED: "✕", Verdict.SKIPPED: "–"}
 _CLASSES = {Verdict.PASSED: "ok", Verdict.FAILED: "fail", Verdict.SKIPPED: "skipped"}
 _MARKS = {Mark.SAME: "", Mark.CHANGED: "≠ changed", Mark.MISSING: "− missing", Mark.UNEXPECTED: "+ unexpected"}
+_CODE = re.compile(r"`([^`]+)`")
 _NUMBER = re.compile(r"-?\d[\d_]*(\.\d+)?(e[+-]?\d+)?")
 
 
@@ -94,7 +95,10 @@ def _feature(number: int, feature: Feature, found: tuple[ScenarioOutcome, ...]) 
         _paragraphs(feature.description),
         f'<p class="quiet">{escape(feature.file)}</p>',
     ]
-    shown: tuple[Step, ...] = ()
+    common = _background(feature.rules[0].scenarios[0])
+    for rule in feature.rules[1:]:
+        common = tuple(step for step in common if step in _background(rule.scenarios[0]))
+    parts.append(_before(common))
     for at, rule in enumerate(feature.rules, 1):
         of_rule = _of_rule(rule, found)
         if not of_rule:
@@ -102,13 +106,18 @@ def _feature(number: int, feature: Feature, found: tuple[ScenarioOutcome, ...]) 
         if rule.name:
             parts.append(f'<h3 id="f{number}r{at}">Rule: {escape(rule.name)}</h3>')
         parts.append(_paragraphs(rule.description))
-        before = tuple(step for step in rule.scenarios[0].steps if step.is_background)
-        if before and before != shown:
-            steps = "".join(_step(StepOutcome(step, Verdict.PASSED)) for step in before)
-            parts.append(f'<div class="before"><p class="quiet">Before each example</p>{steps}</div>')
-        shown = before
+        parts.append(_before(tuple(step for step in _background(rule.scenarios[0]) if step not in common)))
         parts.extend(_scenario(each, feature.tags, 4 if rule.name else 3) for each in of_rule)
     return "\n".join(filter(None, parts)) + "\n</section>"
+
+
+def _background(scenario: Scenario) -> tuple[Step, ...]:
+    return tuple(step for step in scenario.steps if step.is_background)
+
+
+def _before(steps: tuple[Step, ...]) -> str:
+    told = "".join(_step(StepOutcome(step, Verdict.PASSED)) for step in steps)
+    return f'<div class="before"><p class="quiet">Before each example</p>\n{told}</div>' if steps else ""
 
 
 def _scenario(outcome: ScenarioOutcome, known_tags: tuple[str, ...], level: int) -> str:
@@ -193,4 +202,5 @@ def _tags(tags: tuple[str, ...]) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(' '.join(part.split()))}</p>\n" for part in re.split(r"\n\s*\n", text) if part.strip())
+    parts = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip())
+    return "".join("<p>" + _CODE.sub(r"<code>\1</code>", escape(part)) + "</p>\n" for part in parts)

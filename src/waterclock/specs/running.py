@@ -13,7 +13,7 @@ from waterclock.dpl import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.session import Sessions
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.specs.bench import benched
+from waterclock.specs.bench import LEDGER, benched
 from waterclock.specs.code import code_of
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
@@ -94,7 +94,7 @@ def _checked(
             scripts.append(script)
     done: list[Typed] = []
     if scripts:
-        looked = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / 'look.db'}")
+        looked = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / LEDGER}")
         with open_workplace(looked, sessions=sessions) as work:
             schemas = Schemas(work)
             for script in scripts:
@@ -123,7 +123,7 @@ def run_one(at: Ready, scenario: Typed, number: int) -> ScenarioOutcome:
     begun = time.perf_counter()
     script = scenario.script
     outcomes: list[StepOutcome] = []
-    with benched(at.project, scenario, at.sessions, at.folder / f"s{number}") as bench:
+    with benched(at.project, scenario, at.sessions, at.folder / f"s{number}", at.folder / LEDGER) as bench:
         for index, action in enumerate(script.actions):
             if any(each.verdict is Verdict.FAILED for each in outcomes):
                 outcomes.append(StepOutcome(action.meaning.step, Verdict.SKIPPED))

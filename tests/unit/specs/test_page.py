@@ -17,7 +17,7 @@ from waterclock.specs.page import framed, page_of
 TEXT = """
 @demo
 Feature: Sales & more
-  What is <sold>.
+  What is <sold>, by `marts.sales`.
 
   Background:
     Given the table raw.customers
@@ -148,7 +148,7 @@ def test_what_people_write_is_shown_and_never_run(outcome: SpecOutcome) -> None:
     page = page_of(outcome, made=MADE)
 
     assert "Sales &amp; more" in page
-    assert "What is &lt;sold&gt;." in page
+    assert "What is &lt;sold&gt;, by <code>marts.sales</code>." in page
     assert "E740 not as expected: &lt;rule&gt;" in page
     assert "SELECT 1 &lt; 2;" in page
 
@@ -157,6 +157,7 @@ def test_a_background_stands_once_and_an_empty_cell_is_null(outcome: SpecOutcome
     page = page_of(outcome, made=MADE)
 
     assert page.count("Before each example") == 1
+    assert page.index("Before each example") < page.index("above all rules</h3>")
     assert page.count("the table raw.customers") == 1
     assert '<td class="null">NULL</td>' in page
 
