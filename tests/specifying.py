@@ -11,7 +11,8 @@ from waterclock.connectors import capabilities
 from waterclock.dpl import Project, load_project
 from waterclock.errors import WaterclockError
 from waterclock.flow import Kind
-from waterclock.specs.document import Feature, read_feature
+from waterclock.specs.document import Feature
+from waterclock.specs.parsing import read_feature
 from waterclock.specs.reading import script_of
 from waterclock.specs.running import in_order
 from waterclock.specs.schemas import Extras, Schema

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.console import ROOT, commands_of, differences, session
 from waterclock.connectors import capabilities
 from waterclock.dpl import load_project
-from waterclock.specs.document import read_feature
+from waterclock.specs.parsing import read_feature
 from waterclock.specs.reading import script_of
 from waterclock.specs.steps import VOCABULARY
 

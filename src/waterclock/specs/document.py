@@ -1,25 +1,11 @@
-"""What stands in a specification? Features, rules and scenarios of a Gherkin file, every word and cell with its place.
-
-Gherkin itself is read by Cucumber's own parser; outlines are written out and backgrounds put before each scenario by
-its compiler. Places of a written-out scenario are those of its outline.
-"""
+"""What stands in a specification? Features, rules and scenarios, every word and cell with its place."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import Place
-
-_PLACED = re.compile(r"^\(\d+:\d+\): ")
-_TABLE = re.compile(r"\b[a-z]\w*\.\w+\b")
-_KEYWORDS = (
-    "Feature:", "Rule:", "Background:", "Scenario:", "Scenario Outline:", "Examples:", "Given", "When", "Then", "And",
-    "But",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +38,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One example with all its steps, the background's first; of an outline, one line of its examples."""
+    """One example with all its steps, the background's first.
+
+    Of an outline it is one line of its examples: `outline` and `template` are its name and its own steps as they are
+    written, with the names of columns in <these>.
+    """
 
     feature: str
     rule: str
@@ -63,6 +53,7 @@ class Scenario:
     description: str = ""
     outline: str = ""
     example: tuple[tuple[str, str], ...] = ()
+    template: tuple[Step, ...] = ()
 
     @property
     def title(self) -> str:
@@ -98,202 +89,3 @@ class Feature:
     def scenarios(self) -> Iterator[Scenario]:
         """All scenarios, in the order of the file."""
         return (scenario for rule in self.rules for scenario in rule.scenarios)
-
-
-def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[WaterclockError, ...]]:
-    """Read one file: the feature, and E350 for each place at which it is no Gherkin, or says nothing."""
-    from gherkin.errors import CompositeParserException, ParserException
-    from gherkin.parser import Parser
-    from gherkin.pickles.compiler import Compiler
-
-    try:
-        document: Any = Parser().parse(text)
-    except CompositeParserException as several:
-        return None, tuple(_unreadable(one, text, file) for one in several.errors)
-    except ParserException as error:
-        return None, (_unreadable(error, text, file),)
-    if not document.get("feature"):
-        return None, (_empty(file, "there is no Feature in this file"),)
-    written = _Written.of(document["feature"], file)
-    document["uri"] = file
-    feature = written.feature(Compiler().compile(document))
-    if not written.scenarios:
-        return None, (_empty(file, "there is no Scenario in this file"),)
-    return feature, tuple(written.unwritten(feature))
-
-
-def _unreadable(error: Any, text: str, file: str) -> WaterclockError:
-    line, column = error.location["line"], error.location.get("column") or 1
-    said = _PLACED.sub("", str(error))
-    lines = text.splitlines()
-    words = lines[line - 1].split() if 0 < line <= len(lines) else []
-    if "inconsistent cell count" in said:
-        what, fix = "the lines of this table have not the same number of cells", "write NULL where there is no value"
-    elif "unexpected end of file" in said:
-        what, fix = "the file ends too early", "a feature has scenarios, and a scenario steps"
-    else:
-        what = f"{' '.join(words)[:60]!r} is not expected here"
-        near = did_you_mean(words[0], _KEYWORDS) if words else None
-        fix = near or "a line begins with Given, When, Then, And, a | of a table, or Scenario:"
-    return WaterclockError(
-        "E350",
-        what,
-        where=str(Place(file, line, max(column, 1))),
-        why=said.replace("#", "").partition(", got ")[0],
-        fix=fix,
-        excerpt=_excerpt(lines, line, max(column, 1)),
-    )
-
-
-def _excerpt(lines: list[str], line: int, column: int) -> str | None:
-    if not 0 < line <= len(lines):
-        return None
-    width = len(str(line))
-    return f"{line} | {lines[line - 1]}\n{' ' * width} | {' ' * (column - 1)}^"
-
-
-def _mistyped(lines: list[str]) -> str | None:
-    """Say what was meant by the first line that names a table behind a word like Given, When or Then."""
-    for line in lines:
-        word, _, rest = line.partition(" ")
-        if word and _TABLE.search(rest) and (near := did_you_mean(word, ("Given", "When", "Then", "And", "But"))):
-            return f"{near} In: {line}"
-    return None
-
-
-def _empty(file: str, what: str) -> WaterclockError:
-    return WaterclockError(
-        "E350",
-        what,
-        where=str(Place(file, 1, 1)),
-        why="a specification is a Feature with Scenarios, each of steps Given, When, Then",
-        fix="write a scenario, or remove the file",
-    )
-
-
-@dataclass(slots=True)
-class _Written:
-    """A feature as it is written: what the compiler's scenarios are made of, by the parser's ids."""
-
-    node: Mapping[str, Any]
-    file: str
-    steps: dict[str, tuple[Mapping[str, Any], bool]] = field(default_factory=dict)
-    scenarios: dict[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
-    examples: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
-    rules: list[Mapping[str, Any]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, node: Mapping[str, Any], file: str) -> _Written:
-        written = cls(node, file)
-        written.rules.append({"name": "", "description": ""})
-        for child in node["children"]:
-            if "rule" in child:
-                written.rules.append(child["rule"])
-                for inner in child["rule"]["children"]:
-                    written._take(inner, len(written.rules) - 1)
-            else:
-                written._take(child, 0)
-        return written
-
-    def _take(self, child: Mapping[str, Any], rule: int) -> None:
-        is_background = "background" in child
-        node = child["background"] if is_background else child["scenario"]
-        for step in node["steps"]:
-            self.steps[step["id"]] = (step, is_background)
-        if is_background:
-            return
-        self.scenarios[node["id"]] = (rule, node)
-        for examples in node["examples"]:
-            for row in examples["tableBody"]:
-                self.examples[row["id"]] = (examples["tableHeader"], row)
-
-    def feature(self, pickles: Any) -> Feature:
-        by_rule: list[list[Scenario]] = [[] for _ in self.rules]
-        for pickle in pickles:
-            if pickle["steps"]:
-                rule, scenario = self._scenario(pickle)
-                by_rule[rule].append(scenario)
-        rules = tuple(
-            Rule(node["name"], _plain(node["description"]), tuple(scenarios))
-            for node, scenarios in zip(self.rules, by_rule, strict=True)
-            if scenarios
-        )
-        node = self.node
-        tags = tuple(tag["name"] for tag in node["tags"])
-        return Feature(self.file, node["name"], _plain(node["description"]), tags, rules)
-
-    def unwritten(self, feature: Feature) -> Iterator[WaterclockError]:
-        """Give an error for each scenario that comes to nothing, and for a step whose first word is mistyped."""
-        from gherkin.dialect import Dialect
-
-        dialect = Dialect.for_name(self.node["language"])
-        outlines = dialect.scenario_outline_keywords if dialect is not None else []
-        there = {scenario.place.line for scenario in feature.scenarios}
-        for _, node in self.scenarios.values():
-            rows = {row["location"]["line"] for examples in node["examples"] for row in examples["tableBody"]}
-            lines = [line.strip() for line in node["description"].splitlines()]
-            if not node["steps"]:
-                yield self._nothing(node, "no step", _mistyped(lines) or "a scenario has steps Given, When, Then")
-            elif not there & rows and (node["examples"] or node["keyword"] in outlines):
-                yield self._nothing(node, "no examples", "write Examples: and a table below it, its names in <these>")
-            elif fix := _mistyped(lines):
-                yield self._nothing(node, "a line above its steps that looks like one", fix)
-
-    def _nothing(self, node: Mapping[str, Any], what: str, fix: str) -> WaterclockError:
-        return WaterclockError(
-            "E350",
-            f"this scenario has {what}",
-            where=str(self._place(node["location"])),
-            why=f"it is {node['name']!r}; what stands above its first step describes it and is not run",
-            fix=fix,
-        )
-
-    def _scenario(self, pickle: Mapping[str, Any]) -> tuple[int, Scenario]:
-        rule, node = self.scenarios[pickle["astNodeIds"][0]]
-        example: tuple[tuple[str, str], ...] = ()
-        for row_id in pickle["astNodeIds"][1:]:
-            header, row = self.examples[row_id]
-            pairs = zip(header["cells"], row["cells"], strict=True)
-            example = tuple((name["value"], value["value"]) for name, value in pairs)
-        return rule, Scenario(
-            feature=self.node["name"],
-            rule=self.rules[rule]["name"],
-            name=pickle["name"],
-            place=self._place(pickle["location"]),
-            tags=tuple(tag["name"] for tag in pickle["tags"]),
-            steps=tuple(self._step(step) for step in pickle["steps"]),
-            description=_plain(node["description"]),
-            outline=node["name"],
-            example=example,
-        )
-
-    def _step(self, step: Mapping[str, Any]) -> Step:
-        node, is_background = self.steps[step["astNodeIds"][0]]
-        argument = step.get("argument") or {}
-        grid = self._grid(node, argument["dataTable"]) if "dataTable" in argument else None
-        return Step(
-            node["keyword"].strip(),
-            step["text"],
-            self._place(node["location"]),
-            grid,
-            "docString" in argument,
-            is_background,
-        )
-
-    def _grid(self, node: Mapping[str, Any], table: Mapping[str, Any]) -> Grid:
-        lines = [
-            tuple(
-                Cell(cell["value"], self._place(written["location"]))
-                for cell, written in zip(row["cells"], origin["cells"], strict=True)
-            )
-            for row, origin in zip(table["rows"], node["dataTable"]["rows"], strict=True)
-        ]
-        return Grid(lines[0], tuple(lines[1:]))
-
-    def _place(self, location: Mapping[str, Any]) -> Place:
-        return Place(self.file, location["line"], location.get("column") or 1)
-
-
-def _plain(description: str) -> str:
-    """Give a description without the indent of its lines."""
-    return "\n".join(line.strip() for line in description.strip().splitlines())

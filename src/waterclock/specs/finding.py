@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from waterclock.errors import WaterclockError, did_you_mean, nearest
-from waterclock.specs.document import Feature, Scenario, read_feature
+from waterclock.specs.document import Feature, Scenario
+from waterclock.specs.parsing import read_feature
 
 FOLDER, ENDING = "specs", ".feature"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
+from itertools import groupby
 
 from waterclock.specs.comparing import Comparison, Line, Mark
 from waterclock.specs.document import Feature, Grid, Rule, Scenario, Step
@@ -107,7 +108,9 @@ def _feature(number: int, feature: Feature, found: tuple[ScenarioOutcome, ...]) 
             parts.append(f'<h3 id="f{number}r{at}">Rule: {escape(rule.name)}</h3>')
         parts.append(_paragraphs(rule.description))
         parts.append(_before(tuple(step for step in _background(rule.scenarios[0]) if step not in common)))
-        parts.extend(_scenario(each, feature.tags, 4 if rule.name else 3) for each in of_rule)
+        level = 4 if rule.name else 3
+        for _, alike in groupby(of_rule, lambda each: each.scenario.template or id(each)):
+            parts.append(_examples(tuple(alike), feature.tags, level))
     return "\n".join(filter(None, parts)) + "\n</section>"
 
 
@@ -120,16 +123,46 @@ def _before(steps: tuple[Step, ...]) -> str:
     return f'<div class="before"><p class="quiet">Before each example</p>\n{told}</div>' if steps else ""
 
 
+def _examples(found: tuple[ScenarioOutcome, ...], known_tags: tuple[str, ...], level: int) -> str:
+    """Tell of a scenario; of an outline once, with a line for each of its examples, and what failed below them."""
+    if len(found) == 1:
+        return _scenario(found[0], known_tags, level)
+    first, is_failed = found[0].scenario, any(each.failed for each in found)
+    tags = tuple(tag for tag in first.tags if tag not in known_tags)
+    steps = "".join(_step(StepOutcome(step, Verdict.PASSED)) for step in first.template)
+    head = "".join(f'<th class="of" scope="col">{escape(name)}</th>' for name, _ in first.example)
+    body = "".join(
+        f'<tr><th class="mark {_CLASSES[each.verdict]}" scope="row">{_GLYPHS[each.verdict]} {each.verdict}</th>'
+        f"{''.join(_cell(value) for _, value in each.scenario.example)}</tr>\n"
+        for each in found
+    )
+    wrong = "".join(
+        f'<p class="fail">✕ {escape(each.scenario.title)}</p>\n{_step(each.failed)}' for each in found if each.failed
+    )
+    return (
+        f'<article class="{Verdict.FAILED if is_failed else Verdict.PASSED}">\n'
+        f'<h{level} class="example">{_sign(found)} {escape(first.outline)}</h{level}>\n'
+        f"{_tags(tags)}{_paragraphs(first.description)}{steps}"
+        f'<p class="step"><span class="word">Examples</span></p>\n'
+        f'<div class="rows"><table><thead><tr><td></td>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
+        f"{wrong}{_runs(found[0])}</article>"
+    )
+
+
+def _runs(outcome: ScenarioOutcome) -> str:
+    links = ", ".join(f'<a href="#code-{escape(name)}"><code>{escape(name)}</code></a>' for name in outcome.code)
+    return f'<p class="runs">Runs {links} · {escape(str(outcome.scenario.place))}</p>\n'
+
+
 def _scenario(outcome: ScenarioOutcome, known_tags: tuple[str, ...], level: int) -> str:
     scenario, verdict = outcome.scenario, outcome.verdict
     tags = tuple(tag for tag in scenario.tags if tag not in known_tags)
     steps = [_step(each) for each in outcome.steps if not each.step.is_background or each.verdict is Verdict.FAILED]
-    links = ", ".join(f'<a href="#code-{escape(name)}"><code>{escape(name)}</code></a>' for name in outcome.code)
     return (
         f'<article class="{verdict}">\n'
         f'<h{level} class="example"><span class="verdict {_CLASSES[verdict]}">{_GLYPHS[verdict]} {verdict}</span> '
         f"{escape(scenario.title)}</h{level}>\n{_tags(tags)}{_paragraphs(scenario.description)}{''.join(steps)}"
-        f'<p class="runs">Runs {links} · {escape(str(scenario.place))}</p>\n</article>'
+        f"{_runs(outcome)}</article>"
     )
 
 
@@ -162,9 +195,7 @@ def _cell(text: str) -> str:
 
 
 def _compared(comparison: Comparison) -> str:
-    head = '<td aria-hidden="true"></td>' + "".join(
-        f'<th class="of" scope="col">{escape(name)}</th>' for name in comparison.columns
-    )
+    head = "<td></td>" + "".join(f'<th class="of" scope="col">{escape(name)}</th>' for name in comparison.columns)
     body = "".join(_line(line) for line in comparison.lines)
     return f'<div class="rows"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
 

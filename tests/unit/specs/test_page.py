@@ -42,6 +42,19 @@ Feature: Sales & more
       When marts.sales runs
       Then marts.sales is empty
 """
+OUTLINE = """
+Feature: f
+  Scenario Outline: <n> of them
+    When marts.sales runs
+    Then marts.sales contains
+      | orders |
+      | <n>    |
+
+    Examples:
+      | n | why  |
+      | 1 | paid |
+      | 2 |      |
+"""
 MADE = datetime(2020, 1, 2, 3, 4, tzinfo=UTC)
 _VOID = {"meta", "br"}
 
@@ -160,6 +173,27 @@ def test_a_background_stands_once_and_an_empty_cell_is_null(outcome: SpecOutcome
     assert page.index("Before each example") < page.index("above all rules</h3>")
     assert page.count("the table raw.customers") == 1
     assert '<td class="null">NULL</td>' in page
+
+
+def test_an_outline_stands_once_with_a_line_for_each_example_and_what_failed_below() -> None:
+    found = feature(OUTLINE)
+    one, two = found.scenarios
+    differs = compare(("orders",), [(2,)], [])
+    passed = tuple(StepOutcome(step, Verdict.PASSED) for step in one.steps)
+    failed = (StepOutcome(two.steps[0], Verdict.PASSED), StepOutcome(two.steps[1], Verdict.FAILED, differs))
+    page = page_of(
+        SpecOutcome("shop", "dev", (found,), (ScenarioOutcome(one, passed), ScenarioOutcome(two, failed))), made=MADE
+    )
+
+    assert Outline(page).open == []
+    assert page.count("<article") == 1
+    assert page.count("marts.sales runs") == 1
+    assert "✕ 1 of 2 failed</span> &lt;n&gt; of them</h3>" in page
+    assert "<td>&lt;n&gt;</td>" in page
+    assert '✓ passed</th><td class="number">1</td><td>paid</td></tr>' in page
+    assert '✕ failed</th><td class="number">2</td><td class="null">NULL</td></tr>' in page
+    assert '<p class="fail">✕ 2 of them</p>' in page
+    assert page.count("rows differ: 1 missing") == 1
 
 
 def test_tags_of_the_feature_are_not_said_again(outcome: SpecOutcome) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.specifying import feature
 from waterclock.flow import Place
-from waterclock.specs.document import read_feature
+from waterclock.specs.parsing import read_feature
 
 TEXT = """
 @money

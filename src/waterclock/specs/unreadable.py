@@ -1,0 +1,67 @@
+"""What is wrong with a file that is no Gherkin, and what was probably meant?"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import Place
+
+_PLACED = re.compile(r"^\(\d+:\d+\): ")
+_TABLE = re.compile(r"\b[a-z]\w*\.\w+\b")
+_KEYWORDS = (
+    "Feature:", "Rule:", "Background:", "Scenario:", "Scenario Outline:", "Examples:", "Given", "When", "Then", "And",
+    "But",
+)  # fmt: skip
+
+
+def unreadable(error: Any, text: str, file: str) -> WaterclockError:
+    """Give E350 for what the parser says of one place."""
+    line, column = error.location["line"], error.location.get("column") or 1
+    said = _PLACED.sub("", str(error))
+    lines = text.splitlines()
+    words = lines[line - 1].split() if 0 < line <= len(lines) else []
+    if "inconsistent cell count" in said:
+        what, fix = "the lines of this table have not the same number of cells", "write NULL where there is no value"
+    elif "unexpected end of file" in said:
+        what, fix = "the file ends too early", "a feature has scenarios, and a scenario steps"
+    else:
+        what = f"{' '.join(words)[:60]!r} is not expected here"
+        near = did_you_mean(words[0], _KEYWORDS) if words else None
+        fix = near or "a line begins with Given, When, Then, And, a | of a table, or Scenario:"
+    return WaterclockError(
+        "E350",
+        what,
+        where=str(Place(file, line, max(column, 1))),
+        why=said.replace("#", "").partition(", got ")[0],
+        fix=fix,
+        excerpt=_excerpt(lines, line, max(column, 1)),
+    )
+
+
+def _excerpt(lines: list[str], line: int, column: int) -> str | None:
+    if not 0 < line <= len(lines):
+        return None
+    width = len(str(line))
+    return f"{line} | {lines[line - 1]}\n{' ' * width} | {' ' * (column - 1)}^"
+
+
+def mistyped(lines: list[str]) -> str | None:
+    """Say what was meant by the first line that names a table behind a word like Given, When or Then."""
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        if word and _TABLE.search(rest) and (near := did_you_mean(word, ("Given", "When", "Then", "And", "But"))):
+            return f"{near} In: {line}"
+    return None
+
+
+def empty(file: str, what: str) -> WaterclockError:
+    """Give E350 for a file that specifies nothing."""
+    return WaterclockError(
+        "E350",
+        what,
+        where=str(Place(file, 1, 1)),
+        why="a specification is a Feature with Scenarios, each of steps Given, When, Then",
+        fix="write a scenario, or remove the file",
+    )
