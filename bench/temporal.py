@@ -180,14 +180,16 @@ def _high_water(process: int) -> int:
     return 0
 
 
-def measured(bench: Bench, rounds: int, minutes: float) -> dict[tuple[str, str], tuple[Cost, float]]:
+def measured(bench: Bench, asked: argparse.Namespace) -> dict[tuple[str, str], tuple[Cost, float]]:
     """Every side of every case: its median cost, and the most memory."""
     found: dict[tuple[str, str], tuple[Cost, float]] = {}
     for case, sides in bench.sides().items():
         peaks: dict[str, list[float]] = {side: [] for side in sides}
         is_spark = {side: side not in {"DuckDB", "Polars"} for side in sides}
         works = {side: partial(_once, work, peaks[side], is_spark[side]) for side, (work, _) in sides.items()}
-        costs = interleaved(works, rounds, warm=1, minutes=minutes)
+        for work in [work for side, (work, _) in sides.items() if is_spark[side]] * (asked.warm - 1):
+            work()
+        costs = interleaved(works, asked.rounds, warm=1, minutes=asked.minutes)
         found |= {(case, side): (middle(costs[side]), max(peaks[side])) for side in sides}
         print(f"{case}: done", file=sys.stderr, flush=True)
     return found
@@ -228,22 +230,28 @@ def growth(spark: SparkSession, folder: Path, rows: int, rounds: int) -> str:
 
 
 def calibration(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) -> str:
-    """The cost of each plan as keys have more and more versions; a plan is forced by numbers that ask for it."""
+    """The cost of each plan as keys have more versions, then as parents grow; numbers that ask for a plan force it."""
     plans = {
         "broadcast": Numbers(10, 1, 2, 0),
         "hash": Numbers(10**7, 10**5, 2, 0),
         "slices": Numbers(10**7, 10**5, 5000, 10),
         "window": None,
     }
-    lines = []
-    for many in (8, 32, 64, 128, 256):
-        place = folder / f"m{many}"
-        write_even(place, sizes.versions, sizes.versions // many, sizes.facts // 2)
+    by_key = [(f"{many} of a key", sizes.versions, many) for many in (16, 32, 64, 128, 256)]
+    by_size = [(f"{versions:,}, 8 of a key", versions, 8) for versions in (10_000, 25_000, 50_000, 100_000)]
+    by_both = [(f"{versions:,}, 64 of a key", versions, 64) for versions in (10_000, 25_000)]
+    lines: list[list[str]] = []
+    for said, versions, many in by_key + by_size + by_both:
+        place = folder / f"v{versions}_{many}"
+        write_even(place, versions, versions // many, sizes.facts)
         bench = Bench(spark, place)
-        works = {name: partial(_alone, sunk(partial(bench.facts, numbers=said))) for name, said in plans.items()}
-        costs = {name: middle(found) for name, found in interleaved(works, rounds, warm=1).items()}
-        lines.append([f"{many}", *(f"{costs[name].cpu:.1f}" for name in plans)])
-    return grid(["versions of a key", *(f"{name}, CPU s" for name in plans)], lines)
+        works = {name: partial(_alone, sunk(partial(bench.facts, numbers=plans[name]))) for name in plans}
+        if versions < sizes.versions:  # small enough for either
+            works = {name: works[name] for name in ("broadcast", "hash")}
+        costs = {name: middle(found) for name, found in interleaved(works, rounds, warm=1 if lines else 5).items()}
+        lines.append([said, *(f"{costs[name].cpu:.2f}" if name in costs else "" for name in plans)])
+        print(f"{said}: done", file=sys.stderr, flush=True)
+    return grid(["versions", *(f"{name}, CPU s" for name in plans)], lines)
 
 
 def _alone(work: Work, _index: int) -> Cost:
@@ -253,8 +261,9 @@ def _alone(work: Work, _index: int) -> Cost:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000, help="raw rows; facts are twice as many (5,000,000)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each side, after one to warm up (3)")
-    parser.add_argument("--minutes", type=float, default=5, help="begin no round of a case after these (5)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each side (3)")
+    parser.add_argument("--warm", type=int, default=5, help="runs of Spark's sides before; the JVM's compiler asks (5)")
+    parser.add_argument("--minutes", type=float, default=5, help="begin no round of a case after these, warm (5)")
     parser.add_argument("--no-growth", action="store_true", help="leave out 1×, 2× and 4× the rows")
     parser.add_argument("--calibrate", action="store_true", help="instead: each plan by the versions of a key")
     parser.add_argument("--memory", default="6g", help="heap of Spark (6g)")
@@ -264,13 +273,13 @@ def main() -> None:
         spark.conf.set("spark.sql.shuffle.partitions", "16")
         folder, sizes = Path(name) / "data", Sizes(asked.rows)
         if asked.calibrate:
-            print(f"{sizes.versions:,} versions, {sizes.facts // 2:,} facts; medians of {asked.rounds} runs.\n")
+            print(f"{sizes.versions:,} versions unless said, {sizes.facts:,} facts; medians of {asked.rounds}.\n")
             print(calibration(spark, folder, sizes, asked.rounds))
             return
         write_all(folder, sizes)
         bench = Bench(spark, folder)
         bench.compare()
-        found = measured(bench, asked.rounds, asked.minutes)
+        found = measured(bench, asked)
         print(
             f"{sizes.raw:,} raw rows of {sizes.keys:,} keys; {sizes.facts:,} facts and {sizes.children:,} versions × "
             f"{sizes.versions:,} versions of {sizes.parents:,} parents; medians of {asked.rounds} runs. The "

@@ -20,11 +20,18 @@ class Plan(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where one plan gives way to the next; sizes in bytes of memory, as estimated from column types."""
+    """Where one plan gives way to the next; sizes in bytes of memory, as estimated from column types.
 
-    broadcast: int = 10 * 2**20
+    `broadcast` and `few_versions` are where two plans took the same CPU, by `bench/temporal.py --calibrate` (the table
+    is in docs/performance.md): a broadcast and a shuffled hash join at 50,000 versions of 80 bytes where keys have
+    eight, and earlier where they have more; a hash join and one on slices at keys of 85 versions, the longest of them
+    some 115. The other two guard memory, and were not measured.
+    """
+
+    broadcast: int = 2 * 2**20
+    few_versions: int = 112  # of any key: each is compared with every row of the key
     build: int = 128 * 2**20  # of a task: a shuffled hash join cannot spill what it builds
-    few_versions: int = 64  # of any key: each is compared with every row of the key
+    cuts: int = 10 * 2**20  # of slices, broadcast
 
 
 LIMITS = Limits()
@@ -42,6 +49,6 @@ def choose(numbers: Numbers | None, *, row_bytes: int, partitions: int, limits: 
         return Plan.BROADCAST
     if numbers.most_versions <= limits.few_versions and fits_task:
         return Plan.HASH
-    if numbers.long_keys * _BYTES_OF_A_LONG_KEY <= limits.broadcast:
+    if numbers.long_keys * _BYTES_OF_A_LONG_KEY <= limits.cuts:
         return Plan.SLICES if fits_task else Plan.SORTED_SLICES
     return Plan.WINDOW

@@ -82,6 +82,19 @@ def test_versions_take_one_exchange_and_one_sort(
 
 
 @pytest.mark.parametrize(
+    "arguments", [{}, {"track": "a"}, {"keep": "b"}, {"delete_when": "gone", "track": "a"}], ids=str
+)
+def test_versions_are_counted_as_their_window_gives_them(
+    stored: dict[str, DataFrame], arguments: dict[str, str]
+) -> None:
+    """Anything computed between would copy each row."""
+    made = compute_temporal(stored["raw"], "c", time="t", counts=Counts(), **arguments)  # type: ignore[arg-type]
+    lines = [line.lstrip(" :+-*(0123456789)") for line in planned(made).splitlines()]
+    counting = next(at for at, line in enumerate(lines) if line.startswith("CollectMetrics"))
+    assert lines[counting + 1].startswith("Window ")
+
+
+@pytest.mark.parametrize(
     ("numbers", "wanted", "join"),
     [
         (BROADCAST, (0, 0, 0), "BroadcastHashJoin"),
