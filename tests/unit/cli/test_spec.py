@@ -1,21 +1,26 @@
 from __future__ import annotations
 
+import io
 import json
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.specifying import shop
 from tests.unit.cli.conftest import ask
 from waterclock.cli import specifying
+from waterclock.cli.look import theme
 from waterclock.cli.shapes import SHAPES
 from waterclock.cli.specifying import Told
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.specs.comparing import compare
 from waterclock.specs.document import Feature, Scenario
+from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
 from waterclock.specs.running import Watch
 
@@ -161,3 +166,21 @@ def test_ctrl_c_stops_after_the_scenario_that_runs(
 
     assert done.exit_code == 130
     assert "1 passed of 1 example (2.0 s); stopped, 1 not run" in done.stdout
+
+
+def test_a_terminal_shows_which_scenario_runs_and_ctrl_c_is_heard(root: Path) -> None:
+    stream = io.StringIO()
+    to = Console(file=stream, force_terminal=True, width=80, theme=theme("light"))
+    told = Told(to, 7, is_quiet=False)
+    (scenario, *_) = find_features(root).scenarios
+
+    with told.watched():
+        told.begun(scenario, 3)
+        assert not told.is_stopping()
+        signal.raise_signal(signal.SIGINT)
+        assert told.is_stopping()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    assert "3 of 7: it is paid" in stream.getvalue()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.specifying import wrong
+from waterclock.codes import SPECS
 from waterclock.dpl import Project
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.feature"))
@@ -27,3 +29,12 @@ def test_all_that_is_wrong_is_told_with_its_place(project: Project, path: Path) 
 
     assert said
     assert told(project, path) == said
+
+
+def test_every_code_of_specifications_is_raised_and_no_other() -> None:
+    source = Path(__file__).parents[3] / "src" / "waterclock"
+    texts = [
+        path.read_text(encoding="utf-8") for path in [*(source / "specs").glob("*.py"), *(source / "cli").glob("*.py")]
+    ]
+
+    assert {code for text in texts for code in re.findall(r'"(E3[56]\d)"', text)} == SPECS.keys()
