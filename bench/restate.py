@@ -81,9 +81,12 @@ class Big:
         return self.lake.folder(self.table.name)
 
     def changes(self, number: int, share: float, salt: int) -> DataFrame:
-        """Make a label's rows: a share of the keys, spread over all; one in a hundred of the later ones is a delete."""
+        """Make a label's rows: a share of the keys, spread over all; one in a hundred of the later ones is a delete.
+
+        Later labels have keys of their own, so that whatever comes late wins, and changes the table.
+        """
         step = round(1 / share)
-        ids = self.spark.range(0, self.rows, step, 2)
+        ids = self.spark.range(number % step, self.rows, step, 2)
         return ids.selectExpr(
             "id",
             f"{number} * 10L + id % 7 AS changed",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.order import deletes_sql, may_beat, order_struct
+from waterclock.storage.order import deletes_sql, may_beat, order_struct, place_sql
 from waterclock.storage.read import frame_of_files, frame_of_slices
 from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED
@@ -123,18 +123,29 @@ def beating(
     return tuple(found)
 
 
+def beating_later(manifest: Manifest, after: Sequence[Manifest], merge: Merge, schema: str) -> tuple[Manifest, ...]:
+    """Give those of the slices after one that hold a delete at or above the lowest order of its rows."""
+    fields = fields_of(schema)
+    types = [fields[name]["type"] for name in merge.order_by]
+    return tuple(
+        later
+        for later in after
+        if later.has_deletes and (not types or may_beat(later.delete_high, manifest.order_low, types, is_later=True))
+    )
+
+
 def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
-    """Give per key the highest order of the slices' deletes: columns `_key<n>` and `_waterclock_order`."""
+    """Give per key the last of the slices' deletes: columns `_key<n>` and its order and label."""
     rows = marked(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
-    return rows.groupBy(*_keys(merge)).agg(F.max(order_struct(merge.order_by)).alias(_ORDER))
+    return rows.groupBy(*_keys(merge)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
 def unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
-    """Leave out the rows whose key has a delete of a higher order."""
+    """Leave out the rows whose key has a delete after them, by order and label."""
     same = [F.col(quoted(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
-    return winners.join(deletes, _all_of([F.col(_ORDER) > order_struct(merge.order_by), *same]), "left_anti")
+    return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
 
 
 def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,17 @@ def duplicate_keys(
         return _duplicates_here(folder, manifest, keys, most)
     rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quoted, keys)).count().where("count > 1")
     return [tuple(row)[: len(keys)] for row in rows.limit(most).collect()]
+
+
+def may_be_null(manifests: Iterable[Manifest], keys: Sequence[str]) -> bool:
+    """Tell whether a key of these slices may hold a null: without one a join by `=` costs two thirds as much."""
+    return any(file.nulls.get(key) != 0 for manifest in manifests for file in manifest.files for key in keys)
+
+
+def same_key_sql(keys: Sequence[str], *, may_be_null: bool) -> str:
+    """Write the condition that `s` and `t` have the same key."""
+    equals = "<=>" if may_be_null else "="
+    return " AND ".join(f"s.{quoted(key)} {equals} t.{quoted(key)}" for key in keys)
 
 
 def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> None:

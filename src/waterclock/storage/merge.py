@@ -18,8 +18,9 @@ from waterclock.storage.folding import (
 )
 from waterclock.storage.history import beginning, manifests_of
 from waterclock.storage.identity import Identity
-from waterclock.storage.keys import duplicate_keys, require_one_row_per_order
+from waterclock.storage.keys import duplicate_keys, may_be_null, require_one_row_per_order
 from waterclock.storage.lake import Lake
+from waterclock.storage.late import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.resolving import Step
 from waterclock.storage.sql import quoted
@@ -64,7 +65,7 @@ def merge_slice(
     won = rows if is_unique else last_rows(rows, merge)
     if rivals:
         won = unbeaten(won, highest_deletes(spark, folder, rivals, merge, look.schema), merge)
-    winners = Winners(won, merge.keys, is_newer(merge.order_by))
+    winners = Winners(won, merge.keys, is_newer(merge.order_by), may_be_null=may_be_null([manifest], merge.keys))
     return commit_winners(spark, folder, winners, manifest, identity, look)
 
 
@@ -74,9 +75,10 @@ def restate_slice(
     """Put a late or restated label's sealed slice in its place, in one commit on the head; gives its version.
 
     `steps` are the current slices of all labels, that of the same label (which it replaces) among them, with the
-    versions that hold their states. The winners of the keys that the old and the new slice touch are made again, from
-    the newest stored state before the label and the slices after it, never from START where a state is stored. The
-    head stays at its label. Cost: a read of those, a shuffle of the touched keys' rows, and as `commit_winners`.
+    versions that hold their states. Where the head's rows decide (`late`), nothing else is read but the label's slices
+    and those whose deletes may beat it. Else the winners of the keys that the old and the new slice touch are made
+    again, from the newest stored state before the label and the slices after it, never from START where a state is
+    stored. The head stays at its label. Cost: a read of those, and as `commit_winners`.
 
     Raises  as `merge_slice`
             E640 where slices that are needed are gone
@@ -86,20 +88,30 @@ def restate_slice(
     look = prepare_merge(folder, identity, manifest)
     if look.done is not None:
         return look.done
-    _is_unique(spark, folder, manifest, merge)
+    is_unique = _is_unique(spark, folder, manifest, merge)
     old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
     touching = [each for each in (*old, manifest) if each.rows]
     if not touching or any(_is_same(each, manifest) for each in old):
         return commit_nothing(folder, identity)
-    before = [step for step in steps if step.label < manifest.label]
-    after = [step for step in steps if step.label > manifest.label]
-    start = beginning(spark, lake, manifest.table, before, merge, look.schema)
-    later = [*start.manifests, manifest, *manifests_of(folder, after)]
-    keys = keys_in(spark, folder, touching, merge, look.schema)
-    past = start.past(folder, later, merge, look.schema)
-    won = winners_of(spark, folder, keys, later, merge, look.schema, past)
-    winners = Winners(won, merge.keys, _differs(look.schema), is_work=True)
+    before = tuple(step for step in steps if step.label < manifest.label)
+    after = manifests_of(folder, [step for step in steps if step.label > manifest.label])
+    asked = Restatement(
+        lake, merge, look.schema, manifest, next((each for each in old if each.rows), None), before, after
+    )
+    if is_decided_by_head(asked):
+        winners = winners_at_head(spark, asked, is_unique=is_unique)
+    else:
+        winners = _winners_by_fold(spark, asked, touching)
     return commit_winners(spark, folder, winners, manifest, identity, look)
+
+
+def _winners_by_fold(spark: SparkSession, asked: Restatement, touching: Sequence[Manifest]) -> Winners:
+    folder, merge, schema = asked.folder, asked.merge, asked.schema
+    start = beginning(spark, asked.lake, asked.new.table, asked.before, merge, schema)
+    later = [*start.manifests, asked.new, *asked.after]
+    keys = keys_in(spark, folder, touching, merge, schema)
+    won = winners_of(spark, folder, keys, later, merge, schema, start.past(folder, later, merge, schema))
+    return Winners(won, merge.keys, _differs(schema), is_work=True)
 
 
 def _require_one_label(identity: Identity) -> None:

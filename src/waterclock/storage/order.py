@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.storage.digest import JSON_OPTIONS_SQL
 from waterclock.storage.sql import quoted
+from waterclock.storage.types import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -52,16 +53,22 @@ def order_struct(order_by: Sequence[str]) -> Column:
     return F.expr(order_sql(order_by))
 
 
-def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any]) -> bool:
-    """Tell whether an earlier delete ordered at most `delete_high` may beat a later label's row.
+def place_sql(order_by: Sequence[str], side: str = "") -> str:
+    """Write the value by which the last of a key's rows is found: ORDER BY columns, then label (of `side`: 's.')."""
+    return "struct(" + ", ".join(f"{side}{quoted(name)}" for name in (*order_by, TIMELABEL)) + ")"
 
-    `order_low` is the lowest order of the later label's rows. At equal order the later label wins. True where it
-    cannot be known. `types` are the ORDER BY columns' as in a schema's JSON.
+
+def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:
+    """Tell whether a delete ordered at most `delete_high` may beat a row of another label.
+
+    `order_low` is the lowest order of that label's rows. At equal order the later label wins: the rows', or the
+    delete's where it `is_later`. True where it cannot be known. `types` are the ORDER BY columns' as in a
+    schema's JSON.
     """
     if delete_high is None or order_low is None:
         return False
     high, low = _key(delete_high, types), _key(order_low, types)
-    return high is None or low is None or high > low
+    return high is None or low is None or high > low or (is_later and high == low)
 
 
 def _as_json(text: str) -> str:

@@ -2,7 +2,8 @@
 
 A Delta MERGE costs seconds of planning and many jobs however few its rows are, and rewrites the files it touches. The
 same join, written as plain Parquet and committed as pointers like a slice, took 0.3 to 0.6 s where MERGE took 2.7 to
-4.6 s (1,400 rows into 4,000, interleaved). A small table is rewritten whole, a bigger one file by file.
+4.6 s (1,400 rows into 4,000, interleaved). A small table is rewritten whole, a bigger one file by file: Spark finds the
+places of the rows that go and writes those that come, and what stays is copied as it is.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.faults import fault
 from waterclock.storage.commit import MergeLook, commit_state
 from waterclock.storage.identity import Identity
+from waterclock.storage.keys import same_key_sql
 from waterclock.storage.live import relative_path
 from waterclock.storage.read import FILES_READ_DIRECTLY, frame_of_files
 from waterclock.storage.sql import quoted
 from waterclock.storage.statistics import read_files
+from waterclock.storage.thinning import can_thin, thin
 from waterclock.storage.types import fields_of, sql_type
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 # Every state stays on disk until VACUUM, so the whole is written anew only while it is small.
@@ -33,9 +37,13 @@ _MOST_FILES = 100
 DELETED = "_waterclock_deleted"
 _HERE = "_waterclock_here"
 _FILE = "_waterclock_file"
+_PLACE = "_waterclock_place"
 _WINS = "_waterclock_wins"
 # beyond, both sides of a join are shuffled
-_MOST_ROWS_BROADCAST = 500_000
+MOST_ROWS_BROADCAST = 1_000_000
+# beyond, this process does not hold the places of rows, and Spark writes what stays as well
+_MOST_PLACES = 5_000_000
+_ROWS_A_FILE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +52,14 @@ class Winners:
 
     `beats` is the condition under which a row (`s`) does so with the one of its key that is there (`t`). Columns that
     the rows lack keep what the table has. `is_work`: making the rows is work that is not to be done twice.
+    `may_be_null`: a key of theirs may hold a null.
     """
 
     rows: DataFrame
     keys: tuple[str, ...]
     beats: str
     is_work: bool = False
+    may_be_null: bool = True
 
 
 def is_small(look: MergeLook) -> bool:
@@ -88,40 +98,87 @@ def rewrite_files(
 ) -> int | None:
     """Write those files anew of which `winners` change a row, with what is new, and commit them in the old ones' place.
 
-    Gives the version; None where another commit came since the look. Cost: a scan of what decides, and a read and a
-    write of the files that change; the big side is never shuffled while the winners are few.
+    Gives the version; None where another commit came since the look. Cost: a scan of what decides, a write of the
+    winners, and a copy of the files that change; the big side is never shuffled while the winners are few.
 
     Raises  Killed where the claim was killed first
     """
     path = f"state/c={identity.claim}/v={look.base}"
     rows = winners.rows.persist()
-    few = replace(winners, rows=rows.hint("broadcast") if rows.count() <= _MOST_ROWS_BROADCAST else rows)
+    count = rows.count()
+    few = replace(winners, rows=rows.hint("broadcast") if count <= MOST_ROWS_BROADCAST else rows)
     met = _met(spark, folder, few, look).persist()
     try:
-        uris = {row[0] for row in met.where(_WINS).select(_FILE).distinct().collect()}
-        touched = [file for file in look.live if file.path in {relative_path(uri, folder) for uri in uris}]
-        if len(touched) < len(uris):
+        places = _places(met, is_counted=count <= _MOST_PLACES)
+        paths = {relative_path(uri, folder): gone for uri, gone in places.by_uri.items()}
+        old = [file for file in look.live if file.path in paths]
+        if len(old) < len(paths):
             return None  # Spark calls a file otherwise than the log does
         fault("merge")
-        state = _changed(spark, folder, few, met, [file.path for file in touched], look.schema)
-        state.write.mode("overwrite").parquet(str(Path(folder, path)))
+        if count <= _MOST_PLACES and can_thin(Path(folder), list(paths)):
+            new = _new(few, met, look.schema, all_won=places.all_won)
+            _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
+            thin(Path(folder), paths, path)
+        else:
+            _write(_changed(spark, folder, few, met, list(paths), look.schema), folder, path)
     finally:
         met.unpersist()
         rows.unpersist()
     files = [file for file in read_files(Path(folder), path) if file.rows]
-    version = commit_state(folder, identity, files, base=look.base, instead_of=touched)
+    fault("rewritten")
+    version = commit_state(folder, identity, files, base=look.base, instead_of=old)
     if version is None:
         shutil.rmtree(Path(folder, path))
     return version
 
 
+def _write(rows: DataFrame, folder: str, path: str) -> None:
+    rows.write.mode("overwrite").parquet(str(Path(folder, path)))
+
+
 def _met(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
-    """Give the keys of the winners that the table holds: in which file each lies, and whether the winner beats it."""
+    """Give of the winners' keys that the table holds: where each lies, whether the winner beats it, what it keeps."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    old = old.withColumn(_FILE, F.col("_metadata.file_path"))
+    old = old.withColumns({_FILE: F.col("_metadata.file_path"), _PLACE: F.col("_metadata.row_index")})
     joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quoted(key)} AS {quoted(key)}" for key in winners.keys]
-    return joined.selectExpr(*keys, _FILE, f"({winners.beats}) IS TRUE AS {_WINS}")
+    kept = [f"t.{quoted(name)} AS {quoted(name)}" for name in _lacking(winners, look.schema)]
+    return joined.selectExpr(*keys, *kept, _FILE, _PLACE, f"({winners.beats}) IS TRUE AS {_WINS}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where in which files (as Spark calls them) the rows lie that winners beat, and whether all that were met won."""
+
+    by_uri: dict[str, pa.Array]
+    all_won: bool
+
+
+def _places(met: DataFrame, *, is_counted: bool) -> _Places:
+    """Find the places, of which there is none by name where they are too many to be counted."""
+    places = f"collect_list(if({_WINS}, {_PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
+    told = met.groupBy(_FILE).agg(
+        F.expr(places).alias(_PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
+    )
+    found = told.toArrow()
+    uris, wins = found[_FILE].to_pylist(), found[_WINS].to_pylist()
+    by_uri = {uri: found[_PLACE][at].values for at, uri in enumerate(uris) if wins[at]}
+    return _Places(by_uri, all(found["_all"].to_pylist()))
+
+
+def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
+    """Give the rows that come: winners that beat the table's row, or of keys that it does not hold."""
+    lacking = set(_lacking(winners, schema))
+    if all_won and not lacking:
+        return winners.rows.where(f"NOT {DELETED}").select(*map(quoted, fields_of(schema)))
+    texts = [f"{'t' if name in lacking else 's'}.{quoted(name)} AS {quoted(name)}" for name in fields_of(schema)]
+    joined = winners.rows.alias("s").join(met.alias("t"), F.expr(_same(winners)), "left_outer")
+    return joined.where(f"NOT s.{DELETED} AND coalesce(t.{_WINS}, true)").selectExpr(*texts)
+
+
+def _lacking(winners: Winners, schema: str) -> list[str]:
+    carried = set(winners.rows.columns)
+    return [name for name in fields_of(schema) if name not in carried]
 
 
 def _changed(
@@ -139,7 +196,7 @@ def _changed(
 
 
 def _same(winners: Winners) -> str:
-    return " AND ".join(f"s.{quoted(key)} <=> t.{quoted(key)}" for key in winners.keys)
+    return same_key_sql(winners.keys, may_be_null=winners.may_be_null)
 
 
 def _columns(winners: Winners, schema: str, wins: str) -> list[str]:

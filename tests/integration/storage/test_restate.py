@@ -28,12 +28,15 @@ from waterclock.storage import (
     frame_of_resolved,
     kill,
     merge_slice,
+    read_manifest,
     resolve,
     restate_slice,
+    table_schema,
     winning,
     write_slices,
 )
 from waterclock.storage import state as state_module
+from waterclock.storage.late import Restatement, is_decided_by_head, winners_at_head
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 LACKING = "k INT, o INT, op STRING"
+BY_SPARK = "rewritten by file, by Spark"
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 Row = tuple[Any, ...]
@@ -122,6 +126,8 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
         monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
     if request.param == "merged by Delta":
         monkeypatch.setattr(winning, "may_rewrite_files", lambda _: False)
+    if request.param == BY_SPARK:
+        monkeypatch.setattr(state_module, "_MOST_PLACES", -1)
     return str(request.param)
 
 
@@ -136,6 +142,7 @@ def changes(dice: random.Random, schema: str, histories: int) -> list[Row]:
     return rows
 
 
+@pytest.mark.parametrize("road", [*ROADS, BY_SPARK], indirect=True)
 def test_in_whatever_order_labels_come_the_table_is_the_fold_of_all(
     spark: SparkSession, tmp_path: Path, road: str
 ) -> None:
@@ -152,6 +159,86 @@ def test_in_whatever_order_labels_come_the_table_is_the_fold_of_all(
     for _ in range(3):
         moment, number = dice.randrange(len(known)), dice.randrange(6)
         assert planes.as_of(number, planes.records[moment].at) == folded_by_hand(known[moment], number)
+
+
+@pytest.mark.parametrize("road", ["rewritten by file"], indirect=True)
+@pytest.mark.parametrize("merge", [BY_ORDER, Merge(("k",), (), "op = 'd'")], ids=["by order", "by label alone"])
+def test_slices_of_all_columns_end_as_the_fold_of_all_and_no_state_before_them_is_made(
+    spark: SparkSession, tmp_path: Path, merge: Merge, road: str
+) -> None:
+    del road
+    dice = random.Random(len(merge.order_by))
+    planes = Restated(spark, tmp_path, merge)
+    for number in [*dice.sample(range(4), 4), *dice.choices(range(4), k=3)]:
+        rows = changes(dice, SCHEMA, histories=150)
+        if not merge.order_by:
+            rows = list({row[0]: (row[0], None, *row[2:]) for row in rows}.values())
+        planes.put(number, rows)
+        assert planes.state() == planes.expected(), number
+    assert not Path(planes.lake.history(planes.table.name)).exists()
+
+
+def test_a_late_label_reads_its_slice_and_deletes_that_may_beat_it_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    planes = Restated(spark, tmp_path)
+    for number, op in ((0, "u"), (1, "d"), (4, "d"), (5, "u")):
+        planes.put(number, [(number, number, op, "x")])
+    steps = resolve(planes.table, hour(99), planes.records).steps
+    late = planes.seal(2, [(9, 2, "u", "late")])
+    asked = Restatement(
+        planes.lake,
+        planes.merge,
+        table_schema(planes.folder).json(),
+        late,
+        None,
+        tuple(step for step in steps if step.label < late.label),
+        tuple(read_manifest(planes.folder, step.slice_path) for step in steps if step.label > late.label),
+    )
+    assert is_decided_by_head(asked)
+    read = winners_at_head(spark, asked, is_unique=True).rows.inputFiles()
+    assert {folder_of(path) for path in read} == {late.slice_path, steps[2].slice_path}
+
+
+def test_only_files_that_hold_a_changed_row_are_written_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    planes = Restated(spark, tmp_path)
+    planes.put(0, [(1, 1, "u", "a"), (2, 1, "u", "b")])
+    planes.put(2, [(3, 3, "u", "c"), (4, 3, "u", "d")])
+    before = planes.put(1, [(1, 2, "u", "late"), (3, 2, "u", "beaten")])
+    found = planes.put(1, [(1, 2, "u", "late"), (3, 2, "u", "still beaten")])
+    assert planes.state() == planes.expected()
+    removed = [action["remove"]["path"] for action in actions(planes.folder, before) if "remove" in action]
+    assert [folder_of(path) for path in removed] == [planes.records[0].slices[hour(0)]]
+    assert not [action for action in actions(planes.folder, found) if "remove" in action or "add" in action]
+
+
+def test_what_fails_before_its_commit_is_written_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    planes = Restated(spark, tmp_path)
+    planes.put(0, [(1, 1, "u", "a"), (2, 1, "u", "b")])
+    planes.put(2, [(3, 3, "u", "c")])
+    before, state = version(planes.folder), planes.state()
+
+    def strike(point: str) -> None:
+        if point == "rewritten":
+            raise KeyboardInterrupt
+
+    late = planes.seal(1, [(1, 2, "u", "late"), (2, 2, "d", "x")])
+    with striking(strike), pytest.raises(KeyboardInterrupt):
+        planes.commit(late)
+    assert (version(planes.folder), planes.state()) == (before, state)
+    assert planes.commit(late) == before + 1
+    assert {key: row["v"] for key, row in planes.state().items()} == {1: "late", 3: "c"}
+
+
+def folder_of(path: str) -> str:
+    """Give the path of a file's slice."""
+    return path[path.index("_stage/") :].rsplit("/", 1)[0]
 
 
 def test_a_late_label_does_not_bring_back_what_is_deleted(spark: SparkSession, tmp_path: Path, road: str) -> None:

@@ -46,3 +46,8 @@ def test_deletes_beat_only_rows_ordered_below_them(
 def test_nothing_beats_a_slice_without_rows_and_no_deletes_beat_nothing() -> None:
     assert not may_beat(None, text(1), ["long"])
     assert not may_beat(text(1), None, ["long"])
+
+
+@pytest.mark.parametrize(("high", "expected"), [(4, False), (5, True), (6, True)])
+def test_at_its_own_order_a_later_labels_delete_beats_too(high: int, expected: bool) -> None:
+    assert may_beat(text(high), text(5), ["long"], is_later=True) is expected

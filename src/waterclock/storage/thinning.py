@@ -1,0 +1,205 @@
+"""How is a Parquet file written again without some of its rows, when it is known which ones they are?
+
+Arrow copies what is left, batch by batch: it compares nothing and decides nothing, so no type can be understood
+otherwise than Spark does, and a copy costs a third of what Spark's read and write of the same rows does. A file of
+which a copy would be another kind of file is refused beforehand.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+# A row group of the copy: so many bytes of the file, values, and rows at most
+_MOST_BYTES = 64 * 1024 * 1024
+_MOST_VALUES = 8 * 1024 * 1024
+_MOST_ROWS = 1024 * 1024
+# What is read at once stays in the processor's cache: with a million rows a copy costs half as much again
+_ROWS_AT_ONCE = 65_536
+# Files are joined up to here, as Spark's own tasks would
+_BYTES_A_FILE = 128 * 1024 * 1024
+_THREADS = 2
+_CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zstd", "LZ4_RAW": "lz4", "UNCOMPRESSED": "none"}
+_DICTIONARY = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
+_FLOATING = frozenset({"FLOAT", "DOUBLE"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What files must have in common to lie in one, and what must be said to write it again."""
+
+    schema: pa.Schema
+    codec: str
+
+
+def can_thin(folder: Path, paths: Sequence[str]) -> bool:
+    """Tell whether copies of these files would be of the very same kind. Cost: a footer each."""
+    return all(_kind(folder / path) is not None for path in paths)
+
+
+def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
+    """Copy files into the folder `into`, without the rows at the places `gone` (64 bits each, any order, from 0).
+
+    Paths are relative to `folder`; small files are joined. Where nothing is left of files nothing is written.
+    """
+    (folder / into).mkdir(parents=True, exist_ok=True)
+    bins = list(_bins(folder, list(gone)))
+    with ThreadPoolExecutor(_THREADS) as threads:
+        copies = [
+            threads.submit(_copy, folder, paths, gone, folder / into / f"kept-{number:05d}.parquet")
+            for number, paths in enumerate(bins)
+        ]
+        for copy in copies:
+            copy.result()
+
+
+def _kind(path: Path) -> _Kind | None:
+    """Give the kind of a file, or None where Arrow would write another kind of file."""
+    with pq.ParquetFile(path) as file:
+        schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
+    codecs = {
+        metadata.row_group(group).column(column).compression
+        for group in range(metadata.num_row_groups)
+        for column in range(metadata.num_columns)
+    }
+    if len(codecs) > 1 or not codecs <= _CODECS.keys():
+        return None
+    # Arrow reads the old INT96 as if it were a time without a zone, so that the copy has another type: it is seen here
+    beside = io.BytesIO()
+    try:
+        _writer(beside, schema, "none").close()
+    except pa.ArrowException:
+        return None
+    with pq.ParquetFile(beside) as copy:
+        same = copy.schema.equals(parquet)
+    return _Kind(schema, _CODECS[codecs.pop()] if codecs else "snappy") if same else None
+
+
+def _writer(where: Path | io.BytesIO, schema: pa.Schema, codec: str, **more: object) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        where,
+        schema,
+        compression=codec,
+        store_schema=False,
+        store_decimal_as_integer=True,
+        write_page_index=True,
+        **more,
+    )
+
+
+def _bins(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
+    """Put files of one kind together, up to a size; two of them at least, so that both threads have work."""
+    by_kind: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for path in paths:
+        kind = _kind(folder / path)
+        if kind is None:
+            raise AssertionError(f"{path} cannot be copied, which was to be asked before")
+        # what Spark says of itself in the footer is a part of the kind: it tells how old dates are to be read
+        by_kind[(kind.schema.to_string(truncate_metadata=False), kind.codec)].append(
+            ((folder / path).stat().st_size, path)
+        )
+    for files in by_kind.values():
+        total = sum(size for size, _ in files)
+        most = min(_BYTES_A_FILE, -(-total // _THREADS))
+        bins: list[tuple[int, list[str]]] = []
+        for size, path in sorted(files, reverse=True):
+            least = min(range(len(bins)), key=lambda at: bins[at][0], default=None)
+            if least is None or bins[least][0] + size > most:
+                bins.append((size, [path]))
+            else:
+                bins[least] = (bins[least][0] + size, [*bins[least][1], path])
+        yield from (members for _, members in bins)
+
+
+def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy: Path) -> None:
+    kind = _kind(folder / paths[0])
+    if kind is None:
+        raise AssertionError(f"{paths[0]} cannot be copied, which was to be asked before")
+    footers = [pq.read_metadata(folder / path) for path in paths]
+    repeating, most, rows = _dictionaries(footers), _rows_a_group(footers), 0
+    # texts that repeat are handed on as they lie there, without being looked up and counted anew
+    with pq.ParquetFile(folder / paths[0], read_dictionary=repeating) as file:
+        schema = file.schema_arrow
+    writer = _writer(
+        copy, schema, kind.codec, use_dictionary=repeating or False, write_statistics=_measured(footers) or False
+    )
+    with writer:
+        # what Spark has said of itself: how its old dates are to be read
+        writer.add_key_value_metadata(kind.schema.metadata or {})
+        for group in _groups((batch for path in paths for batch in _left(folder / path, gone[path], repeating)), most):
+            rows += group.num_rows
+            writer.write_table(group, most)
+    if not rows:
+        copy.unlink()
+
+
+def _left(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a file that are not gone."""
+    at = 0
+    with pq.ParquetFile(path, read_dictionary=repeating) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
+            end = at + batch.num_rows
+            here = gone.filter(pc.and_(pc.greater_equal(gone, at), pc.less(gone, end)))
+            yield batch.filter(pc.invert(pc.is_in(pa.arange(at, end), here))) if len(here) else batch
+            at = end
+
+
+def _groups(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+    """Put batches together into row groups."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= most:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _rows_a_group(footers: Sequence[pq.FileMetaData]) -> int:
+    rows = sum(footer.num_rows for footer in footers)
+    groups = [footer.row_group(group) for footer in footers for group in range(footer.num_row_groups)]
+    width = sum(group.total_byte_size for group in groups) / max(rows, 1)
+    columns = max(footer.num_columns for footer in footers)
+    return int(max(1024, min(_MOST_ROWS, _MOST_VALUES // max(columns, 1), _MOST_BYTES // max(width, 1))))
+
+
+def _chunks(footers: Sequence[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaData]:
+    for footer in footers:
+        for group in range(footer.num_row_groups):
+            for column in range(footer.num_columns):
+                yield footer.row_group(group).column(column)
+
+
+def _dictionaries(footers: Sequence[pq.FileMetaData]) -> list[str]:
+    """Give the columns of which the writer before found that their values repeat."""
+    return sorted({chunk.path_in_schema for chunk in _chunks(footers) if _DICTIONARY & set(chunk.encodings)})
+
+
+def _measured(footers: Sequence[pq.FileMetaData]) -> list[str]:
+    """Give the columns of which bounds are written: those of fractions only where they were bounded before.
+
+    To Spark NaN is above all numbers, and Arrow leaves it out of the bounds: a look for what is above them would pass
+    over rows. What was bounded before holds none.
+    """
+    every = {chunk.path_in_schema for chunk in _chunks(footers)}
+    fractions = [chunk for chunk in _chunks(footers) if chunk.physical_type in _FLOATING]
+    return sorted(every - {chunk.path_in_schema for chunk in fractions if not _is_bounded(chunk)})
+
+
+def _is_bounded(chunk: pq.ColumnChunkMetaData) -> bool:
+    known = chunk.statistics
+    if known is None:
+        return False
+    if not known.has_min_max:
+        return bool(known.has_null_count and known.null_count == chunk.num_values)
+    return not (math.isnan(known.min) or math.isnan(known.max))
