@@ -33,7 +33,7 @@ from waterclock.storage.manifest import Manifest
 from waterclock.storage.order import place_sql
 from waterclock.storage.resolving import Step
 from waterclock.storage.sql import quoted, sql_text
-from waterclock.storage.state import MOST_ROWS_BROADCAST, Winners, is_newer
+from waterclock.storage.state import MOST_BYTES_REWRITTEN, MOST_ROWS_BROADCAST, Winners, is_newer
 from waterclock.storage.types import TIMELABEL, fields_of
 from waterclock.timelabel import label_of
 
@@ -146,4 +146,5 @@ def _same_key(asked: Restatement) -> str:
 
 
 def _few(rows: DataFrame, manifest: Manifest) -> DataFrame:
-    return rows.hint("broadcast") if manifest.rows <= MOST_ROWS_BROADCAST else rows
+    is_small = manifest.rows <= MOST_ROWS_BROADCAST and manifest.bytes <= MOST_BYTES_REWRITTEN
+    return rows.hint("broadcast") if is_small else rows

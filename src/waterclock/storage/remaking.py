@@ -71,14 +71,26 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
             names = [field.name for field in table.schema().fields]
         if not has_layout or set(names) != set(state.columns):
             break
-        path = f"state/c={identity.claim}/v={base}"
-        fault("merge")
-        state.select(*map(quoted, names)).write.mode("overwrite").parquet(str(Path(folder, path)))
-        version = commit_state(folder, identity, read_files(Path(folder), path), base=base)
+        version = try_whole_state(folder, identity, state.select(*map(quoted, names)), base=base)
         if version is not None:
             return version
-        shutil.rmtree(Path(folder, path))
     return _overwrite(state, folder, identity, is_partitioned=False)
+
+
+def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
+    """Have a table hold these rows, in its columns' order, in place of what it held at version `base`.
+
+    Gives the version; None where another commit came since. Cost: one write of the rows.
+
+    Raises  Killed where the claim was killed first
+    """
+    path = f"state/c={identity.claim}/v={base}"
+    fault("merge")
+    state.write.mode("overwrite").parquet(str(Path(folder, path)))
+    version = commit_state(folder, identity, read_files(Path(folder), path), base=base)
+    if version is None:
+        shutil.rmtree(Path(folder, path))
+    return version
 
 
 def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:

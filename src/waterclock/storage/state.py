@@ -120,7 +120,8 @@ def rewrite_files(
             _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
             thin(Path(folder), paths, path)
         else:
-            _write(_changed(spark, folder, few, met, list(paths), look.schema), folder, path)
+            whole = replace(winners, rows=rows)  # of all columns: Spark sees itself whether they are few
+            _write(_changed(spark, folder, whole, met, list(paths), look.schema), folder, path)
     finally:
         met.unpersist()
         rows.unpersist()

@@ -14,7 +14,7 @@ from waterclock.storage.identity import Identity
 from waterclock.storage.lake import Lake
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.read import frame_of_files, frame_of_slices, frame_of_version
-from waterclock.storage.remaking import commit_whole_state
+from waterclock.storage.remaking import commit_whole_state, try_whole_state
 from waterclock.storage.resolving import Step
 from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED, Winners
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # from this share of all raw rows on, the whole table is made again: most of its versions would be written anyway
 _WHOLE_FROM = 0.25
+# from so many rows to each file of the table on, there is hardly a file without a touched key: all are written anew
+_SPREAD_FROM = 3
 _NEW = "_waterclock_new"
 
 
@@ -39,9 +41,10 @@ def place_slice(
     """Put a label's sealed slice in its place, newest, late or restated, in one commit; gives its version.
 
     `steps` are the current slices of all labels, that of the same label (which it replaces) among them. The keys that
-    the old and the new slice touch are made again from all their raw rows, and what differs from the table's versions
-    is put into it. Cost: a scan of the slices and of the table; a shuffle and sort of the touched keys' rows; and as
-    `commit_winners`. Where the slice is a quarter of all raw rows, the whole table is made again.
+    the old and the new slice touch are made again from all their raw rows, and put in place of those keys' versions:
+    by one write of the table where they lie in most of its files, else what differs as `commit_winners` does.
+    Cost: a scan of the slices and of the table; a shuffle and sort of the touched keys' rows; and the writing. Where
+    the slice is a quarter of all raw rows, the whole table is made again.
 
     Raises  Killed where the claim was killed first
             E616, E617 where the slice does not fit the table
@@ -65,8 +68,15 @@ def place_slice(
         return commit_whole_state(folder, identity, whole)
     keys = _keys_touched(spark, folder, table, manifest, rivals)
     new = with_all_columns(versions_of(spark, folder, slices, table, keys), look.schema)
-    there = _there(spark, folder, look).join(keys, list(temporal.keys), "left_semi")
-    winners = Winners(_difference(new, there, temporal.keys), (*temporal.keys, EFFECTIVE), "true", is_work=True)
+    there, on = _there(spark, folder, look), list(temporal.keys)
+    if look.may_rewrite and touching >= _SPREAD_FROM * len(look.live):
+        untouched = there.join(keys, on, "left_anti").select(*map(quoted, new.columns))
+        version = try_whole_state(folder, identity, untouched.unionByName(new), base=look.base)
+        if version is not None:
+            return version
+        look = prepare_merge(folder, identity, as_shown(manifest, temporal))
+    differs = _difference(new, there.join(keys, on, "left_semi"), on)
+    winners = Winners(differs, (*on, EFFECTIVE), "true", is_work=True)
     return commit_winners(spark, folder, winners, manifest, identity, look)
 
 

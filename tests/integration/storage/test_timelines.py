@@ -46,7 +46,7 @@ NAME = "raw.accounts"
 SCHEMA = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING, b INT"
 COLUMNS = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING"
 PLAIN = Temporal(("k",), "at", ("o",), "gone", consumed=("o", "gone"))
-ROADS = ("whole", "rewritten", "rewritten by file", "merged by Delta")
+ROADS = ("whole", "by key", "rewritten by file", "merged by Delta")
 FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 Row = tuple[Any, ...]
 
@@ -54,10 +54,11 @@ Row = tuple[Any, ...]
 @pytest.fixture(autouse=True)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Take a road: all made again, or what differs put in by each of the ways that a MERGE takes."""
-    taken = str(getattr(request, "param", "rewritten"))
+    taken = str(getattr(request, "param", "by key"))
     if taken != "whole":
         monkeypatch.setattr(touching, "_WHOLE_FROM", 2)
     if taken in ROADS[2:]:
+        monkeypatch.setattr(touching, "_SPREAD_FROM", 1_000_000)
         monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
     if taken == "merged by Delta":
         monkeypatch.setattr(winning, "may_rewrite_files", lambda _: False)
@@ -188,7 +189,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize(
     ("asked", "road"),
-    [("plain", "whole"), ("plain", "rewritten by file"), ("tracked", "rewritten"), ("values", "merged by Delta")],
+    [("plain", "whole"), ("plain", "rewritten by file"), ("tracked", "by key"), ("values", "merged by Delta")],
     indirect=["road"],
 )
 def test_slices_in_any_order_come_to_the_oracle_s_versions(spark: SparkSession, tmp_path: Path, asked: str) -> None:
