@@ -15,7 +15,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-BENCHES = ("commands", "ledger", "flights", "chain", "big_slice", "long_session", "restate", "temporal")
+BENCHES = ("commands", "ledger", "flights", "chain", "big_slice", "long_session", "restate", "temporal", "timelines")
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
 
