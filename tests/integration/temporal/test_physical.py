@@ -81,11 +81,9 @@ def test_versions_take_one_exchange_and_one_sort(
     assert operators(made) == wanted
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"track": "a"}, {"keep": "b"}, {"delete_when": "gone", "track": "a"}], ids=str
-)
+@pytest.mark.parametrize("arguments", [{}, {"keep": "b"}, {"nulls": "value"}, {"fill_back": False, "sequence": "seq"}])
 def test_versions_are_counted_as_their_window_gives_them(
-    stored: dict[str, DataFrame], arguments: dict[str, str]
+    stored: dict[str, DataFrame], arguments: dict[str, object]
 ) -> None:
     """Anything computed between would copy each row."""
     made = compute_temporal(stored["raw"], "c", time="t", counts=Counts(), **arguments)  # type: ignore[arg-type]
