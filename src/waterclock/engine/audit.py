@@ -92,7 +92,7 @@ def judge(
         for name in _never_null(table)
         if (count := measures.get(f"null:{name}") or 0)
     )
-    warnings.extend(_set_aside(measures))
+    warnings.extend(_set_aside(measures, manifest.rows))
     is_unique = not table.is_fold or table.is_snapshot
     if table.columns.keys and is_unique and not refusals:
         refusals.extend(_key_findings(spark, table, folder, manifest))
@@ -121,11 +121,11 @@ def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Itera
             yield rule, f"{rule.name}: {broken} of {rows} rows are not ({rule.expression})"
 
 
-def _set_aside(measures: Mapping[str, Any]) -> Iterator[str]:
+def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
     """Say how many rows have no place on a timeline: they are staged, and no version knows of them."""
-    for name, what in (("no_key", "key"), ("no_time", "time")):
+    for name, what in (("no_key", "a key"), ("no_time", "a time")):
         if count := measures.get(f"aside:{name}") or 0:
-            yield f"{count} rows without {what} are set aside"
+            yield f"set aside, without {what}: {count} of {rows}"
 
 
 def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Rule, str]]:

@@ -9,6 +9,9 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.as_of import frame_as_of
+from waterclock.engine.opening import apply_flow
+from waterclock.engine.rebuild import plan_rebuild, rebuild_table
+from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,3 +96,43 @@ def test_a_restated_label_comes_to_what_a_clean_run_does(tmp_path: Path, spark: 
         assert as_of(tiny, "shop.customers", day(number), known_at=before) == known[number - 1], number
     assert as_of(tiny, "marts.cities", LAST) == as_of(wanted, "marts.cities", LAST)
     assert tiny.run(LAST).done == 0
+
+
+def test_rows_without_key_or_time_are_set_aside_and_told(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("visits", "customer TEXT, city TEXT, seen TEXT, at TEXT", VISITS)
+    tiny.declare(
+        "COLLECT shop.visits (customer, city, seen TIMESTAMP, at TIMESTAMP) FROM shop.visits EVERY DAY "
+        "BY DATA TIME at TEMPORAL ON (customer) AT seen TRACK (city);"
+    )
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT customer, city FROM shop.visits") == [("c1", "Paris")]
+    assert tiny.heard.finished_[-1].warnings == (
+        "set aside, without a key: 1 of 4",
+        "set aside, without a time: 2 of 4",
+    )
+
+
+VISITS = [
+    ("c1", "Paris", "2020-01-01 08:00:00", "2020-01-01 09:00:00"),
+    (None, "Lyon", "2020-01-01 08:00:00", "2020-01-01 09:00:00"),
+    ("c1", "Rome", None, "2020-01-01 09:00:00"),
+    ("c2", "Rome", None, "2020-01-01 09:00:00"),
+]
+
+
+def test_another_way_of_keeping_versions_needs_a_rebuild(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = run_all(started(tmp_path / "changed", spark, ROWS))
+    other = FLOW.replace("DELETE WHEN gone = 1", "DELETE WHEN gone = 1 TRACK (name)")
+    wanted = run_all(started(tmp_path / "clean", spark, ROWS, other))
+    tiny.declare(other)
+    with pytest.raises(WaterclockError, match="E405"):
+        tiny.run(LAST)
+    with tiny.opened() as work:
+        changes = plan_rebuild(work, ["shop.customers"])
+        rebuild_table(work, "shop.customers", changes["shop.customers"])
+        apply_flow(work, LAST)
+    assert tiny.rows(SHOWN) == wanted.rows(SHOWN)
+    assert as_of(tiny, "shop.customers", day(3)) == as_of(wanted, "shop.customers", day(3))
+    assert not tiny.run(LAST).failed
