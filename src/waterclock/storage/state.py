@@ -43,6 +43,8 @@ _WINS = "_waterclock_wins"
 MOST_ROWS_BROADCAST = 1_000_000
 # beyond, this process does not hold the places of rows, and Spark writes what stays as well
 _MOST_PLACES = 5_000_000
+# beyond, copying is left to Spark, whose workers share it
+_MOST_BYTES_COPIED = 4 * 1024**3
 _ROWS_A_FILE = 1_000_000
 
 
@@ -115,7 +117,8 @@ def rewrite_files(
         if len(old) < len(paths):
             return None  # Spark calls a file otherwise than the log does
         fault("merge")
-        if count <= _MOST_PLACES and can_thin(Path(folder), list(paths)):
+        may_copy = sum(file.size for file in old) <= _MOST_BYTES_COPIED
+        if may_copy and count <= _MOST_PLACES and can_thin(Path(folder), list(paths)):
             new = _new(few, met, look.schema, all_won=places.all_won)
             _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
             thin(Path(folder), paths, path)
