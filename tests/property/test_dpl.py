@@ -84,7 +84,7 @@ def query_in(text: str) -> Query:
 
 
 def spliced(query: Query) -> Spliced:
-    return splice(query, lambda read: f"<{read.table}>")
+    return splice(query, lambda read: f"<{read}>")
 
 
 @given(queries())
@@ -124,9 +124,9 @@ def test_each_character_of_the_user_leads_back_to_its_own_place(text: str) -> No
 @given(queries())
 def test_what_is_read_is_what_is_put_in_place(text: str) -> None:
     query = query_in(text)
-    seen: list[Read] = []
+    seen: list[Read | Flat] = []
 
-    def name_of(read: Read) -> str:
+    def name_of(read: Read | Flat) -> str:
         seen.append(read)
         return "x"
 
