@@ -14,7 +14,7 @@ from waterclock.dpl.config import read_config
 from waterclock.dpl.parser import parse_text
 from waterclock.dpl.source import Source
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Query, Read
+from waterclock.flow import Flat, Flow, Query, Read
 
 CONFIG, _ = read_config(SETTINGS, env=None)
 ACCEPTED = [path.read_text(encoding="utf-8") for path in sorted((HERE / "accepted").glob("*.dpl"))]
