@@ -155,6 +155,20 @@ QUESTIONS: tuple[Question, ...] = (
         """,
     ),
     Question(
+        "dim.airports",
+        "SELECT count(*) AS n, count(DISTINCT faa) AS codes, sum(lat) AS north, count_if(rec_is_current) AS current, "
+        "min(date_format(rec_eff_time, 'yyyy-MM-dd HH:mm')) AS since FROM dim.airports",
+        "SELECT count(*) AS n, count(DISTINCT faa) AS codes, sum(lat) AS north, count(*) AS current, "
+        "'2013-01-01 05:00' AS since FROM airports",
+    ),
+    Question(
+        "fact.flights",
+        "SELECT timelabel, count(*) AS n, sum(distance) AS miles, sum(dep_delay) AS delay FROM fact.flights "
+        "GROUP BY timelabel ORDER BY timelabel",
+        "SELECT label AS timelabel, count(*) AS n, sum(distance) AS miles, sum(dep_delay) AS delay FROM flights "
+        "GROUP BY label ORDER BY label",
+    ),
+    Question(
         "marts.flat_flights",
         "SELECT timelabel, origin, count(*) AS n, count(operator) AS operated, sum(seats) AS seats, "
         "min(operator) AS first_operator, sum(visib_origin) AS miles, sum(temp_origin) AS heat, "
