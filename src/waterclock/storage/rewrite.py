@@ -18,7 +18,9 @@ from waterclock.storage.types import TIMELABEL, check_files, fields_of, widened
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+_MOST_TRIES = 5
 
 
 def commit_by_spark(
@@ -50,8 +52,24 @@ def commit_by_spark(
     if mode != "replace":
         labels = ", ".join(f"'{label_of(manifest.label)}'" for manifest in manifests)
         writer = writer.option("replaceWhere", f"{TIMELABEL} IN ({labels})")
-    writer.save(folder)
+    _save(writer, folder, identity.claim)
     return version_of(folder, identity.claim)
+
+
+def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
+    """Write, and again where another commit came between: OPTIMIZE, or a kill of some other claim."""
+    for attempt in range(_MOST_TRIES):
+        try:
+            writer.save(folder)
+        except Exception as raised:
+            # Delta's conflicts come as they are in Java: no class of PySpark's stands for them
+            is_race = "CONCURRENT" in str(raised).upper()
+            if not is_race or attempt == _MOST_TRIES - 1:
+                raise
+            if find_claim(folder, claim, newest=head(folder)).kind != "none":
+                return
+        else:
+            return
 
 
 def version_of(folder: str, claim: int) -> int:

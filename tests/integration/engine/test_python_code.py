@@ -93,10 +93,9 @@ def rows_of(project: Project, spark: SparkSession, table: str) -> DataFrame:
         ),
     }
     work: Any = SimpleNamespace(project=project, flow=project.flow, root=project.root)
-    batch: Any = SimpleNamespace(window=WINDOW)
     function = project.flow.tables[table].function
     assert function is not None
-    return _python_rows(work, spark, function, batch, frames, f"{table}@{WINDOW.label}")
+    return _python_rows(work, spark, function, WINDOW, dict(frames), f"{table}@{WINDOW.label}")
 
 
 def test_a_function_is_called_with_tables_views_values_and_its_window(project: Project, spark: SparkSession) -> None:
