@@ -107,6 +107,8 @@ def request_restate(
 ) -> tuple[datetime, ...]:
     """Ask that done batches are made again, by `recompute` or `recollect`; give those not asked for before.
 
+    A batch that is to be recollected stays so: it is made again from what the source then says.
+
     Raises  E413 for a label that is not done, E412 for an unknown table
     """
     with database.write() as write:
@@ -115,11 +117,15 @@ def request_restate(
         for label in labels:
             if label not in known or known[label].current_claim is None:
                 raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
-        asked = [row for row in known.values() if row.requested != verb or row.status == BatchStatus.RUNNING]
+        asked = [row for row in known.values() if row.status == BatchStatus.RUNNING or not _is_asked(row, verb)]
         told = {"of": table, "verb": verb, "sequence": write.sequence}
         _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
         _log_each(write, f"{verb} requested", table, asked, who)
         return tuple(row.label for row in asked)
+
+
+def _is_asked(row: AnyRow, verb: str) -> bool:
+    return row.requested is not None and row.requested in {verb, "recollect"}
 
 
 def withdraw_restate(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:

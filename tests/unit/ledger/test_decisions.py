@@ -117,6 +117,13 @@ def test_a_request_is_made_once_and_can_be_withdrawn(at_desk: Desk) -> None:
     assert kinds[2:] == ["recompute requested", "recollect requested", "request withdrawn"]
 
 
+def test_what_is_to_be_recollected_is_not_merely_recomputed(at_desk: Desk) -> None:
+    at_desk.done("raw.a", 0)
+    at_desk.ledger.request_restate("raw.a", [day(0)], "recollect", who="ann")
+    assert at_desk.ledger.request_restate("raw.a", [day(0)], "recompute", who="bob") == ()
+    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recollect"}
+
+
 def test_many_labels_are_decided_at_once(at_desk: Desk) -> None:
     many = [window(n) for n in range(3000)]
     at_desk.ledger.record_skipped("raw.a", many, who="ann", why="before our time")
