@@ -72,11 +72,6 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     return rows.select(*kept)
 
 
-def keys_of(table: Table) -> tuple[str, ...]:
-    """Give the columns by which a publish puts rows in place of others."""
-    return table.merge.keys if table.merge is not None else table.columns.keys
-
-
 def unit_of(work: Workplace, table: Table) -> Unit:
     """Give where a publish goes, with its secrets resolved."""
     if table.destination is None:
@@ -107,7 +102,7 @@ def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) ->
     A label that was restated counts with its old slice and its new one. A slice too many does no harm.
     """
     source = work.flow.tables[read.table]
-    merge, keys = source.merge, set(keys_of(table))
+    merge, keys = source.merge, set(table.keys)
     never_null = {column.name for column in table.columns.named if column.is_not_null}
     if source.mode is not Mode.MERGE or merge is None or set(merge.keys) != keys or all_rules(table):
         return None
@@ -132,7 +127,7 @@ def _touched(
 
     name = table.reads[0].table
     folder = work.lake.folder(name)
-    names = keys_of(table)
+    names = table.keys
     held = [each for each in touching.manifests if each.files]
     if not held:
         return now.limit(0), now.limit(0)
@@ -152,7 +147,7 @@ def _touched(
 def _compared(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
 ) -> tuple[DataFrame, DataFrame]:
-    keys = list(keys_of(table))
+    keys = list(table.keys)
     then = _state_then(work, spark, table, read).drop("timelabel").select(*now.columns)
     gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
     return now.exceptAll(then), gone

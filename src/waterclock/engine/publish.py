@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.engine.audit import all_rules
-from waterclock.engine.changes import DELETED, changed_rows, keys_of, published_columns, unit_of
+from waterclock.engine.changes import DELETED, changed_rows, published_columns, unit_of
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -152,7 +152,7 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         is_from_partitioned=source.is_partitioned,
         columns=_delivered_columns(manifest),
         files=tuple(folder / file.path for file in manifest.files),
-        keys=keys_of(table),
+        keys=table.keys,
         is_whole=bool(manifest.source.get("is_whole")),
         deleted_column=DELETED if table.mode is Mode.MERGE and not source.is_partitioned else "",
     )

@@ -242,11 +242,14 @@ class Temporal:
         ]
         return " ".join(part for part in said if part)
 
+    def attributes(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Give those of a row's columns that versions show."""
+        others = {name.lower() for name in (*self.keys, self.at or "", *self.consumed)}
+        return tuple(name for name in columns if name.lower() not in others)
+
     def outputs(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Give what readers see of rows with these columns: keys, since when, attributes, until when, whether still."""
-        others = {name.lower() for name in (*self.keys, self.at or "", *self.consumed)}
-        attributes = (name for name in columns if name.lower() not in others)
-        return (*self.keys, RECORD[0], *attributes, *RECORD[1:])
+        return (*self.keys, RECORD[0], *self.attributes(columns), *RECORD[1:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow import RECORD
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.sql import quoted, sql_text
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
     from waterclock.flow import Table, Temporal
 
-EFFECTIVE, EXPIRES, CURRENT = "rec_eff_time", "rec_exp_time", "rec_is_current"
-RECORD = (EFFECTIVE, EXPIRES, CURRENT)
+EFFECTIVE, EXPIRES, CURRENT = RECORD
 # names the columns that a row's source does not have at all: missing there, even where NULL is a value
 MISSING = "_waterclock_missing"
 _LABEL, _GONE, _ORDER = "_waterclock_label", "_waterclock_gone", "_waterclock_order"
@@ -43,9 +43,7 @@ def temporal_of(table: Table) -> Temporal:
 
 def attributes_of(raw: str, temporal: Temporal) -> list[str]:
     """Give the columns of raw rows that versions show, in their order."""
-    others = {TIMELABEL, MISSING, temporal.at or TIMELABEL, *temporal.keys, *temporal.consumed}
-    lower = {name.lower() for name in others}
-    return [name for name in fields_of(raw) if name.lower() not in lower]
+    return list(temporal.attributes(name for name in fields_of(raw) if name not in {TIMELABEL, MISSING}))
 
 
 def table_schema_of(raw: str, temporal: Temporal) -> str:
