@@ -182,6 +182,10 @@ LANGUAGE: Mapping[str, Code] = {
         "version at a time. A parent that is TEMPORAL is meant AT a time, unless the child has versions of its own; of "
         "two parents alike each has a ROLE; no name is there twice, and no way leads back.",
     ),
+    "E238": Code(
+        "a function that is called wrongly",
+        "A function that Waterclock brings to queries takes what its page says, in that order or by name.",
+    ),
     "E240": Code("a project file that is no TOML", "waterclock.toml cannot be read."),
     "E241": Code(
         "an unknown key", "Unknown keys of waterclock.toml are errors, so that a misspelt one is never ignored."

@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from waterclock.dpl.brought import FUNCTIONS
 from waterclock.dpl.cadences import Cadences
 from waterclock.dpl.column_lists import columns_of
 from waterclock.dpl.config import Config
@@ -299,9 +300,10 @@ class _Compiler:
     def _flow(self, systems: Systems, functions: Mapping[str, Function], queries: Queries) -> Flow:
         texts = {name: canonical(said.tokens) for name, said in self._query_tokens(queries)}
         tables: dict[str, Table] = {}
+        callable_ = {**FUNCTIONS, **functions}
         for name, draft in self.drafts.items():
             if draft.cadence is not None:
-                tables[name] = self._table(draft, texts, functions, queries)
+                tables[name] = self._table(draft, texts, callable_, queries)
         order = order_of(tables)
         return Flow(
             project=self.config.name,
@@ -408,7 +410,7 @@ def _header(draft: Draft) -> list[str]:
 
 
 def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
-    """List the declared functions that texts call, and those that these call in turn."""
+    """List those of the functions that texts call, and those that these call in turn."""
     words = {word for text in texts for word in text.split(_SEPARATOR)} if functions else set()
     waiting = [name for name in functions if name.upper() in words]
     found: dict[str, None] = {}

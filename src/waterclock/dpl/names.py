@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from waterclock.dpl.brought import BROUGHT
 from waterclock.dpl.connections import PROJECT
 from waterclock.dpl.found import FLAT
 from waterclock.dpl.references import LATER_READS, LATER_VALUES, READS, VALUES
@@ -14,7 +15,7 @@ _TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
 _RELATIONS = _TABLES | {StatementKind.VIEW}
 _RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
 _SUFFIXES = ("_late", "_quarantine", "_view")
-_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *LATER_READS, *VALUES, *LATER_VALUES})
+_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *LATER_READS, *VALUES, *LATER_VALUES, *BROUGHT})
 
 Names = dict[StatementKind, dict[str, Statement]]
 
@@ -50,7 +51,9 @@ def _reserved(statement: Statement) -> Iterator[WaterclockError]:
             fix="use it, or choose another name",
         )
     if statement.kind is StatementKind.FUNCTION and name.upper() in _RESERVED_FUNCTIONS:
-        yield span.refuse("E211", f"{name} is a function of the language", fix="choose another name")
+        is_brought = name.upper() in BROUGHT
+        fix = "leave it out, and ours is called; or choose another name" if is_brought else "choose another name"
+        yield span.refuse("E211", f"{name} is a function of the language", fix=fix)
     if statement.kind not in _RELATIONS:
         return
     schema, table = name.split(".")

@@ -11,6 +11,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.branches import branches_of, misplaced
+from waterclock.dpl.brought import BROUGHT, miscalled
 from waterclock.dpl.cursor import timed
 from waterclock.dpl.determinism import WATCHED, nondeterministic
 from waterclock.dpl.expressions import parse_error_span, plain_reason
@@ -30,7 +31,7 @@ LATER_READS = frozenset({"UNTIL"})
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL"})
 LATER_VALUES = frozenset({"IS_PARTIAL"})
 _READ_WORDS = frozenset({*READS, *LATER_READS, FLAT})
-_WATCHED = frozenset({*_READ_WORDS, *VALUES, *LATER_VALUES, *WATCHED})
+_WATCHED = frozenset({*_READ_WORDS, *VALUES, *LATER_VALUES, *WATCHED, *BROUGHT})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER})
 _MISTAKEN_READS = {
     "LAST": "say PAST(table, '7 days') for the days before, LATEST(table) for the newest state",
@@ -276,7 +277,9 @@ class _Finder:
                     self._value(index, upper)
                 elif upper in _READ_WORDS and index not in self.reads:
                     self._stray_read(index, upper)
-                elif error := nondeterministic(self.source, tokens, index, upper):
+                elif error := (
+                    nondeterministic(self.source, tokens, index, upper) or miscalled(self.source, tokens, index, upper)
+                ):
                     self.found.errors.append(error)
         if "" in variables or "?" in variables:
             at = next((t for t in tokens if t.token_type is TokenType.PLACEHOLDER), tokens[0])

@@ -22,7 +22,7 @@ from waterclock.secrets import Secrets
 
 _WORTH_IT = 100  # tables; below that compiling is done in the time that the look would take
 _KEPT_SECONDS = 30 * 86_400
-_SOURCES = ("", "dpl", "flow", "timelabel")
+_SOURCES = ("", "dpl", "flow", "temporal", "timelabel")
 
 
 def key_of(root: Path, env: str, texts: Mapping[str, str], capabilities: Mapping[str, Capabilities]) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from waterclock.dpl.brought import miscalled
 from waterclock.dpl.determinism import nondeterministic
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.literals import with_literals
@@ -55,17 +56,17 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
                 fix="join the other table in the query, and say the rule of the joined column",
             )
         )
-    tokens = expression.tokens
+    source, tokens = expression.span.source, expression.tokens
     for index, token in enumerate(tokens):
         upper = token.text.upper()
-        error = nondeterministic(expression.span.source, tokens, index, upper)
+        error = nondeterministic(source, tokens, index, upper) or miscalled(source, tokens, index, upper)
         if error is not None:
             errors.append(error)
         if upper in _BATCH_VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             errors.append(
                 not_yet(
                     f"{upper}() in a header",
-                    expression.span.source.span(token.start, token.end + 1),
+                    source.span(token.start, token.end + 1),
                     fix=f"make it a column of the query: {upper}() AS name",
                 )
             )

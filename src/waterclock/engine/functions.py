@@ -1,4 +1,4 @@
-"""Loads the functions of a project's Python files, and makes the declared SQL functions known to a session."""
+"""Loads the functions of a project's Python files, and makes SQL functions known to a session."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import importlib
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from waterclock.dpl.brought import FUNCTIONS
 from waterclock.dpl.loading import forget, project_modules, run_file
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Function, PythonFunction
@@ -67,18 +68,19 @@ def _send_by_value(root: Path, path: Path) -> None:
 
 
 def register_functions(spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str]) -> None:
-    """Make the declared functions that `texts` call known to the session, those they call in turn included."""
-    needed = _called(flow, list(texts))
-    for function in flow.functions.values():
+    """Make the functions that `texts` call known to the session, declared or brought, and those they call in turn."""
+    functions = {**FUNCTIONS, **flow.functions}
+    needed = _called(functions, list(texts))
+    for function in functions.values():
         if function.name in needed:
             _register(spark, root, function)
 
 
-def _called(flow: Flow, texts: list[str]) -> set[str]:
+def _called(functions: Mapping[str, Function], texts: list[str]) -> set[str]:
     needed: set[str] = set()
     while texts:
         text = texts.pop()
-        for name, function in flow.functions.items():
+        for name, function in functions.items():
             if name not in needed and re.search(rf"\b{re.escape(name)}\s*\(", text, re.IGNORECASE):
                 needed.add(name)
                 texts.append(function.body or "")

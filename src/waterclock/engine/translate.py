@@ -8,6 +8,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.dpl.brought import FUNCTIONS
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.temporal import refusal_of
 
@@ -38,6 +39,7 @@ _TRANSIENT_WORDS = (
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _JVM_GONE = re.compile("Answer from Java side is empty|stopped SparkContext|does not exist in the JVM$")
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== SQL|\.\.\. \d+ more|Caused by:)")
+_NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _MOST_WHY = 400
 _MOST_FRAMES = 3
 
@@ -157,6 +159,10 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
     if "objectName" in parameters and "proposal" in parameters:
         known = [part.strip(" `") for part in parameters["proposal"].split(",")]
         return did_you_mean(parameters["objectName"].strip("`"), known, otherwise=f"known: {', '.join(known[:3])}")
+    if condition.startswith("UNRESOLVED_ROUTINE"):
+        return did_you_mean(parameters.get("routineName", "").strip("`"), FUNCTIONS)
+    if condition.startswith(_NO_SQL_FUNCTION):
+        return "name what it gives in a SELECT below, and use that name here"
     if condition.startswith(("DIVIDE_BY_ZERO", "CAST_INVALID_INPUT", "NUMERIC_VALUE_OUT_OF_RANGE")):
         return "use try_divide, try_cast or the like where such rows are expected; the batch is not tried again"
     return None

@@ -5,6 +5,7 @@ A query can refuse a row by `raise_error` alone, which Spark wraps in errors of 
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 from waterclock.errors import WaterclockError
@@ -12,10 +13,13 @@ from waterclock.errors import WaterclockError
 # what stands in Spark's text, and how it is mended
 UNPLACED = "E304 a row without key or time"
 OVERLAPPING = "E309 periods of a key of the parent overlap"
+UNSPELT = "E310 an unknown format for format_attribute"
+_RAISED = "[USER_RAISED_EXCEPTION] "
 _FIXES = MappingProxyType(
     {
         UNPLACED: "counts=Counts() leaves such rows out and counts them",
         OVERLAPPING: "compute_temporal makes sound ones from raw rows",
+        UNSPELT: "it takes upper, lower, initcap or none",
     }
 )
 
@@ -28,11 +32,13 @@ def stop_text(refusal: str) -> str:
 def refusal_of(error: BaseException) -> WaterclockError | None:
     """Give the refusal that stopped a query, from the text of Spark's error; None for any other error.
 
-    Only our own words count: a `raise_error` of the user's that begins with a code stays the user's.
+    Only our own words count: a `raise_error` of the user's that begins with a code stays the user's; and only as
+    something raised: they stand as well in a plan that Spark prints below another error. What the row said is in
+    brackets behind them.
     """
     text = str(error)
     for refusal, fix in _FIXES.items():
-        if stop_text(refusal) in text:
+        if (found := re.search(re.escape(_RAISED + stop_text(refusal)) + r"(?: \[(.*?)\])?", text)) is not None:
             code, _, what = refusal.partition(" ")
-            return WaterclockError(code, what, fix=fix)
+            return WaterclockError(code, what, why=f"a row says {found[1]}" if found[1] else None, fix=fix)
     return None

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from waterclock.temporal.columns import require_choice
-
-_FORMATS: Mapping[str, Callable[[Column], Column]] = {
-    "upper": sql.upper,
-    "lower": sql.lower,
-    "initcap": sql.initcap,
-    "none": lambda text: text,
-}
+from waterclock.temporal.spelling import AS_IT_IS, BLANKS, FORMATS
 
 
-def format_attribute(value: Column | str, format: str = "none", nullreplacement: str | None = None) -> Column:  # noqa: A002 - the article's name
+def format_attribute(value: Column | str, format: str = AS_IT_IS, nullreplacement: str | None = None) -> Column:  # noqa: A002 - the article's name
     """Give the text with single blanks, in one case, and something in place of nothing.
 
     `value` is a column or its name. Runs of Unicode white space become one blank and go at both ends; a text of which
     nothing is left counts as null; null becomes `nullreplacement`, which is not formatted. `format` is upper, lower,
     initcap or none. By Spark's rules initcap gives `Jean-paul O'neil`, and upper makes two letters of `ß`.
+    In a flow's SQL it is a function of the same name.
 
     Raises  E310 for another format
     """
-    require_choice(format, tuple(_FORMATS), where="format_attribute")
+    require_choice(format, FORMATS, where="format_attribute")
     text = sql.col(value) if isinstance(value, str) else value
-    single = sql.trim(sql.regexp_replace(text, r"[\s\p{Z}]+", " "))
-    said = sql.nullif(_FORMATS[format](single), sql.lit(""))
+    single = sql.trim(sql.regexp_replace(text, BLANKS, " "))
+    spelt: Column = single if format == AS_IT_IS else getattr(sql, format)(single)
+    said = sql.nullif(spelt, sql.lit(""))
     return said if nullreplacement is None else sql.coalesce(said, sql.lit(nullreplacement))

@@ -10,11 +10,15 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 WORK = """
+from pathlib import Path
+
 from pyspark.sql import SparkSession
 from waterclock.temporal import (
     Counts, Numbers, compute_temporal, denorm_temporal, denorm_transactional, format_attribute, measure_temporal,
     nulls_are_values, union_sources, valid_at, OPEN,
 )
+from waterclock.engine.functions import register_functions
+from waterclock.flow import Flow
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").config(
     "spark.sql.shuffle.partitions", "1").config("spark.sql.session.timeZone", "UTC").getOrCreate()
@@ -38,6 +42,8 @@ for numbers in (None, counts.numbers(), Numbers(10**6, 10**5, 2, 0), Numbers(10*
 left = Counts()
 print(compute_temporal(raw.where("c IS NULL"), "c", time="t", counts=left, delete_when="g").count(), left.get["no_key"])
 print(valid_at(made, OPEN).count(), type(spark).__module__)
+register_functions(spark, Path(), Flow(project="x", tables={}), ["format_attribute('x')"])
+print(*spark.sql("SELECT format_attribute('  a \\t b', 'upper', '?'), format_attribute('', 'lower', '?')").first())
 spark.stop()
 """
 
@@ -60,5 +66,5 @@ def test_all_functions_work_over_connect() -> None:
     by_plan = "['-', 'X', 'Y'] 2\n3\n" * 4
     assert done.stdout == (
         "[('p', 1, 'X', False), ('p', 3, 'Y', True), ('q', 1, 'Z', False)]\n"
-        f"{sorted(counted.items())} True\n{by_plan}0 1\n0 pyspark.sql.connect.session\n"
+        f"{sorted(counted.items())} True\n{by_plan}0 1\n0 pyspark.sql.connect.session\nA B ?\n"
     )

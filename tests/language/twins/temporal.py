@@ -121,3 +121,14 @@ wc.publish("dim.customer", to="ops.customer")
 wc.publish("dim.customer", to="ops.versions", mode="merge")
 wc.publish("dim.customer", to="ops.names", columns="id, rec_eff_time, name", mode="merge on (rec_eff_time, id)")
 wc.publish("raw.planes", to="out.planes", mode="replace")
+wc.function("spelt", parameters="name STRING", returns="STRING", return_="format_attribute(name, 'initcap', '?')")
+wc.view(
+    "stg.spelt",
+    as_="SELECT id, format_attribute(name) AS name, Format_Attribute(phone, 'lower') AS phone FROM raw.crm",
+)
+wc.transform(
+    "marts.spelt",
+    every="day",
+    expect="""format_attribute(name, "upper", nullreplacement => '?') <> '?' ELSE WARN""",
+    as_="SELECT id, spelt(name) AS name, format_attribute(value => phone, format => 'upper') AS phone FROM stg.spelt",
+)

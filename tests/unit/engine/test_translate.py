@@ -101,6 +101,15 @@ def test_sparks_error_names_its_condition_and_the_nearest_name_and_shows_no_trac
     assert "org.apache" not in error.render()
 
 
+def test_a_misspelt_function_of_ours_is_told_by_its_name() -> None:
+    raised = SparkError(
+        "[UNRESOLVED_ROUTINE] Cannot resolve routine `format_atribute`. SQLSTATE: 42883; line 1 pos 7",
+        "UNRESOLVED_ROUTINE",
+        routineName="`format_atribute`",
+    )
+    assert to_error(raised, where=WHERE).fix == "did you mean format_attribute?"
+
+
 def test_sparks_position_is_the_users_place() -> None:
     source = Source("flows/a.dpl", "TRANSFORM marts.a AS\nSELECT amuont FROM x;")
     begin = source.text.index("SELECT")

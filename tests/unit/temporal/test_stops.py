@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.temporal.stops import OVERLAPPING, UNPLACED, refusal_of, stop_text
+from waterclock.temporal.spelling import FORMATS
+from waterclock.temporal.stops import OVERLAPPING, UNPLACED, UNSPELT, refusal_of, stop_text
 
 
-@pytest.mark.parametrize(("refusal", "code"), [(UNPLACED, "E304"), (OVERLAPPING, "E309")])
+@pytest.mark.parametrize(("refusal", "code"), [(UNPLACED, "E304"), (OVERLAPPING, "E309"), (UNSPELT, "E310")])
 @pytest.mark.parametrize(
     "spark_says",
     [
@@ -25,3 +26,17 @@ def test_what_a_query_stopped_at_is_told_from_sparks_text(refusal: str, code: st
 @pytest.mark.parametrize("text", ["", "[USER_RAISED_EXCEPTION] E304 my own check", "[DIVIDE_BY_ZERO] Division by zero"])
 def test_other_errors_stay_as_they_are(text: str) -> None:
     assert refusal_of(RuntimeError(text)) is None
+
+
+@pytest.mark.parametrize("refusal", [UNPLACED, OVERLAPPING, UNSPELT])
+def test_words_that_stand_in_a_printed_plan_stopped_nothing(refusal: str) -> None:
+    plan = f"raise_error(USER_RAISED_EXCEPTION, map(errorMessage, concat({stop_text(refusal)} [, a, ])), NullType)"
+    text = f"[UNRESOLVED_COLUMN] A column `x` cannot be resolved. SQLSTATE: 42703; line 1 pos 7;\n'Project\n+- {plan}"
+    assert refusal_of(RuntimeError(text)) is None
+
+
+def test_what_the_row_said_comes_with_the_refusal() -> None:
+    found = refusal_of(RuntimeError(f"[USER_RAISED_EXCEPTION] {stop_text(UNSPELT)} [uper] SQLSTATE: P0001"))
+    assert found is not None
+    assert found.why == "a row says uper"
+    assert all(each in (found.fix or "") for each in FORMATS)

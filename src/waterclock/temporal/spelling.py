@@ -1,0 +1,29 @@
+"""How may a text attribute be spelt? Said once, for the function on columns and for the one of that name in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.temporal.stops import UNSPELT, stop_text
+
+BLANKS = r"[\s\p{Z}]+"  # Java's \s alone passes the no-break space by
+AS_IT_IS = "none"
+FORMATS = ("upper", "lower", "initcap", AS_IT_IS)
+"""Functions of Spark by their names, and what leaves a text as it is."""
+
+PARAMETERS: Mapping[str, str] = {
+    "value": "STRING",
+    "format": f"STRING DEFAULT '{AS_IT_IS}'",
+    "nullreplacement": "STRING DEFAULT NULL",
+}
+
+
+def format_sql() -> str:
+    """Write `format_attribute` as an expression of Spark SQL over its parameters.
+
+    Of a format that is a literal Spark keeps the one branch when it plans; a row of another format stops the query.
+    """
+    single = f"trim(regexp_replace(value, r'{BLANKS}', ' '))"
+    branches = " ".join(f"WHEN '{each}' THEN {single if each == AS_IT_IS else f'{each}({single})'}" for each in FORMATS)
+    stop = f"raise_error(concat('{stop_text(UNSPELT)} [', coalesce(format, 'NULL'), ']'))"
+    return f"coalesce(nullif(CASE format {branches} ELSE {stop} END, ''), nullreplacement)"
