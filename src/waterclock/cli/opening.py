@@ -19,6 +19,7 @@ from waterclock.timelabel import parse_instant
 
 if TYPE_CHECKING:
     from waterclock.dpl import Project
+    from waterclock.dpl.schemas import Known
     from waterclock.ledger import Ledger
 
 
@@ -62,7 +63,7 @@ def open_checked(folder: Path, env: str | None) -> Project:
     from waterclock.connectors import capabilities
     from waterclock.dpl import load_project
 
-    return load_project(folder, env=env, capabilities=capabilities(), known_schemas=_stored(folder, env))
+    return load_project(folder, env=env, capabilities=capabilities(), known=_stored(folder, env))
 
 
 def columns_collected(project: Project) -> dict[str, dict[str, str]]:
@@ -81,17 +82,24 @@ def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[s
 
 @dataclass(frozen=True, slots=True)
 class _StoredColumns(Mapping[str, Mapping[str, str]]):
-    """Columns and types of the tables of a storage, each read from its log only when it is asked for."""
+    """Columns and types of the tables of a storage, each read from its log only when it is asked for.
+
+    `of_rows`: those of the raw rows that a table's versions are made of, from its stage.
+    """
 
     storage: str
+    of_rows: bool = False
 
     def __getitem__(self, name: str) -> Mapping[str, str]:
         if not self._has(name):
             raise KeyError(name)
-        from waterclock.engine.schemas import stored_columns
+        from waterclock.engine.schemas import stored_columns, stored_row_columns
         from waterclock.storage import Lake
 
-        return stored_columns(Lake(self.storage), name)
+        found = (stored_row_columns if self.of_rows else stored_columns)(Lake(self.storage), name)
+        if not found:
+            raise KeyError(name)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         for log in sorted(Path(self.storage).glob("tables/*/*/_delta_log")):
@@ -104,9 +112,10 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return Path(self.storage, "tables", *name.split("."), "_delta_log").is_dir()
 
 
-def _stored(folder: Path, env: str | None) -> _StoredColumns | None:
+def _stored(folder: Path, env: str | None) -> Known | None:
     """Find where the project's tables are, before it is known whether all of it is right."""
     from waterclock.dpl.config import FILE, read_config
+    from waterclock.dpl.schemas import Known
 
     try:
         config, _ = read_config((folder / FILE).read_text(encoding="utf-8"), env=env)
@@ -114,7 +123,8 @@ def _stored(folder: Path, env: str | None) -> _StoredColumns | None:
         return None
     if config is None or "://" in config.environment.storage:
         return None
-    return _StoredColumns(str(folder / config.environment.storage))
+    storage = str(folder / config.environment.storage)
+    return Known(_StoredColumns(storage), _StoredColumns(storage, of_rows=True))
 
 
 @contextmanager

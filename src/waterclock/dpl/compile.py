@@ -24,7 +24,7 @@ from waterclock.dpl.literals import with_literals
 from waterclock.dpl.names import names_of
 from waterclock.dpl.publishes import settle_publish
 from waterclock.dpl.rules import check_expression
-from waterclock.dpl.schemas import Schemas
+from waterclock.dpl.schemas import Known, Schemas
 from waterclock.dpl.source import Span
 from waterclock.dpl.splice import reads_of, variables_of
 from waterclock.dpl.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
@@ -55,14 +55,14 @@ def compile_flow(
     *,
     root: Path,
     capabilities: Mapping[str, Capabilities],
-    known_schemas: Mapping[str, Mapping[str, str]] | None = None,
+    known: Known | None = None,
     errors: list[WaterclockError],
 ) -> Flow | None:
     """Compile the statements of a project; the flow is there only where nothing is wrong.
 
     `errors` holds those of reading the statements; those of compiling are added to it.
     """
-    compiler = _Compiler(list(statements), config, root, capabilities, known_schemas or {}, errors)
+    compiler = _Compiler(list(statements), config, root, capabilities, known or Known(), errors)
     return compiler.compile()
 
 
@@ -72,7 +72,7 @@ class _Compiler:
     config: Config
     root: Path
     capabilities: Mapping[str, Capabilities]
-    known_schemas: Mapping[str, Mapping[str, str]]
+    known: Known
     errors: list[WaterclockError]
     drafts: dict[str, Draft] = field(default_factory=dict)
     spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class _Compiler:
         self.errors.extend(check_cycles(self.drafts, self.spans))
         Cadences(self.drafts, self.config, self.errors).settle()
         self.errors.extend(check_reads(self.drafts, self.spans))
-        self.errors.extend(Schemas(queries, self.known_schemas).check(self._upstream_first()))
+        self.errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
         return None if self.errors else self._flow(systems, functions, queries)
 
     def _function(self, statement: Statement) -> Function:

@@ -16,6 +16,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow import Capabilities, Flow
 
 if TYPE_CHECKING:
+    from waterclock.dpl.schemas import Known
     from waterclock.dpl.statements import Statement
 
 _ENV = "WATERCLOCK_ENV"
@@ -48,15 +49,15 @@ def load_project(
     *,
     env: str | None = None,
     capabilities: Mapping[str, Capabilities],
-    known_schemas: Mapping[str, Mapping[str, str]] | None = None,
+    known: Known | None = None,
 ) -> Project:
     """Read and check the project under `root`.
 
-    `env` goes before WATERCLOCK_ENV, and that before the project file. `known_schemas` are columns and types of
-    tables as the last run left them.
+    `env` goes before WATERCLOCK_ENV, and that before the project file. `known` are columns and types as the
+    last run left them.
     Raises ProjectErrors with all that is wrong, in the order of places
     """
-    project, errors = check_project(root, env=env, capabilities=capabilities, known_schemas=known_schemas)
+    project, errors = check_project(root, env=env, capabilities=capabilities, known=known)
     if errors or project is None:
         raise ProjectErrors(errors)
     return project
@@ -67,7 +68,7 @@ def check_project(
     *,
     env: str | None = None,
     capabilities: Mapping[str, Capabilities],
-    known_schemas: Mapping[str, Mapping[str, str]] | None = None,
+    known: Known | None = None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
     """Read and check the project under `root`: the project if all is right, and everything that is wrong."""
     root = root.resolve()
@@ -83,7 +84,7 @@ def check_project(
             ),
         )
     with _uncollected():
-        return _check(root, file, env or os.environ.get(_ENV), capabilities, known_schemas)
+        return _check(root, file, env or os.environ.get(_ENV), capabilities, known)
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def _check(
     file: Path,
     env: str | None,
     capabilities: Mapping[str, Capabilities],
-    known_schemas: Mapping[str, Mapping[str, str]] | None,
+    known: Known | None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -114,11 +115,11 @@ def _check(
         return None, _sorted(errors)
     sources = _read(root, config, errors)
     # what Python files do when they run is nobody's to remember; what `check` looks at beside the files, no more so
-    is_plain = known_schemas is None and not errors and not any(name.endswith(".py") for name in sources)
+    is_plain = known is None and not errors and not any(name.endswith(".py") for name in sources)
     key = key_of(root, config.env, {**sources, FILE: text}, capabilities) if is_plain else b""
     flow = remembered(root, config.env, key, root / config.environment.secrets) if key else None
     if flow is None:
-        flow = _compiled(root, config, sources, capabilities, known_schemas, errors)
+        flow = _compiled(root, config, sources, capabilities, known, errors)
         if errors or flow is None:
             return None, _sorted(errors)
         if key:
@@ -131,15 +132,13 @@ def _compiled(
     config: Config,
     sources: Mapping[str, str],
     capabilities: Mapping[str, Capabilities],
-    known_schemas: Mapping[str, Mapping[str, str]] | None,
+    known: Known | None,
     errors: list[WaterclockError],
 ) -> Flow | None:
     from waterclock.dpl.compile import compile_flow
 
     statements = list(_statements(root, config, sources, errors))
-    return compile_flow(
-        statements, config, root=root, capabilities=capabilities, known_schemas=known_schemas, errors=errors
-    )
+    return compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
 
 
 def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:

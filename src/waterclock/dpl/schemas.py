@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -19,6 +20,14 @@ from waterclock.flow import RECORD, Flat, Kind, clashes_of, flat_columns
 _LABEL = "timelabel"
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Columns and Spark types as the last run left them: of tables, and of the raw rows that versions are made of."""
+
+    tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
 class Schemas:
     """Infers columns upstream first and checks what names them.
 
@@ -26,7 +35,7 @@ class Schemas:
     transform from its query. What is not known whole is not checked.
     """
 
-    def __init__(self, queries: Queries, known: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, queries: Queries, known: Known) -> None:
         self.queries = queries
         self.known = known
         self.errors: list[WaterclockError] = []
@@ -56,15 +65,15 @@ class Schemas:
             columns = columns or output
             self._declared(said, output, draft)
             self._recorded(draft, output)
-        elif columns is None and draft.temporal is None:
-            columns = self._last_run(draft, said)
+        elif columns is None:
+            columns = self._last_run(draft, said, self.known.rows if draft.temporal else self.known.tables)
         self._tables[draft.name] = _seen(draft, columns)
         for argument in draft.function.arguments if draft.function else ():
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
         if columns is not None:
             self._named_in_header(draft, columns)
         elif draft.temporal is not None:  # its rows are not known, what its last run has left of them is
-            self._tables[draft.name] = self._last_run(draft, None)
+            self._tables[draft.name] = self._last_run(draft, None, self.known.tables)
 
     def _output(self, name: str, statement: Statement) -> Names | None:
         found = self.queries.found.get(name)
@@ -122,8 +131,10 @@ class Schemas:
             self._views[name] = names_of(listed) if listed else output
         return self._views[name]
 
-    def _last_run(self, draft: Draft, said: ColumnsSaid | None) -> Names | None:
-        known = self.known.get(draft.name)
+    def _last_run(
+        self, draft: Draft, said: ColumnsSaid | None, by_name: Mapping[str, Mapping[str, str]]
+    ) -> Names | None:
+        known = by_name.get(draft.name)
         if known is None or draft.statement.has_failed("COLUMNS"):
             return None
         return names_of([*known, *(column.name for column in (said.columns if said else ()))])

@@ -6,8 +6,12 @@ import json
 from typing import Any
 
 from waterclock.errors import WaterclockError
+from waterclock.flow import RECORD
 from waterclock.storage import Lake, table_exists
+from waterclock.storage.leaves import newest_sealed
+from waterclock.storage.manifest import read_manifest
 from waterclock.storage.opened import opened
+from waterclock.storage.types import TIMELABEL, fields_of
 
 _SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 
@@ -26,6 +30,23 @@ def stored_columns(lake: Lake, table: str) -> dict[str, str]:
     except WaterclockError:
         return {}
     return {field["name"]: type_words(field["type"]) for field in fields}
+
+
+def stored_row_columns(lake: Lake, table: str) -> dict[str, str]:
+    """Give columns and Spark types that the raw rows of a table with versions are known to have; nothing before any.
+
+    They are those of its newest slice, with the columns that order, time and delete rows, and its own.
+    """
+    newest = newest_sealed(lake.folder(table))
+    if newest is None:
+        return {}
+    try:
+        fields = fields_of(read_manifest(lake.folder(table), newest.path).schema)
+    except WaterclockError:
+        return {}
+    rows = {name: type_words(field["type"]) for name, field in fields.items() if name != TIMELABEL}
+    own = {name: kind for name, kind in stored_columns(lake, table).items() if name not in {TIMELABEL, *RECORD}}
+    return {**own, **rows}
 
 
 def type_words(of: Any) -> str:

@@ -34,6 +34,29 @@ def leaves(folder: str) -> Iterator[Leaf]:
         yield Leaf(path.relative_to(folder).as_posix(), _claim(path), None, is_sealed=False)
 
 
+def newest_sealed(folder: str) -> Leaf | None:
+    """Give the sealed slice of the newest label, committed or not; of several of one label, that of the last claim.
+
+    Cost: a listing of each folder on the way down.
+    """
+    for path in _newest_first(Path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
+        sealed = [each for each in path.glob("c=*") if (each / MANIFEST).is_file()]
+        if sealed:
+            last = max(sealed, key=_claim)
+            label = instant_of(label_of_hive_path(path.relative_to(Path(folder, STAGE)).as_posix()))
+            return Leaf(last.relative_to(folder).as_posix(), _claim(last), label, is_sealed=True)
+    return None
+
+
+def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
+    """Give the folders of labels, newest first."""
+    if not levels:
+        yield folder
+        return
+    for path in sorted(folder.glob(f"{levels[0]}*"), key=lambda each: each.name, reverse=True):
+        yield from _newest_first(path, levels[1:])
+
+
 def size_of(folder: str, leaf: Leaf) -> int:
     """Give the bytes that a leaf takes."""
     return bytes_below(Path(folder, leaf.path))

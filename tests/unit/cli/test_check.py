@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from tests.slices import hour, sealed
 from tests.unit.cli.conftest import ask
 from waterclock.cli.check_view import in_order
 from waterclock.errors import WaterclockError
@@ -69,6 +70,23 @@ def test_scenario_k_an_unknown_column_of_an_open_collect_is_refused_once_it_ran(
     assert "E203 unknown column c.contry" in found.stdout
     assert "did you mean" in found.stdout
     assert "country" in found.stdout
+
+
+def test_a_misspelt_time_of_an_open_collect_with_versions_is_refused_once_it_ran(fresh: Path) -> None:
+    collect = fresh / "flows" / "1_collect.dpl"
+    said = "\nCOLLECT shop.staff (id KEY, *) FROM shop.staff EVERY DAY BY DATA TIME at START '2024-01-01' TEMPORAL AT "
+    collect.write_text(collect.read_text() + said + "changd_at;\n")
+    assert ask("check", "--project", str(fresh)).exit_code == 0, "nothing is known of the source's columns yet"
+    folder = fresh / ".waterclock" / "tables" / "shop" / "staff"
+    write_deltalake(folder, pa.table({"timelabel": ["20241119000000"], "id": [1], "rec_eff_time": ["x"]}))
+    rows = [("timelabel", pa.string()), ("id", pa.int64()), ("changed_at", pa.timestamp("us", "UTC"))]
+    sealed(str(folder), hour(0), 1, [], schema=pa.schema(rows))
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    assert "E203 unknown column changd_at" in found.stdout
+    assert "did you mean changed_at?" in found.stdout
+    collect.write_text(collect.read_text().replace("changd_at", "changed_at"))
+    assert ask("check", "--project", str(fresh)).exit_code == 0
 
 
 def test_check_makes_nothing(fresh: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl import Project, check_project, load_project
+from waterclock.dpl.schemas import Known
 from waterclock.errors import ProjectErrors
 from waterclock.flow import Secret
 
@@ -125,8 +126,53 @@ def test_columns_of_the_last_run_are_known(tmp_path: Path) -> None:
     write(tmp_path, {"flows/case.dpl": "TRANSFORM marts.a AS SELECT idd, name, country FROM raw.customers;"})
     known = {"raw.customers": {"id": "bigint", "name": "string"}}
     assert check_project(tmp_path, capabilities=CAPABILITIES)[1] == ()
-    _, errors = check_project(tmp_path, capabilities=CAPABILITIES, known_schemas=known)
+    _, errors = check_project(tmp_path, capabilities=CAPABILITIES, known=Known(known))
     assert [error.what for error in errors] == ["unknown column idd", "unknown column country"]
+
+
+VERSIONED = """
+COLLECT dim.a (id KEY, *) FROM landing.a EVERY DAY BY ARRIVAL TIME TEMPORAL AT {at} ORDER BY {order} DELETE WHEN {gone}
+  TRACK ({track}) NULLS VALUE ({nulls}) EXPECT {rule} > 0;
+TRANSFORM marts.b AS SELECT {read} FROM dim.a;
+"""
+RIGHT = {"at": "seen", "order": "seq", "gone": "is_gone", "track": "city", "nulls": "nick", "rule": "seq",
+         "read": "city, rec_eff_time"}  # fmt: skip
+ROWS = dict.fromkeys(("id", "city", "nick", "seen", "seq", "is_gone"), "string")
+SEEN = dict.fromkeys(("id", "rec_eff_time", "city", "nick", "rec_exp_time", "rec_is_current"), "string")
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong", "fix"),
+    [("at", "sene", "seen"), ("order", "sek", "seq"), ("gone", "is_gon", "is_gone"), ("track", "citi", "city"),
+     ("nulls", "nik", "nick"), ("rule", "sequ", "seq"), ("read", "seen", None)],
+)  # fmt: skip
+def test_what_an_open_collect_with_versions_names_is_held_against_its_rows_of_the_last_run(
+    tmp_path: Path, part: str, wrong: str, fix: str | None
+) -> None:
+    known = Known({"dim.a": SEEN}, {"dim.a": ROWS})
+    write(tmp_path, {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN})
+    write(tmp_path, {"flows/case.dpl": VERSIONED.format(**RIGHT)})
+    assert check_project(tmp_path, capabilities=CAPABILITIES, known=known)[1] == ()
+    write(tmp_path, {"flows/case.dpl": VERSIONED.format(**RIGHT | {part: wrong})})
+    assert check_project(tmp_path, capabilities=CAPABILITIES)[1] == ()
+    (error,) = check_project(tmp_path, capabilities=CAPABILITIES, known=known)[1]
+    assert (error.code, error.what) == ("E203", f"unknown column {wrong}")
+    if fix is not None:
+        assert error.fix == f"did you mean {fix}?"
+
+
+def test_a_column_that_the_rows_do_not_have_yet_is_named_in_the_list(tmp_path: Path) -> None:
+    text = VERSIONED.format(**RIGHT | {"at": "changed_at"}).replace("(id KEY, *)", "(id KEY, changed_at TIMESTAMP, *)")
+    write(tmp_path, {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN, "flows/case.dpl": text})
+    known = Known({"dim.a": SEEN}, {"dim.a": ROWS})
+    assert check_project(tmp_path, capabilities=CAPABILITIES, known=known)[1] == ()
+
+
+def test_versions_are_known_where_their_rows_are_not(tmp_path: Path) -> None:
+    text = VERSIONED.format(**RIGHT | {"at": "sene", "read": "citi"})
+    write(tmp_path, {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN, "flows/case.dpl": text})
+    errors = check_project(tmp_path, capabilities=CAPABILITIES, known=Known({"dim.a": SEEN}))[1]
+    assert [error.what for error in errors] == ["unknown column citi"]
 
 
 def fingerprint(root: Path, case: str, settings: str = SETTINGS) -> str:

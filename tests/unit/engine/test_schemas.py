@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from waterclock.engine.schemas import stored_columns, type_words
+from tests.slices import hour, sealed
+from waterclock.engine.schemas import stored_columns, stored_row_columns, type_words
 from waterclock.storage import Lake
 
 
@@ -41,3 +42,31 @@ def test_a_table_without_a_batch_has_no_columns_yet(lake: Lake) -> None:
 
 def test_a_map_names_both_its_types() -> None:
     assert type_words({"type": "map", "keyType": "string", "valueType": "long"}) == "map<string,bigint>"
+
+
+RAW = pa.schema(
+    [("timelabel", pa.string()), ("n", pa.int32()), ("seq", pa.int64()), ("seen", pa.timestamp("us", "UTC"))]
+)
+
+
+def test_rows_have_the_columns_of_the_newest_sealed_slice_and_those_of_the_table(lake: Lake) -> None:
+    folder = lake.folder("raw.a")
+    for label, claim, schema in ((hour(15), 3, RAW), (hour(16), 9, RAW.append(pa.field("by", pa.string()))),
+                                 (hour(16), 8, RAW), (hour(7), 12, RAW)):  # fmt: skip
+        sealed(folder, label, claim, [], schema=schema)
+    unsealed = Path(folder, Lake("").slice_path(hour(17), 20))
+    unsealed.mkdir(parents=True)
+    assert stored_row_columns(lake, "raw.a") == {
+        "n": "int",
+        "tags": "array<string>",
+        "at": "timestamp",
+        "of": "struct<a:int,b:double>",
+        "seq": "bigint",
+        "seen": "timestamp",
+        "by": "string",
+    }
+
+
+def test_nothing_is_known_of_rows_before_a_slice_is_sealed(lake: Lake) -> None:
+    assert stored_row_columns(lake, "raw.a") == {}
+    assert stored_row_columns(lake, "raw.b") == {}
