@@ -4,6 +4,8 @@ A block is fenced as `console`; a line that begins with `$ ` is a command (`> ` 
 what it prints; a line `...` stands for any lines. All blocks of a page are one shell session. What differs from run to
 run (times, sizes, claims, digests) is masked before it is compared.
 
+Tests run the commands of Waterclock in their own process, where Spark is warm (`is_warm`), and all else by bash.
+
     python tests/docs/console.py docs/tutorial.md    run the page and write into it what its commands print
 """
 
@@ -11,20 +13,28 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from typer.testing import CliRunner
+
+from waterclock.cli import app
+
 ROOT = Path(__file__).resolve().parents[2]
 ELIDED = "..."
+SCREEN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
+_QUOTED = re.compile(r'"[^"$`\\]*"|\'[^\']*\'')
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MASKS = tuple(
     (re.compile(pattern), mask)
@@ -74,11 +84,11 @@ def mask(line: str) -> str:
 
 
 class Shell:
-    """One shell session in which the commands of a page are run."""
+    """One shell session in which the commands of a page are run; those of Waterclock in this process if `is_warm`."""
 
-    def __init__(self, folder: Path, replaced: Mapping[str, str]) -> None:
+    def __init__(self, replaced: Mapping[str, str], *, is_warm: bool = False) -> None:
         self._replaced = replaced
-        self._folder = folder
+        self._is_warm = is_warm
         self._shell = subprocess.Popen(
             ["bash", "--norc"],
             stdin=subprocess.PIPE,
@@ -86,7 +96,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=ROOT,
-            env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
+            env=os.environ | SCREEN,
         )
 
     def __enter__(self) -> Self:
@@ -100,28 +110,41 @@ class Shell:
 
     def run(self, command: str) -> tuple[str, ...]:
         """Run one command and give the lines it prints, as they would be in the page's own folder."""
-        assert self._shell.stdin is not None
-        assert self._shell.stdout is not None
         for shown, real in self._replaced.items():
             command = command.replace(shown, real)
-        self._shell.stdin.write(f"{{ {command}\n}} </dev/null\necho; echo '-- end --'\n")
-        self._shell.stdin.flush()
-        lines = []
-        for line in self._shell.stdout:
-            if line == "-- end --\n":
-                break
-            for shown, real in self._replaced.items():
-                line = line.replace(real, shown)  # noqa: PLW2901 - back to how the page writes it
-            lines.append(line.rstrip())
+        words = plain_call(command) if self._is_warm else None
+        printed = self._by_bash(command) if words is None else self._here(words)
+        for shown, real in self._replaced.items():
+            printed = printed.replace(real, shown)  # back to how the page writes it
+        lines = [line.rstrip() for line in printed.splitlines()]
         while lines and not lines[-1]:
             lines.pop()
         while lines and not lines[0]:
             lines.pop(0)
         return tuple(lines)
 
+    def _by_bash(self, command: str) -> str:
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(f"{{ {command}\n}} </dev/null\necho; echo '-- end --'\n")
+        self._shell.stdin.flush()
+        return "".join(takewhile(lambda line: line != "-- end --\n", self._shell.stdout))
+
+    def _here(self, words: list[str]) -> str:
+        with chdir(self._by_bash("pwd").strip()):
+            done = CliRunner().invoke(app, words, env=SCREEN)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.output
+
+
+def plain_call(command: str) -> list[str] | None:
+    """The words of a command of Waterclock; None where it is none, or has what only a shell understands."""
+    needs_shell = set(_QUOTED.sub("", command)) & set("|&;<>()$`*?[]{}~#\\'\"\n")
+    return shlex.split(command)[1:] if command.startswith("waterclock ") and not needs_shell else None
+
 
 @contextmanager
-def session(folder: Path) -> Iterator[Shell]:
+def session(folder: Path, *, is_warm: bool = False) -> Iterator[Shell]:
     """A shell for pages that work in /tmp/flights with the checkout's commands: here in a folder of its own.
 
     The commands are those of the Python that runs the tests: nothing is installed on the way.
@@ -131,7 +154,7 @@ def session(folder: Path) -> Iterator[Shell]:
         ".venv/bin/python": sys.executable,
         '"$PWD/bin:$PATH"': f'"{Path(sys.executable).parent}:$PATH"',
     }
-    with Shell(folder, here) as shell:
+    with Shell(here, is_warm=is_warm) as shell:
         yield shell
 
 

@@ -4,16 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console import ROOT, Command, commands_of, differences, session
+from tests.docs.console import ROOT, Command, commands_of, differences, plain_call, session
 
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.usefixtures("spark")
 def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
     commands = commands_of((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
 
     wrong = []
-    with session(tmp_path) as shell:
+    with session(tmp_path, is_warm=True) as shell:
         for command in commands:
             printed = shell.run(command.text)
             if missing := differences(command.printed, printed):
@@ -26,6 +27,26 @@ def test_a_command_has_the_lines_below_it() -> None:
     page = "text\n```console\n$ one\na\nb\n$ two \\\n> more\n```\n```sql\n$ none\n```\n"
 
     assert commands_of(page) == [Command("one", ("a", "b")), Command("two \\\nmore", ())]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("waterclock check", ["check"]),
+        (
+            'waterclock query "SELECT count(*) AS n\n  FROM a" --json',
+            ["query", "SELECT count(*) AS n\n  FROM a", "--json"],
+        ),
+        ("waterclock lineage a.b | head", None),
+        ("waterclock plan > plan.txt", None),
+        ('waterclock query "$QUERY"', None),
+        ("waterclock check\nls", None),
+        ("ls", None),
+        ("cat > it <<'END'\nit isn't\nEND", None),
+    ],
+)
+def test_what_only_a_shell_understands_is_left_to_it(command: str, words: list[str] | None) -> None:
+    assert plain_call(command) == words
 
 
 @pytest.mark.parametrize(

@@ -1,33 +1,23 @@
-"""The rules of the flights, as `waterclock spec` runs them in a process of its own.
+"""The rules of the flights, as `waterclock spec` runs them.
 
-What is told of rules that do not hold is held by the page on specifications (`tests/docs/test_specify_by_example.py`).
+What is told of rules that do not hold, and specifications that start a Spark of their own, are held by the page on
+specifications (`tests/docs/test_specify_by_example.py`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from waterclock.cli import app
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-def spec(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "waterclock", "spec", *arguments, "--project", str(project)],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
-    )
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("spark")]
 
 
 @pytest.fixture
@@ -43,9 +33,9 @@ def flights(tmp_path: Path) -> Path:
 def test_the_rules_of_the_flights_hold_without_their_data(flights: Path, tmp_path: Path) -> None:
     page = tmp_path / "spec.html"
     before = sorted(path.name for path in flights.iterdir())
-    done = spec(flights, "--json", "--html", str(page))
+    done = CliRunner().invoke(app, ["spec", "--json", "--html", str(page), "--project", str(flights)])
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["ok"]
     assert told["passed"] == len(told["scenarios"]) >= 9

@@ -10,11 +10,16 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from examples.flights import make_data, oracle
+from waterclock.cli import app
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAYS = 3
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
@@ -36,35 +41,12 @@ def waterclock(project: Path, command: str, *arguments: str) -> str:
     return done.stdout
 
 
-ASK_ALL = """
-import contextlib, io, json, sys
-from waterclock.cli import main
-project, *queries = json.load(sys.stdin)
-answers = []
-for query in queries:
-    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
-        main(["query", query, "--json", "--limit", "1000000", "--project", project])
-    answers.append(json.loads(printed.getvalue()))
-json.dump(answers, sys.stdout)
-"""
-
-
-def ask(project: Path, *queries: str) -> list[list[dict[str, Any]]]:
-    """Answer each query by `waterclock query --json`, all of them in one process: Spark starts once."""
-    done = subprocess.run(
-        [sys.executable, "-c", ASK_ALL],
-        input=json.dumps([str(project), *queries]),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def ask(project: Path, query: str) -> list[dict[str, Any]]:
+    """Answer a query by `waterclock query --json`, on the Spark that is there."""
+    done = CliRunner().invoke(app, ["query", query, "--json", "--limit", "1000000", "--project", str(project)])
+    assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert not [answer["error"] for answer in told if "error" in answer]
-    return [
-        [dict(zip((column["name"] for column in answer["columns"]), row, strict=True)) for row in answer["rows"]]
-        for answer in told
-    ]
+    return [dict(zip((column["name"] for column in told["columns"]), row, strict=True)) for row in told["rows"]]
 
 
 def published(project: Path, query: str) -> list[dict[str, Any]]:
@@ -94,11 +76,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def answers(project: Path) -> dict[str, list[dict[str, Any]]]:
+def answers(project: Path, spark: SparkSession) -> dict[str, list[dict[str, Any]]]:  # noqa: ARG001 - it is taken
     """What the tables say to the oracle's questions, and which batches there are."""
     asked = {question.table: question.asked for question in oracle.QUESTIONS}
     asked["batches"] = "SELECT table, status, count(*) AS n FROM waterclock.batches GROUP BY table, status"
-    return dict(zip(asked, ask(project, *asked.values()), strict=True))
+    return {name: ask(project, query) for name, query in asked.items()}
 
 
 @pytest.mark.parametrize("table", [question.table for question in oracle.QUESTIONS])
