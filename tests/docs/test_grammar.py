@@ -47,7 +47,7 @@ ACCEPTED = {
     "mode": [COLLECT.format(text) for text in (
         "APPEND", "REPLACE", "MERGE", "MERGE ON (a, b)", "MERGE ON (a) ORDER BY b, c DELETE WHEN gone", "TEMPORAL",
         "TEMPORAL ON (a) AT t ORDER BY b, c DELETE WHEN gone TRACK (d, e) NULLS VALUE (e) FILL FORWARD",
-        "TEMPORAL FILL FORWARD NULLS VALUE DELETE WHEN gone AT t",
+        "TEMPORAL FILL FORWARD NULLS VALUE DELETE WHEN gone AT t", "TEMPORAL NULLS MISSING TRACK (d)",
     )],
     "order": [COLLECT.format("MERGE ORDER BY b, c")],
     "delete": [COLLECT.format("MERGE DELETE WHEN gone")],

@@ -53,10 +53,15 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
         spelt(name for name in consumed if name.lower() not in kept),
         spelt(more.track),
         spelt(more.values),
-        are_all_values=more.are_all_values,
+        are_all_values=more.are_all_values or (_is_snapshot(draft) and not (more.values or more.are_all_missing)),
         fills_back=more.fills_back,
     )
     errors.extend(_contradictions(draft, draft.temporal, more))
+
+
+def _is_snapshot(draft: Draft) -> bool:
+    """Tell whether each batch takes the whole source: a row then says all of its key, and NULL that there is none."""
+    return draft.source is not None and draft.source.batching is Batching.SNAPSHOT
 
 
 def _keys_of(
@@ -116,7 +121,7 @@ def _contradictions(draft: Draft, temporal: Temporal, more: TemporalSaid) -> Ite
             why="a row that says no time of its own holds since its window's end",
             fix="leave AT out",
         )
-    if temporal.at is not None and draft.source is not None and draft.source.batching is Batching.SNAPSHOT:
+    if temporal.at is not None and _is_snapshot(draft):
         yield at.refuse(
             "E235",
             f"{draft.name} is collected whole, and says AT",

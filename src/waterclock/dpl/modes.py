@@ -59,8 +59,10 @@ def _temporal(cursor: Cursor) -> ModeSaid:
     spans: dict[str, Span] = {}
     while (words := _part_at(cursor, 0)) is not None:
         start = cursor.index
-        if words in parts:
-            raise cursor.here().refuse("E207", f"{words} is said twice", why=f"first at {spans[words].place}")
+        before = next((said for said in parts if said.split()[0] == words.split()[0]), None)
+        if before is not None:
+            what = f"{words} is said twice" if before == words else f"{words} is said, and {before}"
+            raise cursor.here().refuse("E207", what, why=f"first at {spans[before].place}")
         for upper in words.split():
             cursor.need(upper, fix=f"say {words}")
         parts[words] = _PARTS[words](cursor)
@@ -71,6 +73,7 @@ def _temporal(cursor: Cursor) -> ModeSaid:
         track=parts.get("TRACK", ()),
         values=nulls or (),
         are_all_values=nulls == (),
+        are_all_missing="NULLS MISSING" in parts,
         fills_back="FILL FORWARD" not in parts,
         spans=spans,
     )
@@ -82,11 +85,23 @@ def _part_at(cursor: Cursor, ahead: int) -> str | None:
     word, following = cursor.peek(ahead), cursor.peek(ahead + 1).upper
     if word.kind != "word" or (word.upper == "ON" and following in {"RESTATE", "SCHEMA", "VIOLATION"}):
         return None
-    return _BY_FIRST_WORD.get(word.upper)
+    found = _BY_FIRST_WORD.get(word.upper)
+    return "NULLS MISSING" if found == "NULLS VALUE" and following == "MISSING" else found
 
 
 def _deleted(cursor: Cursor) -> Expression:
     return take_expression(cursor, "an expression, as in is_deleted", _begins_part)
+
+
+def _missing(cursor: Cursor) -> bool:
+    if cursor.at("("):
+        raise cursor.here().refuse(
+            "E204",
+            "NULLS MISSING takes no names",
+            why="NULLS VALUE (...) names the attributes whose NULL is a value; of all others it is missing",
+            fix="say NULLS VALUE with the other names",
+        )
+    return True
 
 
 def _begins_part(cursor: Cursor, ahead: int) -> bool:
@@ -99,6 +114,7 @@ _PARTS: dict[str, Callable[[Cursor], Any]] = {
     "ORDER BY": lambda cursor: _order(cursor, Mode.TEMPORAL),
     "DELETE WHEN": _deleted,
     "TRACK": lambda cursor: cursor.names("attributes"),
+    "NULLS MISSING": _missing,
     "NULLS VALUE": lambda cursor: cursor.names("attributes") if cursor.at("(") else (),
     "FILL FORWARD": lambda _: True,
 }

@@ -321,7 +321,7 @@ _SUBCLAUSES = {
     "DELETE": "DELETE WHEN stands behind MERGE or TEMPORAL: MERGE DELETE WHEN is_deleted",
     "AT": "AT stands behind TEMPORAL: TEMPORAL AT changed_at",
     "TRACK": "TRACK stands behind TEMPORAL: TEMPORAL TRACK (name, city)",
-    "NULLS": "NULLS VALUE stands behind TEMPORAL: TEMPORAL NULLS VALUE (phone)",
+    "NULLS": "NULLS stands behind TEMPORAL: TEMPORAL NULLS VALUE (phone), or NULLS MISSING",
     "FILL": "FILL FORWARD stands behind TEMPORAL: TEMPORAL FILL FORWARD",
     "WATERMARK": "WATERMARK stands behind CONTINUOUS",
     "OFFLINE": "OFFLINE stands behind MEASURE",

@@ -164,12 +164,16 @@ class BatchedSaid:
 
 @dataclass(frozen=True, slots=True)
 class TemporalSaid:
-    """What TEMPORAL says beside keys, order and deletes; `spans` are the places of its parts, by their words."""
+    """What TEMPORAL says beside keys, order and deletes; `spans` are the places of its parts, by their words.
+
+    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING.
+    """
 
     at: str | None = None
     track: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     are_all_values: bool = False
+    are_all_missing: bool = False
     fills_back: bool = True
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
 

@@ -217,7 +217,8 @@ class Temporal:
     A row tells the attributes as of `at`, of its window's end where that is None. Rows of one key and time are ordered
     by `order_by`, then by label. `consumed` are columns that order or delete and are no attributes. `track` names those
     whose changes make a version; empty, all do. NULL is missing and filled, but for the `values`, where it says "now
-    empty"; `are_all_values`: for every attribute. `fills_back`: a life's first versions take its first known value.
+    empty"; `are_all_values`: for every attribute, as in a snapshot unless it says otherwise. `fills_back`: a life's
+    first versions take its first known value.
     """
 
     keys: tuple[str, ...]

@@ -136,3 +136,45 @@ def test_another_way_of_keeping_versions_needs_a_rebuild(tmp_path: Path, spark: 
     assert tiny.rows(SHOWN) == wanted.rows(SHOWN)
     assert as_of(tiny, "shop.customers", day(3)) == as_of(wanted, "shop.customers", day(3))
     assert not tiny.run(LAST).failed
+
+
+STOCK: tuple[list[tuple[Any, ...]], ...] = (
+    [("a", "red", 1), ("b", "blue", 2), ("c", None, 3)],
+    [("a", None, 1), ("b", "blue", None), ("c", None, 3)],
+)
+STANDING = "SELECT sku, colour, size FROM shop.stock WHERE rec_is_current ORDER BY sku"
+
+
+@pytest.mark.parametrize(
+    ("nulls", "current", "versions"),
+    [
+        ("", STOCK[1], 5),
+        ("NULLS VALUE", STOCK[1], 5),
+        ("NULLS VALUE (colour)", [("a", None, 1), ("b", "blue", 2), ("c", None, 3)], 4),
+        ("NULLS MISSING", STOCK[0], 3),
+    ],
+)
+def test_a_row_of_a_snapshot_is_taken_as_it_stands_unless_it_is_said_otherwise(
+    tmp_path: Path, spark: SparkSession, nulls: str, current: list[tuple[Any, ...]], versions: int
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(f"COLLECT shop.stock (sku KEY, colour, size BIGINT, *) FROM shop.stock EVERY DAY TEMPORAL {nulls};")
+    for number, rows in enumerate(STOCK, start=2):
+        tiny.source("stock", "sku TEXT, colour TEXT, size INTEGER", rows)
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+    assert tiny.rows(STANDING) == current
+    assert tiny.rows("SELECT count(*) FROM shop.stock") == [(versions,)]
+
+
+def test_a_column_that_a_snapshot_brings_later_says_nothing_of_the_time_before(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare("COLLECT shop.stock (sku KEY, *) FROM shop.stock EVERY DAY TEMPORAL;")
+    tiny.source("stock", "sku TEXT, colour TEXT", [("a", "red"), ("b", "blue")])
+    assert not tiny.run(day(2)).failed
+    tiny.source("stock", "sku TEXT, colour TEXT, size TEXT", [("a", "red", "L"), ("b", "blue", None)])
+    assert not tiny.run(day(3)).failed
+    shown = "SELECT sku, size, timelabel FROM shop.stock ORDER BY sku, rec_eff_time"
+    assert tiny.rows(shown) == [("a", "L", "20200101000000"), ("b", None, "20200101000000")]

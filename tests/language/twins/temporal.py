@@ -21,6 +21,14 @@ wc.collect(
     mode="temporal on (faa) delete when is_closed track (name) fill forward",
 )
 wc.collect(
+    "raw.depots",
+    columns="code KEY, *",
+    from_="ops.depots",
+    every="day",
+    mode="temporal track (city) nulls missing",
+)
+wc.collect("raw.crews", columns="code KEY, *", from_="ops.crews", every="day", mode="temporal nulls value (boss)")
+wc.collect(
     "raw.weather",
     columns="origin KEY, time_hour TIMESTAMP, visib DOUBLE",
     from_="landing.weather",
