@@ -7,9 +7,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
+from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import Plan
 from waterclock.temporal.slices import at_moment, cuts_of, lacking, over_periods, spread_by
-from waterclock.temporal.stops import OVERLAPPING, stop_text
+from waterclock.temporal.stops import OVERLAPPING
 
 HINTS = {Plan.HASH: "shuffle_hash", Plan.SLICES: "shuffle_hash", Plan.SORTED_SLICES: "merge"}
 
@@ -61,8 +62,8 @@ def _by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> DataFram
         sql.max(sql.col("version.exp")).over(before).alias("ended"),
     )
     is_sound = sql.coalesce(sql.col("ended") <= sql.col("at"), sql.lit(col=True))
-    stop = sql.raise_error(sql.lit(stop_text(OVERLAPPING)))
-    is_row = sql.when(sql.col("is_row"), sql.lit(col=True)).otherwise(~is_sound & stop.cast("boolean"))
+    stopped = stop(OVERLAPPING, *map(sql.col, keys)).cast("boolean")
+    is_row = sql.when(sql.col("is_row"), sql.lit(col=True)).otherwise(~is_sound & stopped)
     seen = sql.when(sql.col("at") < sql.col("seen.exp"), sql.col("seen"))
     found = timeline.where(is_row).withColumn("seen", seen)
     return found.select(*child.columns, *(sql.col(f"seen.{name}").alias(name) for name in wanted if name != "exp"))

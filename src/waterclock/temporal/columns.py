@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.temporal.stops import stop_text
 
 _INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)
 _WITHOUT_ZONE = (types.TimestampNTZType, types.DateType, types.StringType)
@@ -18,6 +19,12 @@ _WITHOUT_ZONE = (types.TimestampNTZType, types.DateType, types.StringType)
 def named(name: str) -> Column:
     """Give the column of exactly that name, whatever signs are in it."""
     return sql.col("`" + name.replace("`", "``") + "`")
+
+
+def stop(refusal: str, *said: Column) -> Column:
+    """Stop the query at a row, with what the row says of it."""
+    values = (sql.coalesce(value.cast("string"), sql.lit("NULL")) for value in said)
+    return sql.raise_error(sql.concat(sql.lit(f"{stop_text(refusal)} ["), sql.concat_ws(", ", *values), sql.lit("]")))
 
 
 def listed(names: str | Sequence[str]) -> tuple[str, ...]:

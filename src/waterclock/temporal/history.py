@@ -18,13 +18,14 @@ from waterclock.temporal.columns import (
     require_columns,
     require_comparable,
     require_keys,
+    stop,
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.numbers import LONG_KEY
 from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, open_end
 from waterclock.temporal.shape import Attribute, Shape, attributes_of
 from waterclock.temporal.sources import unwrapped
-from waterclock.temporal.stops import UNPLACED, stop_text
+from waterclock.temporal.stops import UNPLACED
 
 if TYPE_CHECKING:
     from pyspark.sql.window import WindowSpec
@@ -130,8 +131,8 @@ def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFra
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.held_keys))
     no_time = sql.col("at").isNull()
     if counts is None:
-        stop = sql.raise_error(sql.lit(stop_text(UNPLACED))).cast("boolean")
-        is_placed = sql.when(no_key | no_time, stop).otherwise(sql.lit(col=True))
+        stopped = stop(UNPLACED, *map(sql.col, shape.held_keys), sql.col("at")).cast("boolean")
+        is_placed = sql.when(no_key | no_time, stopped).otherwise(sql.lit(col=True))
         return raw.where(is_placed).drop("is_timed")
     counts.begin(_WHERE)
     watched = counts.watch(

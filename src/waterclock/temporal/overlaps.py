@@ -9,10 +9,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
 from waterclock.temporal.asof import HINTS
+from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import Plan
 from waterclock.temporal.record import beginning, open_end
 from waterclock.temporal.slices import cuts_of, lacking, over_periods
-from waterclock.temporal.stops import OVERLAPPING, stop_text
+from waterclock.temporal.stops import OVERLAPPING
 
 
 def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: Plan) -> DataFrame:
@@ -42,7 +43,7 @@ def completed(parent: DataFrame, keys: list[str], attributes: list[str]) -> Data
         .select(
             *keys,
             "eff",
-            _sound(ended).alias("ended"),
+            _sound(ended, keys).alias("ended"),
             sql.last("exp").over(whole).alias("last_exp"),
             *attributes,
             sql.coalesce(~is_same, sql.lit(col=True)).alias("is_start"),
@@ -60,9 +61,9 @@ def completed(parent: DataFrame, keys: list[str], attributes: list[str]) -> Data
     return _with_holes(starts, keys, attributes)
 
 
-def _sound(ended: Column) -> Column:
-    stop = sql.raise_error(sql.lit(stop_text(OVERLAPPING)))
-    return sql.when(ended > sql.col("eff"), stop.cast("timestamp")).otherwise(ended)
+def _sound(ended: Column, keys: list[str]) -> Column:
+    stopped = stop(OVERLAPPING, *map(sql.col, keys)).cast("timestamp")
+    return sql.when(ended > sql.col("eff"), stopped).otherwise(ended)
 
 
 def _with_holes(starts: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:

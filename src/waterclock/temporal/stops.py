@@ -15,18 +15,19 @@ UNPLACED = "E304 a row without key or time"
 OVERLAPPING = "E309 periods of a key of the parent overlap"
 UNSPELT = "E310 an unknown format for format_attribute"
 _RAISED = "[USER_RAISED_EXCEPTION] "
-_FIXES = MappingProxyType(
+# how each is mended, and what the row says that stopped the query
+_TOLD = MappingProxyType(
     {
-        UNPLACED: "counts=Counts() leaves such rows out and counts them",
-        OVERLAPPING: "compute_temporal makes sound ones from raw rows",
-        UNSPELT: "it takes upper, lower, initcap or none",
+        UNPLACED: ("counts=Counts() leaves such rows out and counts them", "its key and time are {}"),
+        OVERLAPPING: ("compute_temporal makes sound ones from raw rows", "the key is {}"),
+        UNSPELT: ("it takes upper, lower, initcap or none", "a row says {}"),
     }
 )
 
 
 def stop_text(refusal: str) -> str:
     """Give what a query raises, for those who see Spark's error alone."""
-    return f"{refusal}; {_FIXES[refusal]}"
+    return f"{refusal}; {_TOLD[refusal][0]}"
 
 
 def refusal_of(error: BaseException) -> WaterclockError | None:
@@ -37,8 +38,8 @@ def refusal_of(error: BaseException) -> WaterclockError | None:
     brackets behind them.
     """
     text = str(error)
-    for refusal, fix in _FIXES.items():
+    for refusal, (fix, says) in _TOLD.items():
         if (found := re.search(re.escape(_RAISED + stop_text(refusal)) + r"(?: \[(.*?)\])?", text)) is not None:
             code, _, what = refusal.partition(" ")
-            return WaterclockError(code, what, why=f"a row says {found[1]}" if found[1] else None, fix=fix)
+            return WaterclockError(code, what, why=says.format(found[1]) if found[1] else None, fix=fix)
     return None

@@ -89,7 +89,7 @@ def test_versions_are_not_computed_of_versions(spark: SparkSession) -> None:
 
 
 def test_a_row_without_key_or_time_stops_the_query_where_nobody_counts(spark: SparkSession) -> None:
-    for raw in ("- d1 Paris false", "c - Paris false"):
+    for raw, said in (("- d1 Paris false", "NULL, 2020-01-01 00:00:00"), ("c - Paris false", "c, NULL")):
         made = compute_temporal(frame(spark, RAW, raw), "c", time="t")
         for action in (made.collect, made.write.format("noop").mode("overwrite").save):
             with pytest.raises(PySparkException, match="E304 a row without key or time") as stopped:
@@ -97,6 +97,7 @@ def test_a_row_without_key_or_time_stops_the_query_where_nobody_counts(spark: Sp
             refusal = refusal_of(stopped.value)
             assert refusal is not None
             assert (refusal.code, refusal.what) == ("E304", "a row without key or time")
+            assert refusal.why == f"its key and time are {said}"
 
 
 def test_all_rows_left_out_are_counted_too(spark: SparkSession) -> None:
@@ -165,11 +166,24 @@ def test_periods_that_overlap_are_refused(spark: SparkSession) -> None:
     error = refused(lambda: measure_temporal(overlapping(spark), "p"))
     assert (error.code, error.why) == ("E309", "for example those of the key p")
     facts = frame(spark, FACTS, "p d4 -")
-    with pytest.raises(STOPPED, match="E309 periods of a key"):
-        denorm_transactional(facts, "p", "at", overlapping(spark), "p").collect()
     child = overlapping(spark).drop("city").where("p = 'q'").selectExpr("'p' AS p", "* except (p)")
-    with pytest.raises(STOPPED, match="E309 periods of a key"):
-        denorm_temporal(child, "p", overlapping(spark), "p", exact=True).collect()
+    for joined in (
+        denorm_transactional(facts, "p", "at", overlapping(spark), "p"),
+        denorm_temporal(child, "p", overlapping(spark), "p", exact=True),
+    ):
+        with pytest.raises(STOPPED, match="E309 periods of a key") as stopped:
+            joined.collect()
+        refusal = refusal_of(stopped.value)
+        assert refusal is not None
+        assert (refusal.code, refusal.why) == ("E309", "the key is p")
+
+
+def test_an_error_of_what_stands_on_a_result_stays_its_own(spark: SparkSession) -> None:
+    facts, made = frame(spark, FACTS, ""), compute_temporal(frame(spark, RAW, ""), "c", time="t")
+    for result in (made, denorm_transactional(facts, "p", "at", overlapping(spark), "p")):
+        with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN") as raised:
+            result.select("nothing").collect()
+        assert refusal_of(raised.value) is None
 
 
 @pytest.mark.parametrize("bad", ["p x d3 d3 false", "p x d3 d2 false", "- x d1 ∞ true", "p x - ∞ true"])

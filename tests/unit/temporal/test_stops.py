@@ -35,8 +35,19 @@ def test_words_that_stand_in_a_printed_plan_stopped_nothing(refusal: str) -> Non
     assert refusal_of(RuntimeError(text)) is None
 
 
-def test_what_the_row_said_comes_with_the_refusal() -> None:
-    found = refusal_of(RuntimeError(f"[USER_RAISED_EXCEPTION] {stop_text(UNSPELT)} [uper] SQLSTATE: P0001"))
+@pytest.mark.parametrize(
+    ("refusal", "said", "why"),
+    [
+        (UNPLACED, "NULL, 2020-01-01", "its key and time are NULL, 2020-01-01"),
+        (OVERLAPPING, "a{}, 1", "the key is a{}, 1"),
+        (UNSPELT, "uper", "a row says uper"),
+    ],
+)
+def test_what_the_row_said_comes_with_the_refusal(refusal: str, said: str, why: str) -> None:
+    found = refusal_of(RuntimeError(f"[USER_RAISED_EXCEPTION] {stop_text(refusal)} [{said}] SQLSTATE: P0001"))
     assert found is not None
-    assert found.why == "a row says uper"
-    assert all(each in (found.fix or "") for each in FORMATS)
+    assert found.why == why
+
+
+def test_the_mend_of_an_unknown_format_names_all_that_there_are() -> None:
+    assert all(each in stop_text(UNSPELT) for each in FORMATS)
