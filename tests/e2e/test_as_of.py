@@ -30,15 +30,26 @@ CREATE VIEW sales.sums AS SELECT total FROM sales.total;
 """
 
 
-@pytest.fixture
-def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
+def three_days(folder: Path, spark: SparkSession) -> Tiny:
     """Three days of orders, run day by day, so that each state of the regular tables was made."""
-    tiny = Tiny(tmp_path, spark)
+    tiny = Tiny(folder, spark)
     tiny.source("orders", ORDERS, [(n % 2, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
     tiny.declare(FLOW)
     outcome = tiny.run(day(2), day(4))
     assert not outcome.failed, described(outcome)
     return tiny
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
+    """Three days that a test goes on with."""
+    return three_days(tmp_path, spark)
+
+
+@pytest.fixture(scope="module")
+def asked_alone(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    """Three days that tests only ask."""
+    return three_days(tmp_path_factory.mktemp("three_days"), spark)
 
 
 def asked(tiny: Tiny, sql: str, tick: str, **more: Any) -> Answer:
@@ -56,20 +67,20 @@ def refusal(tiny: Tiny, sql: str, tick: str) -> WaterclockError:
     return refused.value
 
 
-def test_each_kind_of_table_answers_as_it_stood_at_the_tick(tiny: Tiny) -> None:
-    assert rows(tiny, "SELECT revenue FROM sales.revenue ORDER BY 1", "2020-01-03") == [(10,), (20,)]
-    assert rows(tiny, "SELECT id, amount FROM sales.largest ORDER BY 1", "2020-01-03") == [(0, 20), (1, 10)]
-    assert rows(tiny, "SELECT total FROM sales.total", "2020-01-03") == [(30,)]
-    assert rows(tiny, "SELECT total FROM sales.total", "2020-01-02T17:00") == [(10,)]
-    assert rows(tiny, "SELECT total FROM sales.sums", "latest") == [(60,)]
+def test_each_kind_of_table_answers_as_it_stood_at_the_tick(asked_alone: Tiny) -> None:
+    assert rows(asked_alone, "SELECT revenue FROM sales.revenue ORDER BY 1", "2020-01-03") == [(10,), (20,)]
+    assert rows(asked_alone, "SELECT id, amount FROM sales.largest ORDER BY 1", "2020-01-03") == [(0, 20), (1, 10)]
+    assert rows(asked_alone, "SELECT total FROM sales.total", "2020-01-03") == [(30,)]
+    assert rows(asked_alone, "SELECT total FROM sales.total", "2020-01-02T17:00") == [(10,)]
+    assert rows(asked_alone, "SELECT total FROM sales.sums", "latest") == [(60,)]
 
 
-def test_a_tick_is_an_instant_a_label_the_end_of_a_tables_window_or_latest(tiny: Tiny) -> None:
+def test_a_tick_is_an_instant_a_label_the_end_of_a_tables_window_or_latest(asked_alone: Tiny) -> None:
     sql = "SELECT count(*) FROM shop.orders"
-    assert rows(tiny, sql, labels(3)[0]) == [(2,)]
-    assert rows(tiny, sql, f"shop.orders@{labels(3)[0]}") == [(3,)]
-    assert rows(tiny, sql, "shop.orders@2020-01-02") == [(2,)]
-    newest = asked(tiny, sql, "latest")
+    assert rows(asked_alone, sql, labels(3)[0]) == [(2,)]
+    assert rows(asked_alone, sql, f"shop.orders@{labels(3)[0]}") == [(3,)]
+    assert rows(asked_alone, sql, "shop.orders@2020-01-02") == [(2,)]
+    newest = asked(asked_alone, sql, "latest")
     assert newest.moment is not None
     assert (newest.rows, newest.moment.tick, newest.moment.known_at) == (((3,),), day(4), None)
 
@@ -97,9 +108,9 @@ def test_latest_is_the_newest_tick_that_all_tables_of_the_query_have_reached(tin
     ],
 )
 def test_a_tick_without_content_is_refused_with_the_way_out(
-    tiny: Tiny, sql: str, tick: str, code: str, said: str
+    asked_alone: Tiny, sql: str, tick: str, code: str, said: str
 ) -> None:
-    error = refusal(tiny, sql, tick)
+    error = refusal(asked_alone, sql, tick)
     assert error.code == code
     assert said in error.what
     assert code == "E106" or error.fix
@@ -139,20 +150,20 @@ def test_while_a_ripple_runs_the_answer_is_the_one_before_it_and_says_so(tiny: T
     assert not again.moment.is_rippling
 
 
-def test_nothing_was_known_before_the_first_batch(tiny: Tiny) -> None:
-    with tiny.ledger() as ledger:
+def test_nothing_was_known_before_the_first_batch(asked_alone: Tiny) -> None:
+    with asked_alone.ledger() as ledger:
         long_ago = ledger.now() - timedelta(days=300)
-    assert rows(tiny, "SELECT count(*) FROM shop.orders", "2020-01-04", known_at=long_ago) == [(0,)]
+    assert rows(asked_alone, "SELECT count(*) FROM shop.orders", "2020-01-04", known_at=long_ago) == [(0,)]
 
 
-def test_a_notebook_gets_a_table_as_of_a_tick_in_its_own_session(tiny: Tiny) -> None:
+def test_a_notebook_gets_a_table_as_of_a_tick_in_its_own_session(asked_alone: Tiny) -> None:
     import waterclock as wc
 
-    newest = wc.resolve("sales.largest", project=tiny.root)
-    older = wc.resolve("sales.largest", "2020-01-02", project=tiny.root)
-    assert newest.sparkSession.sparkContext.applicationId == tiny.spark.sparkContext.applicationId
+    newest = wc.resolve("sales.largest", project=asked_alone.root)
+    older = wc.resolve("sales.largest", "2020-01-02", project=asked_alone.root)
+    assert newest.sparkSession.sparkContext.applicationId == asked_alone.spark.sparkContext.applicationId
     assert {(row.id, row.amount) for row in newest.collect()} == {(0, 20), (1, 30)}
     assert {(row.id, row.amount) for row in older.collect()} == {(1, 10)}
     with pytest.raises(WaterclockError) as refused:
-        wc.resolve("sales.largst", project=tiny.root)
+        wc.resolve("sales.largst", project=asked_alone.root)
     assert "sales.largest" in str(refused.value.fix)
