@@ -75,7 +75,7 @@ def _windows(
     late = newest - source.lookback.before(newest, table.cadence.zone) if source.lookback else timedelta(0)
     request = WindowRequest(source.time_column or "", windows, slack=table.cadence.delay + late)
     collected = collector.read_windows(spark, unit, request, table.columns, table.cadence.zone)
-    noted = {window.start: {**collected.source} for window in windows}
+    noted = {window.start: _read(collected.source) for window in windows}
     return Gathered(collected, noted)
 
 
@@ -84,7 +84,7 @@ def _snapshot(
 ) -> Gathered:
     collected = collector.read_snapshot(spark, unit, table.columns, table.cadence.zone)
     stands = group.batches[-1].stands_from
-    noted = {**collected.source, "looked_at": now.isoformat()}
+    noted = {**_read(collected.source), "looked_at": now.isoformat()}
     if stands is not None:
         noted["stands_from"] = stands.isoformat()
     return Gathered(collected, _for_each(group, noted))
@@ -135,6 +135,11 @@ def _older_open(work: Workplace, table: Table, windows: Sequence[Window]) -> lis
 
 def _noted(item: Item) -> dict[str, Any]:
     return {"name": item.name, "size": item.size, "stamp": item.stamp.isoformat()}
+
+
+def _read(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Say from what a window or a snapshot was read: others may read the same item, and none of them takes it."""
+    return {"read" if name == "items" else name: value for name, value in source.items()}
 
 
 def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[str, Any]]:
