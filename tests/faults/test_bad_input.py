@@ -123,6 +123,26 @@ def test_a_broken_row_is_named_with_file_and_line_and_other_labels_go_on(tiny: T
     assert tiny.open_claims() == 0
 
 
+def test_rows_that_no_window_will_ever_take_are_told_of(tiny: Tiny) -> None:
+    tiny.declare(
+        COLLECT + "COLLECT web.visits PARTITIONED (id, at TIMESTAMP) FROM land.acme.visits EVERY DAY BY DATA TIME at;"
+    )
+    tiny.shop("INSERT INTO orders VALUES (8, 8, NULL), (9, 9, 'yesterday'), (10, 10, NULL)")
+    tiny.land("visits", evening(1), "id,at\n1,2020-01-01 10:00:00\n2,\n3,\n")
+    tiny.land("visits", evening(2), "id,at\n4,2020-01-02 10:00:00\n")
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    told = {(report.group.table, said) for report in tiny.heard.finished_ for said in report.warnings}
+    assert told == {
+        ("shop.orders", "set aside, rows without a data time: 2"),
+        ("shop.orders", "set aside, rows whose data time cannot be read: 1"),
+        ("web.visits", "set aside, rows without a data time: 2"),
+    }
+    with tiny.ledger() as ledger:
+        counted = ledger.warned(["shop.orders", "web.visits"])
+    assert counted == {("shop.orders", day(2)): 2, ("web.visits", day(2)): 1}
+
+
 def test_a_source_table_that_lost_a_column_is_told_by_its_name(tiny: Tiny) -> None:
     tiny.declare(COLLECT + DOUBLED)
     assert not tiny.run(day(2)).failed

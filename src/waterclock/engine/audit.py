@@ -128,6 +128,11 @@ def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
             yield f"set aside, without {what}: {count} of {rows}"
 
 
+def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Say what a source holds that no batch will take, by the counts of its reading."""
+    return tuple(f"set aside, {what}: {count}" for what, count in counts.items())
+
+
 def _batch_findings(table: Table, measures: Mapping[str, Any], rows: DataFrame | None) -> Iterator[tuple[Rule, str]]:
     rules = [rule for rule in all_rules(table) if rule.scope is Scope.BATCH]
     answers = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.audit import Verdict, has_batch_rules, judge, refusal, row_measures
+from waterclock.engine.audit import Verdict, has_batch_rules, judge, left_aside, refusal, row_measures
 from waterclock.engine.claim_record import put_claim_record
 from waterclock.engine.collect import explain
 from waterclock.engine.commit import commit_group, refuse_foreign
@@ -118,7 +118,7 @@ class _Attempt:
         written, notes = self._sealed(claim)
         fault("sealed")
         with self._step("audit"):
-            verdicts = self._audit(written)
+            verdicts = self._audit(written, notes)
         fault("audited")
         put_claim_record(self.folder, claim, self._results(written.manifests, notes, verdicts, version=-1))
         self.may_have_committed = True
@@ -172,7 +172,8 @@ class _Attempt:
             name=self.table.name,
         )
 
-    def _audit(self, written: Written) -> dict[datetime, Verdict]:
+    def _audit(self, written: Written, notes: Notes) -> dict[datetime, Verdict]:
+        """Judge each label; what the source's one reading set aside is told with the newest."""
         verdicts: dict[datetime, Verdict] = {}
         for manifest in written.manifests:
             rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
@@ -180,6 +181,9 @@ class _Attempt:
             if verdict.refusals:
                 raise refusal(self.table, f"{self.table.name}@{label_of(manifest.label)}", verdict)
             verdicts[manifest.label] = verdict
+        if verdicts and (aside := left_aside(notes.set_aside())):
+            newest = verdicts[max(verdicts)]
+            verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
         return verdicts
 
     def _request(self) -> ClaimRequest:

@@ -132,7 +132,9 @@ def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column
             f"{name} is of type {kind.simpleString()}, which is no instant",
             where=where,
             why="times are compared as instants, and the session's zone is nobody's decision",
-            fix="say zone='Europe/Berlin', or whichever is meant" if isinstance(kind, _WITHOUT_ZONE) else None,
+            fix=f"make {name} a TIMESTAMP before, or say zone='Europe/Berlin', or whichever is meant"
+            if isinstance(kind, _WITHOUT_ZONE)
+            else f"make {name} a TIMESTAMP before",
         )
     if zone not in available_timezones():
         raise WaterclockError(

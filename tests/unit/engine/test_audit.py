@@ -9,7 +9,7 @@ import pytest
 
 from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
-from waterclock.engine.audit import Verdict, all_rules, has_batch_rules, judge, refusal
+from waterclock.engine.audit import Verdict, all_rules, has_batch_rules, judge, left_aside, refusal
 from waterclock.flow import Action, Column, Columns, Merge, Mode, Rule, Scope, Table
 
 WHERE = "marts.a@20130101000000"
@@ -99,3 +99,11 @@ def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
     assert error.why == "id is null in 1 of 10 rows"
     assert "nothing of this batch is visible" in (error.fix or "")
     assert "flow.dpl:1:1" in (refusal(of, WHERE, Verdict(refusals=("one",))).why or "")
+
+
+def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
+    assert left_aside({"rows without a data time": 3, "rows whose data time cannot be read": 1}) == (
+        "set aside, rows without a data time: 3",
+        "set aside, rows whose data time cannot be read: 1",
+    )
+    assert left_aside({}) == ()
