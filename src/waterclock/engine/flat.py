@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
@@ -13,73 +14,100 @@ from waterclock.flow import RECORD, Flat, FlatJoin, Flow, Read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from waterclock.temporal import Numbers
+
 _LABEL = "timelabel"
 _EFFECTIVE = RECORD[0]
 _THERE = "waterclock_there"
 _KEY = "waterclock_key"
+_UNKNOWN: Mapping[Read, Numbers] = MappingProxyType({})
 
 
-def flat_frame(flow: Flow, flat: Flat, frames: Mapping[Read | Flat, DataFrame]) -> DataFrame:
+def flat_frame(
+    flow: Flow, flat: Flat, frames: Mapping[Read, DataFrame], numbers: Mapping[Read, Numbers] = _UNKNOWN
+) -> DataFrame:
     """Give each row of the table once, with its parents' attributes; those of a role have its name behind theirs.
 
     A fact takes each parent's version at the time that its REFERENCES names, and that parent's parents as they were
     at that very time. A temporal table takes all parents as they were when each of its versions began; exact, its
     versions are split wherever a parent changes. A parent that keeps no versions is joined by its key alone.
+    `numbers` of parents choose how they are joined.
 
     Raises  E307, E308 where names clash, E302 for a time that is no instant
     Cost    a join for each reference, as of `denorm_transactional` and `denorm_temporal`
     """
+    follower = _Follower(flow, frames, numbers)
     if flat.is_exact:
-        return _split(flow, flat, frames)
+        return follower.split(flat)
     rows = frames[flat.read]
     reached = _Reached(flat, {name: name for name in rows.columns}, _EFFECTIVE if flat.is_temporal else None)
-    return _followed(flow, reached, rows, frames)
+    return follower.followed(reached, rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """A table that the rows have come to: under which names they hold its columns, and as of which time of theirs."""
+    """A table that the rows have come to: under which names they hold its columns, and as of which time of theirs.
+
+    `depth`: over how many references. The columns that lead further are told apart by it, as a parent without a role
+    has the suffix of the table that refers to it.
+    """
 
     flat: Flat
     names: Mapping[str, str]
     at: str | None
     suffix: str = ""
+    depth: int = 0
 
 
-def _followed(flow: Flow, reached: _Reached, rows: DataFrame, frames: Mapping[Read | Flat, DataFrame]) -> DataFrame:
-    """Follow the references of a table, and those of what they lead to: rows are looked up, never made more."""
-    for join in reached.flat.joins:
-        parent, suffix = frames[join.parent.read].drop(_LABEL), f"_{join.role}" if join.role else ""
-        suffix += reached.suffix
-        at = reached.names[join.at] if join.at else reached.at
-        held = _Join(flow, reached.flat, join, tuple(reached.names[name] for name in join.columns), suffix)
-        if not join.parent.joins:
-            rows = held.onto(rows, parent, at)
-            continue
-        rows = held.onto(rows, parent.selectExpr("*", f"true AS {_THERE}"), at)
-        there, keys = f"{_THERE}{suffix}", [f"{_KEY}{index}{suffix}" for index, _ in enumerate(join.columns)]
-        # where the parent is not there, nothing is known of what it refers to
-        masked = zip(held.columns, keys, strict=True)
-        rows = rows.selectExpr("*", *(f"if(`{there}`, `{name}`, NULL) AS `{key}`" for name, key in masked))
-        names = {name: f"{name}{suffix}" for name in parent.columns} | dict(zip(join.parent_columns, keys, strict=True))
-        rows = _followed(flow, _Reached(join.parent, names, at, suffix), rows, frames).drop(there, *keys)
-    return rows
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    """Follows the references of tables, with the rows of each."""
 
+    flow: Flow
+    frames: Mapping[Read, DataFrame]
+    numbers: Mapping[Read, Numbers]
 
-def _split(flow: Flow, flat: Flat, frames: Mapping[Read | Flat, DataFrame]) -> DataFrame:
-    """Split the versions of a temporal table wherever one of its parents changes, which are split so themselves."""
-    from waterclock.temporal import denorm_temporal
+    def followed(self, reached: _Reached, rows: DataFrame) -> DataFrame:
+        """Follow the references of a table, and those of what they lead to: rows are looked up, never made more."""
+        for join in reached.flat.joins:
+            parent, suffix = self.frames[join.parent.read].drop(_LABEL), f"_{join.role}" if join.role else ""
+            suffix += reached.suffix
+            at = reached.names[join.at] if join.at else reached.at
+            columns = tuple(reached.names[name] for name in join.columns)
+            held = _Join(self.flow, reached.flat, join, columns, suffix, self.numbers.get(join.parent.read))
+            if not join.parent.joins:
+                rows = held.onto(rows, parent, at)
+                continue
+            mark = f"{_THERE}{reached.depth}"
+            rows = held.onto(rows, parent.selectExpr("*", f"true AS {mark}"), at)
+            there = f"{mark}{suffix}"
+            keys = [f"{_KEY}{reached.depth}_{index}{suffix}" for index, _ in enumerate(join.columns)]
+            # where the parent is not there, nothing is known of what it refers to
+            masked = zip(held.columns, keys, strict=True)
+            rows = rows.selectExpr("*", *(f"if(`{there}`, `{name}`, NULL) AS `{key}`" for name, key in masked))
+            names = {name: f"{name}{suffix}" for name in parent.columns}
+            names |= dict(zip(join.parent_columns, keys, strict=True))
+            further = _Reached(join.parent, names, at, suffix, reached.depth + 1)
+            rows = self.followed(further, rows).drop(there, *keys)
+        return rows
 
-    rows = frames[flat.read]
-    for join in flat.joins:
-        held = _Join(flow, flat, join, join.columns, f"_{join.role}" if join.role else "")
-        if not held.is_temporal:
-            rows = held.onto(rows, frames[join.parent.read].drop(_LABEL), None)
-            continue
-        parent = _split(flow, join.parent, frames).drop(_LABEL)
-        with held.told():
-            rows = denorm_temporal(rows, join.columns, parent, join.parent_columns, join.role, exact=True)
-    return rows
+    def split(self, flat: Flat) -> DataFrame:
+        """Split the versions of a temporal table wherever one of its parents changes, which are split so themselves."""
+        from waterclock.temporal import denorm_temporal
+
+        rows = self.frames[flat.read]
+        for join in flat.joins:
+            # of a parent that is split itself, there are more versions than were counted
+            numbers = None if join.parent.joins else self.numbers.get(join.parent.read)
+            held = _Join(self.flow, flat, join, join.columns, f"_{join.role}" if join.role else "", numbers)
+            if not held.is_temporal:
+                parent = flat_frame(self.flow, join.parent, self.frames, self.numbers).drop(_LABEL)
+                rows = held.onto(rows, parent, None)
+                continue
+            parent, keys = self.split(join.parent).drop(_LABEL), (join.columns, join.parent_columns)
+            with held.told():
+                rows = denorm_temporal(rows, keys[0], parent, keys[1], join.role, exact=True, numbers=numbers)
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +119,7 @@ class _Join:
     join: FlatJoin
     columns: tuple[str, ...]
     suffix: str
+    numbers: Numbers | None
 
     @property
     def is_temporal(self) -> bool:
@@ -106,7 +135,8 @@ class _Join:
             if at is None:
                 raise AssertionError(f"{self.child} does not say when it refers to {self.join.parent.read.table}")
             role = self.suffix.removeprefix("_") or None
-            return denorm_transactional(rows, self.columns, at, parent, self.join.parent_columns, role)
+            theirs = self.join.parent_columns
+            return denorm_transactional(rows, self.columns, at, parent, theirs, role, numbers=self.numbers)
 
     def _by_key(self, rows: DataFrame, parent: DataFrame) -> DataFrame:
         from pyspark.sql import functions as sql

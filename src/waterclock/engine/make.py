@@ -1,4 +1,4 @@
-"""Makes the rows of a group, whatever its kind, in the shape its table declares. Runs no job of its own."""
+"""Makes the rows of a group, whatever its kind, in the shape its table declares."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from waterclock.engine.carrying import Carried, carried_over
 from waterclock.engine.changes import is_whole
 from waterclock.engine.collect import gather
 from waterclock.engine.made import Made, Notes
@@ -19,6 +21,7 @@ from waterclock.flow import Column, Kind, Table
 from waterclock.ledger.records import Slice
 from waterclock.planner import Group
 from waterclock.storage import (
+    Conformed,
     conform,
     raw_known,
     read_manifest,
@@ -50,12 +53,14 @@ def make(
     bound: Bound,
     now: datetime,
 ) -> Made:
-    """Give the rows of every label to make, declared columns and types applied, and the schema they have."""
+    """Give the rows of every label to make, declared columns and types applied, and the schema they have.
+
+    Of a table that folds, a row may lack columns: a change that does not carry one keeps its older value.
+    """
     known = _known(work, table)
-    may_lack = table.is_fold  # a change that does not carry a column keeps its older value
     if table.kind is Kind.COLLECT:
         gathered = gather(work, spark, table, group, bound.again, now)
-        shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=may_lack)
+        shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=table.is_fold)
         notes = Notes(
             gathered.source,
             gathered.collected.set_aside,
@@ -63,19 +68,46 @@ def make(
             gathered.after,
         )
         return Made(shaped.frame, _stored(table, shaped.schema), notes)
-    columns = table.columns
-    if table.kind is Kind.PUBLISH:
-        # what is not listed is left out already; what marks the rows that go is of no list
-        columns = replace(columns, is_open=True)
-        frame = publish_frame(work, spark, table, group, bound.pins)
-        source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table)}
-    else:
-        source = {}
-        frame = transform_frame(work, spark, table, group.batches, bound.pins)
-        if MISSING in frame.columns and not columns.is_open:
-            columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
-    shaped = conform(frame, columns, known, table=table.name, may_lack=may_lack)
+    if table.kind is Kind.TRANSFORM:
+        return _transformed(work, spark, table, group, bound, known)
+    # what is not listed is left out already; what marks the rows that go is of no list
+    columns = replace(table.columns, is_open=True)
+    frame = publish_frame(work, spark, table, group, bound.pins)
+    source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table)}
+    shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold)
     return Made(shaped.frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
+
+
+def _transformed(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, known: StructType | None
+) -> Made:
+    """Give a transform's rows: those it makes, and those that it takes over from an older result where these hold."""
+    found = {batch.label: carried_over(work, spark, table, batch, bound.pins[batch.label]) for batch in group.batches}
+    carried = {label: one for label, one in found.items() if one is not None}
+    shaped = _shaped(work, spark, table, group, bound, known, carried)
+    rest = [one.rest(shaped.frame) for one in carried.values()]
+    held = [rows for rows in rest if rows is not None]
+    if len(held) < len(rest):
+        carried, held = {}, []
+        shaped = _shaped(work, spark, table, group, bound, known, carried)
+    frame = reduce(lambda left, right: left.unionByName(right), [shaped.frame, *held])
+    source = {label: {"carried_over": one.base.slice_path} for label, one in carried.items()}
+    return Made(frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
+
+
+def _shaped(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    bound: Bound,
+    known: StructType | None,
+    carried: Mapping[datetime, Carried],
+) -> Conformed:
+    columns, frame = table.columns, transform_frame(work, spark, table, group.batches, bound.pins, carried)
+    if MISSING in frame.columns and not columns.is_open:
+        columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
+    return conform(frame, columns, known, table=table.name, may_lack=table.is_fold)
 
 
 def _known(work: Workplace, table: Table) -> StructType | None:

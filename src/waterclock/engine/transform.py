@@ -8,13 +8,15 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl import flats_of, reads_of, splice
+from waterclock.engine.carrying import Carried
 from waterclock.engine.flat import flat_frame
 from waterclock.engine.functions import load_function, register_functions
+from waterclock.engine.parents import flat_frames
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.translate import to_error, user_code_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import PythonFunction, Query, Read, Table
+from waterclock.flow import Flat, PythonFunction, Query, Table
 from waterclock.planner import Batch
 from waterclock.storage.timelines import MISSING
 from waterclock.timelabel import Window
@@ -32,19 +34,23 @@ def transform_frame(
     table: Table,
     batches: Sequence[Batch],
     pins: Mapping[datetime, tuple[PinnedRead, ...]],
+    carried: Mapping[datetime, Carried],
 ) -> DataFrame:
-    """Give the rows of all `batches`, each batch's with its label in `timelabel`.
+    """Give the rows of all `batches`, each batch's with its label in `timelabel`; of `carried`, those made again.
 
     Every batch's query is bound to its own window and reads; Spark runs their union as one job.
     """
-    frames = [labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in batches]
+    frames = [
+        labelled(_rows_of(work, spark, table, batch, pins[batch.label], carried.get(batch.label)), batch.window.label)
+        for batch in batches
+    ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
 def rows_over(
-    work: Workplace, spark: SparkSession, table: Table, window: Window, frames: Mapping[Read, DataFrame]
+    work: Workplace, spark: SparkSession, table: Table, window: Window, frames: Mapping[Any, DataFrame]
 ) -> DataFrame:
-    """Give the rows that a transform makes of one window, with `frames` for what it reads."""
+    """Give the rows that a transform makes of one window, with `frames` for what it reads; FLATs may be among them."""
     where, known = f"{table.name}@{window.label}", dict(frames)
     if table.function is not None:
         return _python_rows(work, spark, table.function, window, known, where)
@@ -73,10 +79,29 @@ def _by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
 
 
 def _rows_of(
-    work: Workplace, spark: SparkSession, table: Table, batch: Batch, reads: tuple[PinnedRead, ...]
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    batch: Batch,
+    reads: tuple[PinnedRead, ...],
+    carried: Carried | None,
 ) -> DataFrame:
-    frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
+    flats = _flats(table)
+    if carried is not None:
+        made = flat_frames(work, spark, flats, reads, carried.frames, few=[flat.read for flat in flats])
+        return carried.again(rows_over(work, spark, table, batch.window, {**carried.frames, **made}))
+    frames: _Frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
+    frames |= flat_frames(work, spark, flats, reads, frames)
     return rows_over(work, spark, table, batch.window, frames)
+
+
+def _flats(table: Table) -> tuple[Flat, ...]:
+    """Give the flat reads of a transform."""
+    if table.function is None:
+        return flats_of(table.query) if table.query is not None else ()
+    arguments = table.function.arguments
+    own = tuple(argument.flat for argument in arguments if argument.flat is not None)
+    return own + tuple(flat for each in arguments if each.query is not None for flat in flats_of(each.query))
 
 
 def _sql_rows(
@@ -84,7 +109,8 @@ def _sql_rows(
 ) -> DataFrame:
     """Give the rows of a query, a transform's own or that of a view which a Python function reads."""
     for flat in flats_of(query):
-        frames.setdefault(flat, flat_frame(work.flow, flat, frames))
+        if flat not in frames:
+            frames[flat] = flat_frame(work.flow, flat, frames)
     names = {read: f"wc_{window.label}_{index}" for index, read in enumerate(frames)}
     for read in (*reads_of(query), *flats_of(query)):
         frames[read].createOrReplaceTempView(names[read])
@@ -124,7 +150,8 @@ def _python_rows(
         elif argument.query is not None:
             arguments[argument.name] = _sql_rows(work, spark, argument.query, window, frames, where)
         elif argument.flat is not None:
-            arguments[argument.name] = flat_frame(work.flow, argument.flat, frames)
+            known = argument.flat in frames
+            arguments[argument.name] = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
         elif argument.read is not None:
             arguments[argument.name] = frames[argument.read]
     try:

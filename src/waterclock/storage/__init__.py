@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from waterclock.storage.change import NeedsSpark
     from waterclock.storage.commit import commit_nothing, commit_older, commit_slices, kill
     from waterclock.storage.confs import SESSION_CONFS
+    from waterclock.storage.counting import version_counts
     from waterclock.storage.creation import create_table, require_owner
-    from waterclock.storage.digest import digest_columns, digest_of_row, digests
+    from waterclock.storage.digest import digest_columns, digest_of_row, digests, row_hash
     from waterclock.storage.folding import fold, with_all_columns
     from waterclock.storage.history import frame_of_resolved, state_of
     from waterclock.storage.identity import Identity, Killed
     from waterclock.storage.keys import duplicate_keys
     from waterclock.storage.lake import Lake, require_latch
     from waterclock.storage.link import link_slice
-    from waterclock.storage.live import is_readable
+    from waterclock.storage.live import is_readable, live_bytes
     from waterclock.storage.log import (
         ForeignCommit,
         Outcome,
@@ -47,14 +48,14 @@ _MODULES = {
     "commit": ("commit_nothing", "commit_older", "commit_slices", "kill"),
     "confs": ("SESSION_CONFS",),
     "creation": ("create_table", "require_owner"),
-    "digest": ("digest_columns", "digest_of_row", "digests"),
+    "digest": ("digest_columns", "digest_of_row", "digests", "row_hash"),
     "folding": ("fold", "with_all_columns"),
     "history": ("frame_of_resolved", "state_of"),
     "identity": ("Identity", "Killed"),
     "keys": ("duplicate_keys",),
     "lake": ("Lake", "require_latch"),
     "link": ("link_slice",),
-    "live": ("is_readable",),
+    "live": ("is_readable", "live_bytes"),
     "log": ("ForeignCommit", "Outcome", "foreign_commits", "head", "outcome", "records_in_log", "table_exists"),
     "manifest": ("DataFile", "Manifest", "is_sealed", "read_manifest"),
     "merge": ("merge_slice", "restate_slice"),
@@ -67,6 +68,7 @@ _MODULES = {
     "timelines": ("lacking_sql", "raw_known", "require_fit", "table_schema_of"),
     "touching": ("place_slice",),
     "undone": ("is_undone",),
+    "counting": ("version_counts",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -111,6 +113,7 @@ __all__ = [
     "kill",
     "lacking_sql",
     "link_slice",
+    "live_bytes",
     "merge_slice",
     "outcome",
     "place_slice",
@@ -123,11 +126,13 @@ __all__ = [
     "resolve",
     "restate_slice",
     "row_error",
+    "row_hash",
     "spark_columns",
     "state_of",
     "table_exists",
     "table_schema",
     "table_schema_of",
+    "version_counts",
     "with_all_columns",
     "write_slices",
 ]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
+from waterclock.storage import version_counts
+from waterclock.temporal import Numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +72,11 @@ def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(tmp_path: 
         ("s2", None, "anna", "lyon", "F", None, None, None),
         ("s3", "zoe", None, None, None, "anna", "lyon", "B"),
     ]
+    with tiny.opened() as work:
+        newest = work.ledger.newest("dim.customer")
+        assert newest is not None
+        counted = version_counts(spark, work.lake.folder("dim.customer"), newest.version, ("id",))
+    assert counted == Numbers(versions=3, keys=1, most_versions=3, long_keys=0)
     spans = "SELECT name, city, land, date_format(rec_eff_time, 'dd HH'), rec_is_current FROM marts.customers"
     assert sorted(tiny.rows(f"{spans} ORDER BY rec_eff_time"), key=lambda row: row[3]) == [
         ("ann", "paris", "F", "01 06", False),

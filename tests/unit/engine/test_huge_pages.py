@@ -1,0 +1,22 @@
+"""Does the JVM ask for huge pages only where the kernel gives them?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waterclock.engine.session import _offers_huge_pages
+
+
+@pytest.mark.parametrize(
+    ("said", "offers"),
+    [("always [madvise] never\n", True), ("[always] madvise never\n", True), ("always madvise [never]\n", False)],
+)
+def test_it_is_asked_what_the_kernel_says(said: str, offers: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    (tmp_path / "enabled").write_text(said, encoding="ascii")
+    assert _offers_huge_pages(tmp_path / "enabled") is offers
+
+
+def test_other_systems_have_none(tmp_path: Path) -> None:
+    assert not _offers_huge_pages(tmp_path / "enabled")
