@@ -13,7 +13,7 @@ from waterclock.engine.session import _offers_huge_pages
     ("said", "offers"),
     [("always [madvise] never\n", True), ("[always] madvise never\n", True), ("always madvise [never]\n", False)],
 )
-def test_it_is_asked_what_the_kernel_says(said: str, offers: bool, tmp_path: Path) -> None:  # noqa: FBT001
+def test_it_is_asked_what_the_kernel_says(said: str, offers: bool, tmp_path: Path) -> None:
     (tmp_path / "enabled").write_text(said, encoding="ascii")
     assert _offers_huge_pages(tmp_path / "enabled") is offers
 
