@@ -26,6 +26,7 @@ from waterclock.storage import (
     raw_known,
     read_manifest,
     require_fit,
+    require_instant,
     table_exists,
     table_schema,
     table_schema_of,
@@ -105,6 +106,8 @@ def _shaped(
     carried: Mapping[datetime, Carried],
 ) -> Conformed:
     columns, frame = table.columns, transform_frame(work, spark, table, group.batches, bound.pins, carried)
+    if table.temporal is not None:
+        require_instant(frame.schema.json(), table.temporal, table=table.name)
     if MISSING in frame.columns and not columns.is_open:
         columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
     return conform(frame, columns, known, table=table.name, may_lack=table.is_fold)

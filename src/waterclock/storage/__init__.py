@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from waterclock.storage.rewrite import commit_by_spark
     from waterclock.storage.schema import Conformed, conform, row_error
     from waterclock.storage.stage import Written, write_slices
-    from waterclock.storage.timelines import lacking_sql, raw_known, require_fit, table_schema_of
+    from waterclock.storage.timelines import lacking_sql, raw_known, require_fit, require_instant, table_schema_of
     from waterclock.storage.touching import place_slice
     from waterclock.storage.types import check_files, spark_columns
     from waterclock.storage.undone import is_undone
@@ -65,7 +65,7 @@ _MODULES = {
     "schema": ("Conformed", "conform", "row_error"),
     "stage": ("Written", "write_slices"),
     "types": ("check_files", "spark_columns"),
-    "timelines": ("lacking_sql", "raw_known", "require_fit", "table_schema_of"),
+    "timelines": ("lacking_sql", "raw_known", "require_fit", "require_instant", "table_schema_of"),
     "touching": ("place_slice",),
     "undone": ("is_undone",),
     "counting": ("version_counts",),
@@ -121,6 +121,7 @@ __all__ = [
     "read_manifest",
     "records_in_log",
     "require_fit",
+    "require_instant",
     "require_latch",
     "require_owner",
     "resolve",

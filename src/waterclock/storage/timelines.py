@@ -119,6 +119,23 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
             )
 
 
+def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
+    """Refuse a query's time that is no TIMESTAMP, before it is cast to what is declared: that would be in UTC.
+
+    Raises  E302 for a date, a text or a time without a zone
+    """
+    found = {name.lower(): field["type"] for name, field in fields_of(made).items()}.get((temporal.at or "").lower())
+    kind = None if found is None else type_text(found)
+    if kind not in {None, "timestamp", "void"}:
+        raise WaterclockError(
+            "E302",
+            f"{temporal.at} is of type {kind}, which is no instant",
+            where=table,
+            why="declared a TIMESTAMP it would become one in UTC, and a zone that nobody said is nobody's decision",
+            fix="declare it where it is collected, or convert it in the query in the zone it is meant in",
+        )
+
+
 def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
     """Write the conditions under which a raw row has no place on any timeline, by what it lacks."""
     no_key = " OR ".join(f"{quoted(key)} IS NULL" for key in temporal.keys)

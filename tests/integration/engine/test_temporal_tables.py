@@ -178,3 +178,20 @@ def test_a_column_that_a_snapshot_brings_later_says_nothing_of_the_time_before(
     assert not tiny.run(day(3)).failed
     shown = "SELECT sku, size, timelabel FROM shop.stock ORDER BY sku, rec_eff_time"
     assert tiny.rows(shown) == [("a", "L", "20200101000000"), ("b", None, "20200101000000")]
+
+
+def test_a_date_of_a_query_becomes_no_instant_in_a_zone_that_nobody_said(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = started(tmp_path, spark, ROWS)
+    tiny.declare(
+        "COLLECT raw.people PARTITIONED (customer, at TIMESTAMP) FROM shop.customers EVERY DAY BY DATA TIME at;"
+        "TRANSFORM dim.a (customer KEY, since TIMESTAMP) TEMPORAL AT since "
+        "AS SELECT customer, date(at) AS since FROM raw.people;"
+    )
+    (failed, *_) = tiny.run(day(2)).failed
+    assert failed.error is not None
+    assert failed.error.render() == (
+        "E302 since is of type date, which is no instant\n"
+        "  dim.a (dim.a@20200101000000)\n"
+        "why  declared a TIMESTAMP it would become one in UTC, and a zone that nobody said is nobody's decision\n"
+        "fix  declare it where it is collected, or convert it in the query in the zone it is meant in"
+    )

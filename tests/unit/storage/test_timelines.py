@@ -9,7 +9,7 @@ import pytest
 
 from waterclock.errors import WaterclockError
 from waterclock.flow import Temporal
-from waterclock.storage import require_fit, table_schema_of
+from waterclock.storage import require_fit, require_instant, table_schema_of
 
 TEXT, TIME = ("string", "timestamp")
 
@@ -39,6 +39,16 @@ def test_rows_without_a_timeline_are_refused(raw: str, temporal: Temporal, said:
         require_fit(raw, temporal, table="raw.accounts")
     assert raised.value.where == "raw.accounts"
     assert raised.value.fix
+
+
+@pytest.mark.parametrize("kind", ["string", "date", "timestamp_ntz", "long"])
+def test_a_time_that_a_query_makes_is_an_instant_whatever_is_declared(kind: str) -> None:
+    with pytest.raises(WaterclockError, match="E302 At is of type") as raised:
+        require_instant(schema(k=TEXT, at=kind), Temporal(("k",), "At"), table="dim.a")
+    assert "in the zone it is meant in" in (raised.value.fix or "")
+    for other in (schema(k=TEXT, at=TIME), schema(k=TEXT, at="void"), schema(k=TEXT)):
+        require_instant(other, Temporal(("k",), "At"), table="dim.a")
+    require_instant(schema(k=TEXT, at=kind), Temporal(("k",)), table="dim.a")
 
 
 def test_versions_show_keys_attributes_and_their_period() -> None:
