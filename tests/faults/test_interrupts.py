@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
-from tests.tiny import Tiny, day, labels
+from tests.tiny import Tiny, day, described, labels
 from waterclock.ledger.schema import claims
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ PATIENCE = 300.0  # a cold Spark on a busy machine takes minutes
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Tiny:
-    # what runs is the command, in a process and a JVM of its own: this one needs none
-    made = Tiny(tmp_path, cast("SparkSession", None))
+def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
+    # what is interrupted is a process with a JVM of its own; what is left is done by a run in this one
+    made = Tiny(tmp_path, spark)
     made.source("orders", "id INTEGER, amount INTEGER, at TEXT", [(n, n, f"2020-01-{n:02d} 12:00:00") for n in (1, 2)])
     return made
 
@@ -161,9 +161,8 @@ def test_ctrl_c_lets_the_spark_job_that_runs_finish_and_says_what_is_left(tiny: 
     assert tiny.done("late.orders") == []
     assert tiny.open_claims() == 0
 
-    with running(tiny, "--now", "2020-01-02") as again:
-        said = said_by(again)
-    assert again.returncode == 0, said
+    again = tiny.run(day(2))
+    assert not again.failed, described(again)
     assert tiny.done("late.orders") == labels(1)
 
 
@@ -183,8 +182,7 @@ def test_ctrl_c_twice_leaves_at_once_and_the_next_run_takes_over(tiny: Tiny) -> 
     assert tiny.done("clean.orders") == []
 
     let_leases_run_out(tiny)
-    with running(tiny, "--now", "2020-01-02") as again:
-        said = said_by(again)
-    assert again.returncode == 0, said
+    again = tiny.run(day(2))
+    assert not again.failed, described(again)
     assert tiny.done("late.orders") == labels(1)
     assert tiny.open_claims() == 0
