@@ -2,7 +2,8 @@
 
     python -m tests.faults.killing FOLDER runner|group POINT TABLE NOW
 
-`runner` kills this process alone, so that its JVM lives on for a moment; `group` kills all that it started, too.
+`group` starts a JVM and kills it, too. `runner` kills this process alone, and its JVM lives on: it is the one whose
+gateway the environment names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.tiny import Heard, Tiny, described
 from waterclock.engine.session import open_session
@@ -22,6 +23,8 @@ from waterclock.engine.settings import RunSettings
 from waterclock.faults import striking
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from waterclock.planner import Group
 
 LEASE = 2.0
@@ -54,17 +57,38 @@ def wait_for_leases(tiny: Tiny) -> None:
             time.sleep(0.1)
 
 
+def gateway_of(spark: SparkSession) -> dict[str, str]:
+    """Give what a process must have in its environment to work with this session's JVM."""
+    parameters: Any = spark.sparkContext._gateway.gateway_parameters  # type: ignore[union-attr]
+    return {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
+
+
+def session_there() -> SparkSession:
+    """Give the session of the JVM that the environment names, which has its context already."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    conf = SparkConf(_jvm=gateway.jvm, _jconf=context.conf())
+    there = gateway.jvm.JavaSparkContext.fromSparkContext(context)
+    return SparkSession(SparkContext(gateway=gateway, jsc=there, conf=conf))
+
+
 def main(folder: str, form: str, point: str, table: str, now: str) -> int:
     """Run what is due at `now`; gives 3 where the point was not passed."""
     root = Path(folder)
-    spark = open_session("local[2]", root / ".spark", {"spark.sql.shuffle.partitions": "1"})
+    own = {"spark.sql.shuffle.partitions": "1"}
+    spark = session_there() if form == "runner" else open_session("local[2]", root / ".spark", own)
     killing = Killing(form, point, table)
     tiny = Tiny(root, spark, heard=killing, settings=RunSettings(threads=2, attempts=1, lease=LEASE, who="a test"))
     wait_for_leases(tiny)
     with striking(killing.pass_by):
         outcome = tiny.run(datetime.fromisoformat(now))
     sys.stderr.write(f"{point} of {table} was not passed: {outcome.done} done, {described(outcome)}, {killing.said_}\n")
-    spark.stop()
+    if form == "group":
+        spark.stop()
     return 3
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.flow import prepare, standing
-from tests.faults.killing import wait_for_leases
+from tests.faults.killing import gateway_of, wait_for_leases
 from tests.tiny import Tiny, day, described
 
 if TYPE_CHECKING:
@@ -56,11 +56,15 @@ KILLS = {
 
 
 @contextmanager
-def started(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """Start the driver as the first of a process group, of which nothing is left behind the block."""
+def started(spark: SparkSession, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Start the driver as the first of a process group, of which nothing is left behind the block.
+
+    Where the runner alone is killed, its JVM is ours and lives on; else it starts one, which is killed with it.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.faults.killing", *words],
         cwd=REPOSITORY,
+        env=os.environ | (gateway_of(spark) if "runner" in words else {}),
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -95,7 +99,7 @@ def test_a_kill_at_five_points_in_turn_changes_nothing_in_the_end(
         assert not outcome.failed, described(outcome)
 
     for now, point, table in KILLS[form]:
-        with started(str(killed.root), form, point, table, now.isoformat()) as process:
+        with started(spark, str(killed.root), form, point, table, now.isoformat()) as process:
             # what the JVM that lives on still does goes on beside the next start
             assert process.wait(PATIENCE) == -signal.SIGKILL, (point, table, said_by(process))
         assert killed.open_claims() > 0, (point, table)
