@@ -12,6 +12,7 @@ from waterclock.dpl.splice import splice
 from waterclock.flow import Query
 
 _DIALECT = "databricks"
+_LABEL = "timelabel"
 _CLAUSES = {"expressions", "from", "from_", "where"}
 _OF_A_TABLE = ("joins", "pivots", "sample")
 # they take several rows, make several, or nobody here knows what they do
@@ -51,5 +52,7 @@ def _is_row_by_row(select: exp.Select) -> bool:
     if not clauses <= _CLAUSES or source is None or any(source.args.get(name) for name in _OF_A_TABLE):
         return False
     where = select.args.get("where")
-    asked = [*select.expressions, *([where] if where else [])]
-    return not any(isinstance(node, _NOT_OF_A_ROW) for each in asked for node in each.walk())
+    nodes = [node for each in (*select.expressions, *([where] if where else [])) for node in each.walk()]
+    # which batch brought a row may be another one, though nothing else of it is
+    is_labelled = any(isinstance(node, exp.Column) and node.name.lower() == _LABEL for node in nodes)
+    return not is_labelled and not any(isinstance(node, _NOT_OF_A_ROW) for node in nodes)

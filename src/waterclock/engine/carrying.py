@@ -8,7 +8,7 @@ that this concerns (field-notes part 3, section 6); the others are taken over as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -22,7 +22,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow import RECORD, Flat, Read, Table, flat_columns
 from waterclock.ledger.records import Input, Slice
 from waterclock.planner import Batch
-from waterclock.storage import Manifest, frame_of_slices, read_manifest
+from waterclock.storage import Manifest, frame_of_slices, live_bytes, read_manifest
 from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL, fields_of
 
@@ -35,15 +35,17 @@ _TOUCHED = "_waterclock_touched"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When it is worth looking for what may be taken over.
+    """When it is worth looking for what may be taken over (`bench/flat.py`).
 
-    A result of fewer rows than `least` is made sooner than looked through. More touched keys than `share` of its rows
-    touch most of them, and more than `most` are not sent to every task.
+    A result of fewer rows than `least` is made sooner than looked through, and so is one whose parents all have fewer
+    bytes than `parent`: these are sent to every task. More touched keys than `share` of its rows touch most of them,
+    and more than `most` are not held by this process.
     """
 
-    least: int = 100_000
+    least: int = 1_000_000
+    parent: int = 8 * 1024 * 1024
     share: float = 0.25
-    most: int = 1_000_000
+    most: int = 200_000
 
 
 LIMITS = Limits()
@@ -95,8 +97,8 @@ def carried_over(
 ) -> Carried | None:
     """Find the older result of which a batch takes rows over; None where it makes all of its rows.
 
-    Cost: milliseconds where there is none. Else a job that counts the rows to be made again: a scan of the FLAT's table
-    by its keys and times, and of the parents that changed.
+    Cost: milliseconds where there is none. Else the parents that changed are scanned, as of now and as of then, the
+    touched keys are held by this process, and the FLAT's table is scanned by its keys to count what is made again.
     """
     flats = flats_of(table.query) if table.query is not None else ()
     older = _older(work, table, batch) if len(flats) == 1 else None
@@ -104,16 +106,17 @@ def carried_over(
         return None
     base, inputs = older
     changed = _changed(work, reads, inputs)
-    touching = sum(each.rows for each in changed.values()) if changed is not None else 0
-    if changed is None or touching > min(LIMITS.share * base.rows, LIMITS.most):
+    if changed is None or sum(each.rows for each in changed.values()) > LIMITS.share * base.rows:
+        return None
+    if all(live_bytes(work.lake.folder(read.table)) < LIMITS.parent for read in flats[0].reads[1:]):
         return None
     frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
     search = _Search(Touching(work.flow, changed, frames), flats[0])
     names = search.names(table, base)
-    if names is None:
+    if names is None or not search.are_held():
         return None
     again = search.again()
-    if again.count() > min(LIMITS.share * base.rows, LIMITS.most):
+    if again.count() > LIMITS.share * base.rows:
         return None
     frames = {**frames, flats[0].read: again}
     return Carried(base, work.folder(table), batch.window.label, search.criteria, frames, names)
@@ -167,12 +170,11 @@ class _Search:
 
     def _criteria(self) -> Iterator[Criterion]:
         flat = self.flat
-        own = self.touching.own_keys(flat)
+        own = self.touching.keys_told(flat)
         if own is not None:
+            # all versions of a key: there are few, and to look for the first that differs costs two scans
             keys = self.touching.flow.tables[flat.read.table].keys
-            yield Criterion(
-                keys, tuple(range(len(keys))), _EXPIRES if flat.is_temporal else None, own, may_be_null=True
-            )
+            yield Criterion(keys, tuple(range(len(keys))), None, own, may_be_null=True)
         for join in flat.joins:
             below = self.touching.keys_of(join.parent)
             if below is not None:
@@ -199,6 +201,18 @@ class _Search:
 
     def _columns_of(self, table: str) -> tuple[str, ...]:
         return tuple(self.touching.frames[Read(table)].columns)
+
+    def are_held(self) -> bool:
+        """Have this process hold the touched keys, so that nothing looks for them twice; False: they are too many."""
+        held = []
+        for each in self.criteria:
+            found = each.keys.limit(LIMITS.most + 1).toArrow()
+            if found.num_rows > LIMITS.most:
+                return False
+            keys = each.keys.sparkSession.createDataFrame(found, each.keys.schema)
+            held.append(replace(each, keys=keys))
+        self.criteria = tuple(held)
+        return True
 
     def again(self) -> DataFrame:
         """Give the rows of the FLAT's table of which rows are to be made again."""

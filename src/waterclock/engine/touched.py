@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import RECORD, Flat, FlatJoin, Flow, Mode, Read, Table
-from waterclock.ledger.records import Input, Slice
+from waterclock.ledger.records import Committed, Input, Slice
 from waterclock.storage import (
     Manifest,
     frame_of_slices,
@@ -27,7 +27,7 @@ from waterclock.storage.sql import quoted
 from waterclock.storage.timelines import raw_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 SINCE = "_waterclock_since"
 _EFFECTIVE, _EXPIRES, _ = RECORD
@@ -45,7 +45,8 @@ class Changes:
     """What became of a table since an older batch read it at `version`.
 
     `slices` are those that were committed since, with those that they took the place of: only their keys were touched.
-    None where they do not tell, for each holds every key. `rows`: so many keys were touched at most.
+    None where they do not tell, for each holds every key. `rows`: so many keys were touched at most. `state` is what a
+    REPLACE table was then.
     """
 
     table: Table
@@ -53,6 +54,13 @@ class Changes:
     version: int
     rows: int
     slices: tuple[Manifest, ...] | None
+    state: Manifest | None = None
+
+    def before(self, spark: SparkSession, schema: str) -> DataFrame:
+        """Give the table as it was read then, in the columns of today."""
+        if self.state is not None:
+            return with_all_columns(frame_of_slices(spark, self.folder, [self.state]), schema)
+        return with_all_columns(frame_of_version(spark, self.folder, self.version), schema)
 
 
 def changes_since(work: Workplace, read: Input, now: Sequence[Slice]) -> Changes | None:
@@ -62,21 +70,31 @@ def changes_since(work: Workplace, read: Input, now: Sequence[Slice]) -> Changes
     """
     table = work.flow.tables[read.table]
     folder = work.lake.folder(table.name)
-    if table.is_partitioned or not table.keys or not is_readable(folder, read.version):
+    if table.is_partitioned or not table.keys:
         return None
     if table.mode is Mode.REPLACE:
-        return Changes(table, folder, read.version, 2 * sum(each.rows for each in now), None)
-    if not table.is_fold:
+        then = _kept(folder, [each for each in work.ledger.committed(table.name) if each.version == read.version])
+        if then is None or len(then) != 1:
+            return None
+        rows = then[0].rows + sum(each.rows for each in now)
+        return Changes(table, folder, read.version, rows, None, then[0])
+    if not table.is_fold or not is_readable(folder, read.version):
         return None
-    found = work.ledger.changed_slices(table.name, read.version)
-    try:
-        slices = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
-    except WaterclockError:
-        return None  # made clean: the stage keeps what is current, not all that ever was
-    if not all(Path(folder, file.path).exists() for manifest in slices for file in manifest.files):
+    slices = _kept(folder, work.ledger.changed_slices(table.name, read.version))
+    if slices is None:
         return None
     rows = sum(manifest.rows for manifest in slices)
     return Changes(table, folder, read.version, rows, None if table.is_snapshot else slices)
+
+
+def _kept(folder: str, committed: Sequence[Committed]) -> tuple[Manifest, ...] | None:
+    """Read the manifests of slices; None where one is gone: the stage keeps what is current, not all that ever was."""
+    try:
+        slices = tuple(read_manifest(folder, each.slice_path) for each in committed if each.slice_path)
+    except WaterclockError:
+        return None
+    is_whole = all(Path(folder, file.path).exists() for manifest in slices for file in manifest.files)
+    return slices if is_whole else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +129,30 @@ class Touching:
         if changes is None:
             return None
         now = self.frames[flat.read]
-        before = with_all_columns(frame_of_version(now.sparkSession, changes.folder, changes.version), _schema(now))
+        before = changes.before(now.sparkSession, str(now.schema.json()))
         if changes.slices is None:
             return _differing(before, now, changes.table.keys)
-        slices = frame_of_slices(now.sparkSession, changes.folder, changes.slices, raw_schema(changes.slices))
-        keys = _keyed(slices, changes.table.keys).distinct()
+        keys = self._in_slices(changes, now.sparkSession)
         if changes.table.temporal is None:
             return keys.selectExpr("*", f"{_ALWAYS} AS {SINCE}")
         asked, names = F.broadcast(keys), keys.columns
         return _since(*(_versions(side, changes.table.keys).join(asked, names, "left_semi") for side in (before, now)))
+
+    def keys_told(self, flat: Flat) -> DataFrame | None:
+        """Give the keys of the table itself that were touched, as `own_keys`, all of them since ever.
+
+        Cost: a read of the slices alone, where these tell.
+        """
+        changes = self.changed.get(flat.read.table)
+        if changes is None or changes.slices is None:
+            return self.own_keys(flat)
+        keys = self._in_slices(changes, self.frames[flat.read].sparkSession)
+        return keys.selectExpr("*", f"{_ALWAYS} AS {SINCE}")
+
+    def _in_slices(self, changes: Changes, spark: SparkSession) -> DataFrame:
+        slices = changes.slices or ()
+        rows = frame_of_slices(spark, changes.folder, slices, raw_schema(slices))
+        return _keyed(rows, changes.table.keys).distinct().dropna("all")
 
     def _referring(self, flat: Flat, join: FlatJoin, below: DataFrame) -> DataFrame:
         """Give the keys of a table's rows that refer to touched ones, and since when a look-up may find that."""
@@ -179,7 +212,3 @@ def _since(before: DataFrame, now: DataFrame) -> DataFrame:
     since = f"""CASE WHEN NOT (said_true <=> said_false) THEN {_EFFECTIVE}
                      WHEN until_true <> until_false THEN least(until_true, until_false) END"""
     return met.selectExpr(*names, f"{since} AS {SINCE}").groupBy(*names).agg(F.min(SINCE).alias(SINCE)).dropna()
-
-
-def _schema(rows: DataFrame) -> str:
-    return str(rows.schema.json())

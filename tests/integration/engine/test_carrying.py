@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-ALWAYS = Limits(least=0, share=1e9, most=10**9)
+ALWAYS = Limits(least=0, parent=0, share=1e9)
 NEVER = Limits(least=10**18)
 FLOW = """
 COLLECT raw.lands (land KEY, name, at TIMESTAMP) FROM shop.lands EVERY DAY BY DATA TIME at TEMPORAL AT at;

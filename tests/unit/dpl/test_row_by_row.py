@@ -51,6 +51,7 @@ def test_columns_that_are_handed_on(text: str, handed: dict[str, str]) -> None:
         "SELECT * FROM F PIVOT (sum(id) FOR buyer IN ('a'))",
         "SELECT * EXCEPT (id) FROM F",
         "SELECT mine(id) AS m FROM F",
+        "SELECT id, timelabel AS since FROM F",
         "SELECT a.id FROM F AS a JOIN F AS b ON a.id = b.id",
         "WITH f AS (SELECT * FROM F) SELECT * FROM f",
         "SELECT id FROM F UNION ALL SELECT 1",
