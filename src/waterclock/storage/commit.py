@@ -6,9 +6,11 @@ Every rule M1 to M6 there was found by breaking it: rows were lost, doubled or h
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, Schema
@@ -24,6 +26,7 @@ from waterclock.storage.live import LiveFile, live_files
 from waterclock.storage.log import find_claim, head
 from waterclock.storage.manifest import DataFile, Manifest
 from waterclock.storage.opened import opened
+from waterclock.storage.statistics import read_files
 from waterclock.storage.types import TIMELABEL, check_files, schema_text, widened
 
 if TYPE_CHECKING:
@@ -108,20 +111,26 @@ def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeL
 
 
 def commit_state(
-    folder: str,
-    identity: Identity,
-    files: Sequence[DataFile],
-    *,
-    base: int,
-    instead_of: Sequence[LiveFile] | None = None,
+    folder: str, identity: Identity, path: str, *, base: int, instead_of: Sequence[LiveFile] | None = None
 ) -> int | None:
-    """Commit files in place of others that were live at version `base`, of all unless they are named.
+    """Commit the files written below `path` in place of those live at version `base`, of all unless they are named.
 
     Gives the version, also where the claim was committed before; None where another commit came after `base`: the
-    files were made from what is no longer so.
+    files were made from what is no longer so, and are removed.
 
     Raises  Killed where the claim was killed first
     """
+    files = read_files(Path(folder), path)
+    fault("rewritten")
+    version = _try_state(folder, identity, files, base, instead_of)
+    if version is None:
+        shutil.rmtree(Path(folder, path))
+    return version
+
+
+def _try_state(
+    folder: str, identity: Identity, files: Sequence[DataFile], base: int, instead_of: Sequence[LiveFile] | None
+) -> int | None:
     with opened(folder) as table:
         seen = _seen(table, folder, identity.claim)
         if seen is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,6 @@ from waterclock.storage.opened import forget, opened
 from waterclock.storage.read import frame_of_slices, table_schema
 from waterclock.storage.rewrite import version_of
 from waterclock.storage.sql import quoted
-from waterclock.storage.statistics import read_files
 from waterclock.storage.types import TIMELABEL
 from waterclock.timelabel import label_of
 
@@ -87,10 +85,7 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
     path = f"state/c={identity.claim}/v={base}"
     fault("merge")
     state.write.mode("overwrite").parquet(str(Path(folder, path)))
-    version = commit_state(folder, identity, read_files(Path(folder), path), base=base)
-    if version is None:
-        shutil.rmtree(Path(folder, path))
-    return version
+    return commit_state(folder, identity, path, base=base)
 
 
 def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:

@@ -8,7 +8,6 @@ places of the rows that go and writes those that come, and what stays is copied 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from waterclock.storage.keys import same_key_sql
 from waterclock.storage.live import relative_path
 from waterclock.storage.read import FILES_READ_DIRECTLY, frame_of_files
 from waterclock.storage.sql import quoted
-from waterclock.storage.statistics import read_files
 from waterclock.storage.thinning import can_thin, thin
 from waterclock.storage.types import fields_of, sql_type
 
@@ -36,15 +34,15 @@ MOST_BYTES_REWRITTEN = 16 * 1024 * 1024
 _MOST_FILES = 100
 DELETED = "_waterclock_deleted"
 _HERE = "_waterclock_here"
-_FILE = "_waterclock_file"
-_PLACE = "_waterclock_place"
+FILE = "_waterclock_file"
+PLACE = "_waterclock_place"
 _WINS = "_waterclock_wins"
 # beyond, both sides of a join are shuffled
 MOST_ROWS_BROADCAST = 1_000_000
 # beyond, this process does not hold the places of rows, and Spark writes what stays as well
 _MOST_PLACES = 5_000_000
 # beyond, copying is left to Spark, whose workers share it
-_MOST_BYTES_COPIED = 4 * 1024**3
+MOST_BYTES_COPIED = 4 * 1024**3
 _ROWS_A_FILE = 1_000_000
 
 
@@ -75,6 +73,11 @@ def may_rewrite_files(look: MergeLook) -> bool:
     return look.may_rewrite and len(look.live) <= FILES_READ_DIRECTLY
 
 
+def with_places(rows: DataFrame) -> DataFrame:
+    """Say of each row of files in which it lies, as Spark calls it, and where there, from 0."""
+    return rows.withColumns({FILE: F.col("_metadata.file_path"), PLACE: F.col("_metadata.row_index")})
+
+
 def rewrite_state(
     spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeLook
 ) -> int | None:
@@ -89,10 +92,7 @@ def rewrite_state(
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
     new_state(old, winners, look.schema).write.mode("overwrite").parquet(str(Path(folder, path)))
-    version = commit_state(folder, identity, read_files(Path(folder), path), base=look.base)
-    if version is None:
-        shutil.rmtree(Path(folder, path))
-    return version
+    return commit_state(folder, identity, path, base=look.base)
 
 
 def rewrite_files(
@@ -117,7 +117,7 @@ def rewrite_files(
         if len(old) < len(paths):
             return None  # Spark calls a file otherwise than the log does
         fault("merge")
-        may_copy = sum(file.size for file in old) <= _MOST_BYTES_COPIED
+        may_copy = sum(file.size for file in old) <= MOST_BYTES_COPIED
         if may_copy and count <= _MOST_PLACES and can_thin(Path(folder), list(paths)):
             new = _new(few, met, look.schema, all_won=places.all_won)
             _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
@@ -128,12 +128,7 @@ def rewrite_files(
     finally:
         met.unpersist()
         rows.unpersist()
-    files = [file for file in read_files(Path(folder), path) if file.rows]
-    fault("rewritten")
-    version = commit_state(folder, identity, files, base=look.base, instead_of=old)
-    if version is None:
-        shutil.rmtree(Path(folder, path))
-    return version
+    return commit_state(folder, identity, path, base=look.base, instead_of=old)
 
 
 def _write(rows: DataFrame, folder: str, path: str) -> None:
@@ -143,11 +138,10 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 def _met(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
     """Give of the winners' keys that the table holds: where each lies, whether the winner beats it, what it keeps."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    old = old.withColumns({_FILE: F.col("_metadata.file_path"), _PLACE: F.col("_metadata.row_index")})
-    joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
+    joined = with_places(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quoted(key)} AS {quoted(key)}" for key in winners.keys]
     kept = [f"t.{quoted(name)} AS {quoted(name)}" for name in _lacking(winners, look.schema)]
-    return joined.selectExpr(*keys, *kept, _FILE, _PLACE, f"({winners.beats}) IS TRUE AS {_WINS}")
+    return joined.selectExpr(*keys, *kept, FILE, PLACE, f"({winners.beats}) IS TRUE AS {_WINS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +154,13 @@ class _Places:
 
 def _places(met: DataFrame, *, is_counted: bool) -> _Places:
     """Find the places, of which there is none by name where they are too many to be counted."""
-    places = f"collect_list(if({_WINS}, {_PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
-    told = met.groupBy(_FILE).agg(
-        F.expr(places).alias(_PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
+    places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
+    told = met.groupBy(FILE).agg(
+        F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
     )
     found = told.toArrow()
-    uris, wins = found[_FILE].to_pylist(), found[_WINS].to_pylist()
-    by_uri = {uri: found[_PLACE][at].values for at, uri in enumerate(uris) if wins[at]}
+    uris, wins = found[FILE].to_pylist(), found[_WINS].to_pylist()
+    by_uri = {uri: found[PLACE][at].values for at, uri in enumerate(uris) if wins[at]}
     return _Places(by_uri, all(found["_all"].to_pylist()))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -13,11 +15,12 @@ from waterclock.storage.history import manifests_of
 from waterclock.storage.identity import Identity
 from waterclock.storage.lake import Lake
 from waterclock.storage.manifest import Manifest
-from waterclock.storage.read import frame_of_files, frame_of_slices, frame_of_version
-from waterclock.storage.remaking import commit_whole_state, try_whole_state
+from waterclock.storage.read import frame_of_slices, frame_of_version
+from waterclock.storage.remaking import commit_whole_state
 from waterclock.storage.resolving import Step
 from waterclock.storage.sql import quoted
-from waterclock.storage.state import DELETED, Winners
+from waterclock.storage.state import DELETED, MOST_ROWS_BROADCAST, Winners
+from waterclock.storage.swapping import swap_rows
 from waterclock.storage.timelines import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of
 from waterclock.storage.types import TIMELABEL, fields_of
 from waterclock.storage.winning import commit_winners
@@ -30,9 +33,21 @@ if TYPE_CHECKING:
 
 # from this share of all raw rows on, the whole table is made again: most of its versions would be written anyway
 _WHOLE_FROM = 0.25
-# from so many rows to each file of the table on, there is hardly a file without a touched key: all are written anew
-_SPREAD_FROM = 3
+_MOST_TRIES = 5
 _NEW = "_waterclock_new"
+
+
+@dataclass(frozen=True, slots=True)
+class _Among:
+    """A slice among `slices`, all of the table with it, in their labels' order.
+
+    `rivals` said before what it says now. `most`: so many rows tell which keys are touched, so no more keys are.
+    """
+
+    new: Manifest
+    slices: tuple[Manifest, ...]
+    rivals: tuple[Manifest, ...]
+    most: int
 
 
 def place_slice(
@@ -41,43 +56,45 @@ def place_slice(
     """Put a label's sealed slice in its place, newest, late or restated, in one commit; gives its version.
 
     `steps` are the current slices of all labels, that of the same label (which it replaces) among them. The keys that
-    the old and the new slice touch are made again from all their raw rows, and put in place of those keys' versions:
-    by one write of the table where they lie in most of its files, else what differs as `commit_winners` does.
-    Cost: a scan of the slices and of the table; a shuffle and sort of the touched keys' rows; and the writing. Where
-    the slice is a quarter of all raw rows, the whole table is made again.
+    the old and the new slice touch are made again from all their raw rows, and put in place of those keys' versions as
+    `swap_rows` does; where delta-rs must not write, Spark merges what differs.
+    Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. Where the slice is a
+    quarter of all raw rows, the whole table is made again.
 
     Raises  Killed where the claim was killed first
             E616, E617 where the slice does not fit the table
             E640 where slices that are needed are gone
     """
-    folder, temporal = lake.folder(table.name), temporal_of(table)
-    look = prepare_merge(folder, identity, as_shown(manifest, temporal))
+    folder = lake.folder(table.name)
+    shown = as_shown(manifest, temporal_of(table))
+    look = prepare_merge(folder, identity, shown)
     if look.done is not None:
         return look.done
+    among = _among(folder, table, manifest, steps)
+    if among is None:
+        return commit_nothing(folder, identity)
+    if not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in among.slices):
+        whole = with_all_columns(versions_of(spark, folder, among.slices, table), look.schema)
+        return commit_whole_state(folder, identity, whole)
+    with _keys_touched(spark, folder, table, among) as keys:
+        if keys is None:
+            return commit_nothing(folder, identity)
+        new = with_all_columns(versions_of(spark, folder, among.slices, table, keys), look.schema)
+        return _put(spark, folder, new, keys, shown, identity, look)
+
+
+def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step]) -> _Among | None:
+    """Put a slice among the others; None where it says nothing that the table does not show."""
     old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
     if any(each.digest is not None and each.digest == manifest.digest and each.code == manifest.code for each in old):
-        return commit_nothing(folder, identity)
+        return None
     others = manifests_of(folder, [step for step in steps if step.label != manifest.label])
-    slices = sorted((*others, manifest), key=lambda each: each.label)
-    rivals = old or (_one_before(others, manifest) if table.is_snapshot else ())
-    touching = sum(each.rows for each in (manifest, *(() if table.is_snapshot else rivals)))
-    if not touching and not rivals:
-        return commit_nothing(folder, identity)
-    if not look.live or touching >= _WHOLE_FROM * sum(each.rows for each in slices):
-        whole = with_all_columns(versions_of(spark, folder, slices, table), look.schema)
-        return commit_whole_state(folder, identity, whole)
-    keys = _keys_touched(spark, folder, table, manifest, rivals)
-    new = with_all_columns(versions_of(spark, folder, slices, table, keys), look.schema)
-    there, on = _there(spark, folder, look), list(temporal.keys)
-    if look.may_rewrite and touching >= _SPREAD_FROM * len(look.live):
-        untouched = there.join(keys, on, "left_anti").select(*map(quoted, new.columns))
-        version = try_whole_state(folder, identity, untouched.unionByName(new), base=look.base)
-        if version is not None:
-            return version
-        look = prepare_merge(folder, identity, as_shown(manifest, temporal))
-    differs = _difference(new, there.join(keys, on, "left_semi"), on)
-    winners = Winners(differs, (*on, EFFECTIVE), "true", is_work=True)
-    return commit_winners(spark, folder, winners, manifest, identity, look)
+    rivals = tuple(old) or (_one_before(others, manifest) if table.is_snapshot else ())
+    # rows of both are told apart in snapshots: those of the one before do not come on top
+    most = manifest.rows if table.is_snapshot else sum(each.rows for each in (manifest, *rivals))
+    if not most and not rivals:
+        return None
+    return _Among(manifest, tuple(sorted((*others, manifest), key=lambda each: each.label)), rivals, most)
 
 
 def _one_before(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
@@ -86,34 +103,68 @@ def _one_before(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifes
     return tuple(earlier[-1:])
 
 
-def _keys_touched(
-    spark: SparkSession, folder: str, table: Table, manifest: Manifest, rivals: Sequence[Manifest]
-) -> DataFrame:
-    """Give each key of which a slice says something else than was said before, by `rivals`.
+@contextmanager
+def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among) -> Iterator[DataFrame | None]:
+    """Give each key of which a slice says something else than was said before, None where there is none.
 
     A slice of changes touches what it holds, and what the one held that it replaces. A snapshot holds every key: it
-    touches those of which it says something else than the one that it replaces or follows.
+    touches those of which it says something else than the one that it replaces or follows, and that is found out once.
     """
-    names = list(map(quoted, temporal_of(table).keys))
-    schema = raw_schema([*rivals, manifest])
     if not table.is_snapshot:
-        return frame_of_slices(spark, folder, [*rivals, manifest], schema).select(*names).distinct()
+        slices = [among.new, *among.rivals]
+        rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
+        # keys that come twice do no harm: to leave them out costs a shuffle
+        yield _few(rows.select(*map(quoted, temporal_of(table).keys)), among.most)
+        return
+    keys = _keys_changed(spark, folder, table, among).persist()
+    try:
+        count = keys.count()
+        yield _few(keys, count) if count else None
+    finally:
+        keys.unpersist()
+
+
+def _few(keys: DataFrame, most: int) -> DataFrame:
+    return keys.hint("broadcast") if most <= MOST_ROWS_BROADCAST else keys
+
+
+def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
+    """Give the keys of which one of two snapshots says something else than the other, or nothing."""
+    names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, among.new])
     told = ", ".join(quoted(name) for name in fields_of(schema) if name != TIMELABEL)
     sides = [
         frame_of_slices(spark, folder, members, schema).selectExpr(
             *names, f"xxhash64(to_json(struct({told}))) AS told", f"{is_new} AS is_new"
         )
-        for members, is_new in (([manifest], "true"), (list(rivals), "false"))
+        for members, is_new in (([among.new], "true"), (among.rivals, "false"))
     ]
     said = sides[0].unionByName(sides[1]).groupBy(*names)
     both = said.agg(F.expr("max(if(is_new, told, NULL)) AS new"), F.expr("max(if(is_new, NULL, told)) AS old"))
     return both.where("NOT (new <=> old)").select(*names)
 
 
-def _there(spark: SparkSession, folder: str, look: MergeLook) -> DataFrame:
-    if look.may_rewrite:
-        return frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    return frame_of_version(spark, folder, look.base)
+def _put(
+    spark: SparkSession,
+    folder: str,
+    new: DataFrame,
+    keys: DataFrame,
+    manifest: Manifest,
+    identity: Identity,
+    look: MergeLook,
+) -> int:
+    on = keys.columns
+    for _ in range(_MOST_TRIES):
+        if not look.may_rewrite:
+            break
+        version = swap_rows(spark, folder, new, keys, identity, look)
+        if version is not None:
+            return version
+        look = prepare_merge(folder, identity, manifest)
+        if look.done is not None:
+            return look.done
+    differs = _difference(new, frame_of_version(spark, folder, look.base).join(keys, on, "left_semi"), on)
+    winners = Winners(differs, (*on, EFFECTIVE), "true", is_work=True)
+    return commit_winners(spark, folder, winners, manifest, identity, look)
 
 
 def _difference(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> DataFrame:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.model.temporal_oracle import Rules, versions_of
 from tests.slices import PROJECT, hour
@@ -32,9 +33,9 @@ from waterclock.storage import (
     resolve,
     table_schema_of,
     touching,
-    winning,
     write_slices,
 )
+from waterclock.storage import commit as commit_module
 from waterclock.storage import state as state_module
 from waterclock.timelabel import Cadence, label_of, parse_period
 
@@ -46,22 +47,21 @@ NAME = "raw.accounts"
 SCHEMA = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING, b INT"
 COLUMNS = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING"
 PLAIN = Temporal(("k",), "at", ("o",), "gone", consumed=("o", "gone"))
-ROADS = ("whole", "by key", "rewritten by file", "merged by Delta")
+ROADS = ("made again", "written anew", "copied", "merged by Delta")
 FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 Row = tuple[Any, ...]
 
 
 @pytest.fixture(autouse=True)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take a road: all made again, or what differs put in by each of the ways that a MERGE takes."""
-    taken = str(getattr(request, "param", "by key"))
-    if taken != "whole":
+    """Take a road: all made again; or the versions of the touched keys alone, put in by each of the ways."""
+    taken = str(getattr(request, "param", "written anew"))
+    if taken != "made again":
         monkeypatch.setattr(touching, "_WHOLE_FROM", 2)
-    if taken in ROADS[2:]:
-        monkeypatch.setattr(touching, "_SPREAD_FROM", 1_000_000)
+    if taken == "copied":
         monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
     if taken == "merged by Delta":
-        monkeypatch.setattr(winning, "may_rewrite_files", lambda _: False)
+        monkeypatch.setattr(commit_module, "may_rewrite", lambda *_: False)
     return taken
 
 
@@ -189,7 +189,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize(
     ("asked", "road"),
-    [("plain", "whole"), ("plain", "rewritten by file"), ("tracked", "by key"), ("values", "merged by Delta")],
+    [("plain", "made again"), ("plain", "copied"), ("tracked", "written anew"), ("values", "merged by Delta")],
     indirect=["road"],
 )
 def test_slices_in_any_order_come_to_the_oracle_s_versions(spark: SparkSession, tmp_path: Path, asked: str) -> None:
@@ -221,7 +221,7 @@ def test_a_column_that_a_slice_lacks_is_missing_even_where_null_is_a_value(spark
     assert [(row[3], row[4]) for row in accounts.found()] == [("x", 1), ("y", 1), ("y", None)]
 
 
-@pytest.mark.parametrize("road", ["whole", "rewritten by file"], indirect=True)
+@pytest.mark.parametrize("road", ["made again", "copied"], indirect=True)
 def test_a_key_that_the_next_snapshot_lacks_ends_there(spark: SparkSession, tmp_path: Path) -> None:
     table = declared(Temporal(("k",)), is_snapshot=True)
     accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
@@ -265,3 +265,93 @@ def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp
     with striking(strike), pytest.raises(Killed):
         place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
     assert accounts.found() == before
+
+
+def live(accounts: Accounts) -> set[str]:
+    return set(DeltaTable(accounts.folder).file_uris())
+
+
+@by_every_road
+def test_each_road_is_told_by_what_it_leaves(spark: SparkSession, tmp_path: Path, road: str) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])
+    before = live(accounts)
+    accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
+    found = live(accounts)
+    assert any("/kept-" in path for path in found) == (road == "copied")
+    assert (DeltaTable(accounts.folder).history(1)[0]["operation"] == "MERGE") == (road == "merged by Delta")
+    assert not found & before
+    assert [row[:4] for row in accounts.found()] == [
+        ("k1", micros(FIRST), micros(FIRST + timedelta(days=1)), "x"),
+        ("k1", micros(FIRST + timedelta(days=1)), 253_402_214_400_000_000, "z"),
+        ("k2", micros(FIRST), 253_402_214_400_000_000, "y"),
+    ]
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_files_without_a_touched_key_stay_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    first = live(accounts)
+    accounts.place(1, [("k2", FIRST, 1, False, "y", 2)])
+    assert first < live(accounts)
+    second = live(accounts) - first
+    accounts.place(2, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
+    assert live(accounts) & (first | second) == second
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_what_stays_is_neither_shuffled_nor_written_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [(f"k{number}", FIRST, 1, False, "x", number) for number in range(5_000)])
+    manifest, identity = accounts.seal(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
+    steps = resolve(accounts.table, hour(999), accounts.records).steps
+    stages, jobs = work_so_far(spark)
+    place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
+    later, more = work_so_far(spark)
+    new = [later[stage] for stage in later.keys() - stages.keys()]
+    assert sum(written for _, written in new) == 2
+    assert sum(shuffled for shuffled, _ in new) <= 20
+    assert more - jobs == 6
+
+
+def work_so_far(spark: SparkSession) -> tuple[dict[int, tuple[int, int]], int]:
+    """By stage, how many rows it shuffled and how many it wrote; and how many jobs there were."""
+    java: Any = spark.sparkContext
+    context = java._jsc.sc()
+    quantiles = java._gateway.new_array(java._jvm.double, 0)
+    context.listenerBus().waitUntilEmpty()
+    found = context.statusStore().stageList(None, False, False, quantiles, None)
+    stages = [found.apply(at) for at in range(found.size())]
+    told = {stage.stageId(): (stage.shuffleWriteRecords(), stage.outputRecords()) for stage in stages}
+    return told, int(context.dagScheduler().numTotalJobs())
+
+
+@pytest.mark.parametrize("road", ["written anew", "copied"], indirect=True)
+def test_where_another_commit_came_between_it_is_put_in_again(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])
+    others = iter([999])
+
+    def strike(point: str) -> None:
+        if point == "rewritten":
+            for other in others:
+                kill(accounts.folder, other)
+
+    with striking(strike):
+        accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
+    assert [row[3] for row in accounts.found()] == ["x", "z", "y"]
+    written = {path.parent for path in Path(accounts.folder, "state").rglob("*.parquet")}
+    assert written == {Path(path).parent for path in live(accounts)} | {Path(accounts.folder, "state/c=1/v=0")}
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_a_snapshot_that_says_nothing_new_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table = declared(Temporal(("k",)), is_snapshot=True)
+    accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
+    accounts.place(0, [("k1", "x", 1), ("k2", "y", 2)])
+    before = live(accounts)
+    accounts.place(1, [("k2", "y", 2), ("k1", "x", 1)])
+    assert live(accounts) == before
+    accounts.place(2, [("k2", "z", 2), ("k1", "x", 1)])
+    assert [row[3] for row in accounts.found()] == ["x", "y", "z"]
