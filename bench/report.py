@@ -15,7 +15,18 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-BENCHES = ("commands", "ledger", "flights", "chain", "big_slice", "long_session", "restate", "temporal", "timelines")
+BENCHES = (
+    "commands",
+    "ledger",
+    "flights",
+    "chain",
+    "big_slice",
+    "long_session",
+    "restate",
+    "temporal",
+    "timelines",
+    "flat",
+)
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
 

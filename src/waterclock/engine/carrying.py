@@ -42,8 +42,8 @@ class Limits:
     and more than `most` are not held by this process.
     """
 
-    least: int = 1_000_000
-    parent: int = 8 * 1024 * 1024
+    least: int = 5_000_000
+    parent: int = 1024 * 1024
     share: float = 0.25
     most: int = 200_000
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.storage.commit import commit_nothing, prepare_merge
+from waterclock.storage.digest import row_hash
 from waterclock.storage.folding import with_all_columns
 from waterclock.storage.history import manifests_of
 from waterclock.storage.identity import Identity
@@ -22,7 +23,6 @@ from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED, MOST_ROWS_BROADCAST, Winners
 from waterclock.storage.swapping import swap_rows
 from waterclock.storage.timelines import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of
-from waterclock.storage.types import TIMELABEL, fields_of
 from waterclock.storage.winning import commit_winners
 
 if TYPE_CHECKING:
@@ -131,12 +131,10 @@ def _few(keys: DataFrame, most: int) -> DataFrame:
 def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
     """Give the keys of which one of two snapshots says something else than the other, or nothing."""
     names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, among.new])
-    told = ", ".join(quoted(name) for name in fields_of(schema) if name != TIMELABEL)
+    rows = [frame_of_slices(spark, folder, members, schema) for members in ([among.new], among.rivals)]
     sides = [
-        frame_of_slices(spark, folder, members, schema).selectExpr(
-            *names, f"xxhash64(to_json(struct({told}))) AS told", f"{is_new} AS is_new"
-        )
-        for members, is_new in (([among.new], "true"), (among.rivals, "false"))
+        each.withColumn("told", row_hash(each.schema)).selectExpr(*names, "told", f"{is_new} AS is_new")
+        for each, is_new in zip(rows, ("true", "false"), strict=True)
     ]
     said = sides[0].unionByName(sides[1]).groupBy(*names)
     both = said.agg(F.expr("max(if(is_new, told, NULL)) AS new"), F.expr("max(if(is_new, NULL, told)) AS old"))

@@ -355,3 +355,14 @@ def test_a_snapshot_that_says_nothing_new_changes_nothing(spark: SparkSession, t
     assert live(accounts) == before
     accounts.place(2, [("k2", "z", 2), ("k1", "x", 1)])
     assert [row[3] for row in accounts.found()] == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    table = declared(Temporal(("k",)), is_snapshot=True)
+    accounts = Accounts(spark, tmp_path, table, schema="k STRING, seen TIMESTAMP")
+    seen = datetime(2020, 1, 1, tzinfo=UTC)
+    accounts.place(0, [("k1", seen), ("k2", seen)])
+    accounts.place(1, [("k1", seen + timedelta(microseconds=1)), ("k2", seen)])
+    shows = accounts.spark.read.format("delta").load(accounts.folder).selectExpr("k", "unix_micros(seen) % 1000000")
+    assert sorted(map(tuple, shows.collect())) == [("k1", 0), ("k1", 1), ("k2", 0)]
