@@ -21,7 +21,7 @@ from waterclock.storage.remaking import commit_whole_state
 from waterclock.storage.resolving import Step
 from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED, MOST_ROWS_BROADCAST, Winners
-from waterclock.storage.swapping import swap_rows
+from waterclock.storage.swapping import Make, swap_rows
 from waterclock.storage.timelines import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of
 from waterclock.storage.winning import commit_winners
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from waterclock.flow import Table
     from waterclock.storage.commit import MergeLook
 
-# from this share of all raw rows on, the whole table is made again: most of its versions would be written anyway
+# from this share of all raw rows on, the whole table is made again, without a look at what it holds
 _WHOLE_FROM = 0.25
 _MOST_TRIES = 5
 _NEW = "_waterclock_new"
@@ -73,14 +73,17 @@ def place_slice(
     among = _among(folder, table, manifest, steps)
     if among is None:
         return commit_nothing(folder, identity)
-    if not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in among.slices):
-        whole = with_all_columns(versions_of(spark, folder, among.slices, table), look.schema)
-        return commit_whole_state(folder, identity, whole)
+    slices, schema = among.slices, look.schema
+
+    def make(keys: DataFrame | None) -> DataFrame:
+        return with_all_columns(versions_of(spark, folder, slices, table, keys), schema)
+
+    if not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
+        return commit_whole_state(folder, identity, make(None))
     with _keys_touched(spark, folder, table, among) as keys:
         if keys is None:
             return commit_nothing(folder, identity)
-        new = with_all_columns(versions_of(spark, folder, among.slices, table, keys), look.schema)
-        return _put(spark, folder, new, keys, shown, identity, look)
+        return _put(spark, folder, make, keys, shown, identity, look)
 
 
 def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step]) -> _Among | None:
@@ -144,7 +147,7 @@ def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among)
 def _put(
     spark: SparkSession,
     folder: str,
-    new: DataFrame,
+    make: Make,
     keys: DataFrame,
     manifest: Manifest,
     identity: Identity,
@@ -154,13 +157,13 @@ def _put(
     for _ in range(_MOST_TRIES):
         if not look.may_rewrite:
             break
-        version = swap_rows(spark, folder, new, keys, identity, look)
+        version = swap_rows(spark, folder, make, keys, identity, look)
         if version is not None:
             return version
         look = prepare_merge(folder, identity, manifest)
         if look.done is not None:
             return look.done
-    differs = _difference(new, frame_of_version(spark, folder, look.base).join(keys, on, "left_semi"), on)
+    differs = _difference(make(keys), frame_of_version(spark, folder, look.base).join(keys, on, "left_semi"), on)
     winners = Winners(differs, (*on, EFFECTIVE), "true", is_work=True)
     return commit_winners(spark, folder, winners, manifest, identity, look)
 

@@ -31,6 +31,7 @@ from waterclock.storage import (
     place_slice,
     require_fit,
     resolve,
+    swapping,
     table_schema_of,
     touching,
     write_slices,
@@ -58,6 +59,7 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     taken = str(getattr(request, "param", "written anew"))
     if taken != "made again":
         monkeypatch.setattr(touching, "_WHOLE_FROM", 2)
+        monkeypatch.setattr(swapping, "_WHOLE_FROM", 2)
     if taken == "copied":
         monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
     if taken == "merged by Delta":
@@ -298,6 +300,21 @@ def test_files_without_a_touched_key_stay_as_they_are(spark: SparkSession, tmp_p
     second = live(accounts) - first
     accounts.place(2, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
     assert live(accounts) & (first | second) == second
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_where_most_versions_would_go_all_are_made_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swapping, "_WHOLE_FROM", 0.5)
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [(f"k{number}", FIRST, 1, False, "x", number) for number in range(4)])
+    later = FIRST + timedelta(days=1)
+    accounts.place(1, [("k1", later, 1, False, "y", 1)])
+    assert any("/kept-" in path for path in live(accounts))
+    accounts.place(2, [(f"k{number}", later + timedelta(days=1), 1, False, "z", 0) for number in range(3)])
+    assert not any("/kept-" in path for path in live(accounts))
+    assert accounts.found() == accounts.wanted(SETTINGS["plain"][1])
 
 
 @pytest.mark.parametrize("road", ["copied"], indirect=True)
