@@ -24,13 +24,13 @@ from waterclock.ledger.records import Input, Slice
 from waterclock.planner import Batch
 from waterclock.storage import Manifest, frame_of_slices, live_bytes, read_manifest
 from waterclock.storage.sql import quoted
+from waterclock.storage.state import MOST_ROWS_BROADCAST
 from waterclock.storage.types import TIMELABEL, fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EFFECTIVE, _EXPIRES, _ = RECORD
-_TOUCHED = "_waterclock_touched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,8 @@ def carried_over(
         return None
     base, inputs = older
     changed = _changed(work, reads, inputs)
-    if changed is None or sum(each.rows for each in changed.values()) > LIMITS.share * base.rows:
+    most = min(LIMITS.share * base.rows, MOST_ROWS_BROADCAST)
+    if changed is None or sum(each.rows for each in changed.values()) > most:
         return None
     if all(live_bytes(work.lake.folder(read.table)) < LIMITS.parent for read in flats[0].reads[1:]):
         return None
@@ -116,7 +117,7 @@ def carried_over(
     if names is None or not search.are_held():
         return None
     again = search.again()
-    if again.count() > LIMITS.share * base.rows:
+    if again.count() > most:
         return None
     frames = {**frames, flats[0].read: again}
     return Carried(base, work.folder(table), batch.window.label, search.criteria, frames, names)

@@ -49,7 +49,9 @@ def flat_frames(
     made = {}
     for flat in flats:
         near = _narrowed(work, flat, frames) if flat.read in few else {}
-        numbers = dict(_counted(work, spark, [each for each in reads if each.read not in near]))
+        numbers = dict(
+            _counted(work, spark, [each for each in reads if each.read in flat.reads[1:] and each.read not in near])
+        )
         made[flat] = flat_frame(work.flow, flat, ChainMap(near, dict(frames)), numbers)
     return made
 
