@@ -14,6 +14,7 @@ from waterclock import __version__
 from waterclock.cli.audit import audit
 from waterclock.cli.backfill import backfill
 from waterclock.cli.check import check
+from waterclock.cli.foreign import answer_to_command, answer_to_option
 from waterclock.cli.init import init
 from waterclock.cli.ledger import ledger
 from waterclock.cli.lineage import lineage
@@ -58,6 +59,13 @@ class Commands(TyperGroup):
             option.default = False
         return option
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; one of another tool is answered with ours."""
+        answer = answer_to_command(args[0]) if args and args[0] not in self.commands else None
+        if answer is not None:
+            ctx.fail(answer)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; show what it raises as a card, and leave with its exit code."""
         try:
@@ -86,6 +94,17 @@ class Command(TyperCommand):
             if each.param_type_name == "argument" and each.metavar is not None:
                 each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - as Typer calls it
         return params
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; an option of another tool is answered with what stands for it here."""
+        try:
+            return list(super().parse_args(ctx, args))
+        except Exception as error:
+            name = getattr(error, "option_name", None)
+            answer = answer_to_option(name, ctx.info_name) if _is_usage(error) and name else None
+            if answer is not None:
+                ctx.fail(answer)
+            raise
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 - as Typer calls it

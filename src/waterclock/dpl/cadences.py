@@ -132,6 +132,8 @@ class Cadences:
 
     def _default_period(self, draft: Draft) -> Period | None:
         default = self.config.default(draft.name, "every")
+        if default is None and "every" in self.config.misspelt:
+            return None
         if default is None:
             raise draft.span.refuse(
                 "E228",
@@ -227,7 +229,7 @@ def settle_start(draft: Draft, config: Config) -> None:
     if default is not None:
         draft.start = cadence.ceil(_instant(default[0], cadence.zone, default[1]))
     elif draft.source is not None and draft.source.batching is Batching.DATA_TIME:
-        if draft.statement.has_failed("START"):
+        if draft.statement.has_failed("START") or "start" in config.misspelt:
             return
         raise draft.span.refuse(
             "E120",

@@ -80,6 +80,7 @@ def take_column_entries(cursor: Cursor) -> ColumnsSaid:
 def _column(cursor: Cursor) -> ColumnSaid:
     word = cursor.name("a column")
     draft = _Draft(word.text, cursor.span(word))
+    _refuse_clause(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
         draft.type = take_type(cursor)
         if cursor.at("ELSE"):
@@ -90,6 +91,7 @@ def _column(cursor: Cursor) -> ColumnSaid:
 
 
 def _rule(cursor: Cursor, draft: _Draft) -> None:
+    _refuse_clause(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
         raise not_yet(_LATER[upper], cursor.here())
@@ -116,6 +118,19 @@ def _rule(cursor: Cursor, draft: _Draft) -> None:
         raise _unknown(cursor)
 
 
+def _refuse_clause(cursor: Cursor) -> None:
+    word = cursor.peek()
+    begins_query = cursor.at("AS", "SELECT") or cursor.at("AS", "WITH")
+    if begins_query or (word.kind == "word" and word.upper in _BEHIND_COLUMNS):
+        raise cursor.here().refuse(
+            "E204", f"the column list is not closed before {word.text}", fix=f"put ) before {word.text}"
+        )
+
+
+# What can stand behind the bracket that closes a column list, and is no type and no rule of a column.
+_BEHIND_COLUMNS = frozenset(
+    "PARTITIONED REGULAR FROM EVERY SCHEDULE ZONE START BY MERGE APPEND REPLACE TEMPORAL RETAIN".split()
+)
 _HABITS = {
     "UNIQUE": "KEY says not null and unique",
     "CHECK": "say EXPECT (expression)",

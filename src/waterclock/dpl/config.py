@@ -6,7 +6,7 @@ import datetime as dt
 import fnmatch
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -75,7 +75,11 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The project file, read for one environment."""
+    """The project file, read for one environment.
+
+    `misspelt` are defaults that an unknown key below [defaults] was probably meant to give: that is reported once, and
+    not again for each table that lacks one.
+    """
 
     source: Source
     places: Mapping[tuple[str, ...], Span] = field(repr=False)
@@ -86,6 +90,7 @@ class Config:
     defaults: tuple[tuple[str, Defaults], ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
     pools: Mapping[str, int] = field(default_factory=dict)
+    misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
         """Give a default for a table, with its place: the most exact pattern that says it wins."""
@@ -118,6 +123,9 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
     except ValidationError as error:
         return None, errors + [_invalid(config, problem) for problem in error.errors()]
     defaults = _defaults(file.defaults, config, errors)
+    misspelt = frozenset(
+        meant for key in _unknown_defaults(file.defaults) for meant in nearest(key, Defaults.model_fields)
+    )
     chosen = _environment(file, env, config, errors)
     if not _PROJECT_NAME.fullmatch(file.project.name):
         errors.append(
@@ -134,7 +142,16 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
     pools = {"default": 4, **file.pools, **environment.pools}
     errors.extend(_pools(pools, config))
     read = Config(
-        source, places, file.project.name, tuple(file.project.files), name, environment, defaults, variables, pools
+        source,
+        places,
+        file.project.name,
+        tuple(file.project.files),
+        name,
+        environment,
+        defaults,
+        variables,
+        pools,
+        misspelt,
     )
     return read, errors
 
@@ -163,6 +180,13 @@ def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError
         except ValidationError as error:
             errors.extend(_invalid(config, problem, path, Defaults) for problem in error.errors())
     return tuple(sorted(found, key=lambda entry: (entry[0] != "*", _exactness(entry[0])), reverse=True))
+
+
+def _unknown_defaults(said: Mapping[str, Any]) -> set[str]:
+    """Return the keys that no default has, of [defaults] and of its patterns."""
+    keys = {key for key, value in said.items() if not isinstance(value, dict)}
+    keys.update(key for value in said.values() if isinstance(value, dict) for key in value)
+    return keys - Defaults.model_fields.keys()
 
 
 def _exactness(pattern: str) -> tuple[int, int]:
@@ -293,12 +317,11 @@ def _invalid(
     key = path[-1]
     if kind == "extra_forbidden":
         known = _keys(model, path[len(prefix) : -1])
-        close = nearest(key, known)
         return config.place(path).refuse(
             "E241",
             f"unknown key {key}",
-            why=f"here can stand {', '.join(known)}",
-            fix=f"did you mean {' or '.join(close)}?" if close else "remove it",
+            why=f"here can stand {', '.join(known)}" if known else None,
+            fix=_mend_of_key(key, known, path, config),
         )
     if kind == "missing":
         return config.place(path[:-1]).refuse(
@@ -309,6 +332,34 @@ def _invalid(
     return config.place(known_path).refuse(
         "E242", f"{'.'.join(known_path)} holds {problem['input']!r}", fix=f"give it {expected}"
     )
+
+
+_MEANT = {
+    "environments": "env", "environment": "env", "envs": "env", "profiles": "env", "targets": "env", "outputs": "env",
+    "variables": "vars", "var": "vars", "params": "vars", "parameters": "vars", "default": "defaults",
+    "timezone": "zone", "tz": "zone", "schedule": "every", "cadence": "every", "start_date": "start",
+    "location": "storage", "path": "storage", "database": "ledger", "connection": "connections",
+}  # fmt: skip
+_HOMES: Mapping[str, type[BaseModel]] = {
+    "[project]": _ProjectSection,
+    "[defaults]": Defaults,
+    "[env.NAME]": Environment,
+}
+
+
+def _mend_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: Config) -> str:
+    """Say what an unknown key is to be instead: another name here, or the same name elsewhere."""
+    meant = _MEANT.get(key.lower())
+    if meant is not None and meant in known:
+        inner = [name for *parent, name in config.places if tuple(parent) == path] if meant == "env" else []
+        return f"write {f'[env.{inner[0]}]' if inner else meant}"
+    if close := nearest(key, known):
+        return f"did you mean {' or '.join(close)}?"
+    name = meant or key
+    homes = [home for home, model in _HOMES.items() if name in model.model_fields]
+    if homes:
+        return f"{name} stands below {' or '.join(homes)}"
+    return "values of your own stand below [vars]; what is not used can be commented out with #"
 
 
 def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from waterclock.dpl.config import Config, flat_options, option_value
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import OptionsSaid, Statement, UnitSaid
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow import About, Capabilities, Connection, Option, Options, Place, Secret, Unit, Value
 from waterclock.secrets import Secrets
 
@@ -82,18 +82,19 @@ def settle_connections(
     """
     said = {statement.name: statement for statement in statements}
     connections: dict[str, Connection] = {}
+    unknown = [name for name in config.environment.connections if name not in said and name != PROJECT]
     errors.extend(
         config.place(("env", config.env, "connections", name)).refuse(
             "E221",
             f"unknown connection {name}",
             why="a connection and its type are declared in DPL, its address here",
-            fix=did_you_mean(name, said, otherwise="remove it"),
+            fix=did_you_mean(name, said, otherwise=f"declare it in a .dpl file: CREATE CONNECTION {name} TYPE files;"),
         )
-        for name in config.environment.connections
-        if name not in said and name != PROJECT
+        for name in unknown
     )
     for statement in said.values():
-        connection = _connection(statement, config, capabilities, errors)
+        misspelt = statement.name not in config.environment.connections and bool(nearest(statement.name, unknown))
+        connection = _connection(statement, config, capabilities, errors, misspelt=misspelt)
         if connection is not None:
             connections[statement.name] = connection
     if PROJECT not in connections and _FILES in capabilities:
@@ -104,8 +105,14 @@ def settle_connections(
 
 
 def _connection(
-    statement: Statement, config: Config, capabilities: Mapping[str, Capabilities], errors: list[WaterclockError]
+    statement: Statement,
+    config: Config,
+    capabilities: Mapping[str, Capabilities],
+    errors: list[WaterclockError],
+    *,
+    misspelt: bool,
 ) -> Connection | None:
+    """Overlay one connection; where its name was `misspelt` in the project file, its options are not missed again."""
     name = statement.name
     overlay = dict(flat_options(config.environment.connections.get(name, {})))
     path = ("env", config.env, "connections", name)
@@ -137,7 +144,9 @@ def _connection(
     legal = capabilities[type_name].connection_options
     what = f"a connection of type {type_name}"
     errors.extend(_wrong_options(options, legal, what, lambda key: spans.get(key, statement.span)))
-    errors.extend(_missing_options({**dict.fromkeys(overlay), **options}, legal, what, statement.span))
+    given = {**dict.fromkeys(overlay), **options}
+    if not misspelt:
+        errors.extend(_missing_address(name, type_name, given, legal, config, statement.span))
     about = About(statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str))
     return Connection(name, type_name, options, about, statement.span.place)
 
@@ -224,6 +233,23 @@ def _missing_options(values: Options, legal: Mapping[str, Option], where: str, s
                 why=f"{where} needs it{': ' + option.help if option.help else ''}",
                 fix=f"say OPTIONS ({name} '...'), or set it in waterclock.toml",
             )
+
+
+def _missing_address(
+    name: str, type_name: str, given: Options, legal: Mapping[str, Option], config: Config, span: Span
+) -> Iterable[WaterclockError]:
+    """Report the options without which nobody knows where a connection leads, as one error with the line to add."""
+    missing = [option for option, what in legal.items() if what.is_required and option not in given]
+    if not missing:
+        return
+    inner = ", ".join(f'{option} = "..."' for option in missing)
+    helps = "; ".join(f"{option}: {legal[option].help}" for option in missing if legal[option].help)
+    yield span.refuse(
+        "E223",
+        f"connection {name} has no address: {', '.join(missing)} is missing",
+        why=f"a connection of type {type_name} needs {helps or ', '.join(missing)}",
+        fix=f"add to {config.source.file}, below [env.{config.env}]: connections.{name} = {{ {inner} }}",
+    )
 
 
 def _list(names: Iterable[str]) -> str:

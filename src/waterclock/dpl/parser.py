@@ -14,7 +14,14 @@ from waterclock.dpl.habits import habit_of_clause, habit_of_statement
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.source import Source, Span, to
 from waterclock.dpl.statements import UNREAD, Clause, FunctionSaid, QuerySaid, Statement, StatementKind
-from waterclock.dpl.tokens import RawStatement, mended_statements_of, refuse_touching, statements_of, words_of
+from waterclock.dpl.tokens import (
+    RawStatement,
+    mended_statements_of,
+    no_semicolon,
+    refuse_touching,
+    statements_of,
+    words_of,
+)
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import TableType, Value
 
@@ -188,8 +195,8 @@ class _Reader:
         found = clause_at(cursor)
         if found is None or (cursor.at("MERGE", "INTO") or cursor.at("REPLACE", "TABLE")):
             self.failed.add(UNREAD)
-            if self._is_statement_start():
-                raise self._no_semicolon()
+            if cursor.at("CREATE"):
+                raise no_semicolon(cursor.here())
             self._failed(habit_of_clause(cursor) or self._unknown(kind), cursor.index)
             return
         clause, length = found
@@ -244,16 +251,6 @@ class _Reader:
             self._failed(error, start)
             return
         self.clauses.append(Clause(word, value, cursor.since(start)))
-
-    def _is_statement_start(self) -> bool:
-        return self.cursor.at("CREATE") or any(
-            self.cursor.at(kind.value) and self.cursor.peek(2).text == "."
-            for kind in (StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.PUBLISH)
-        )
-
-    def _no_semicolon(self) -> WaterclockError:
-        here = self.cursor.here()
-        return here.refuse("E204", f"a semicolon is missing before {here.text}", fix="end each statement with ;")
 
     def _failed(self, error: WaterclockError, start: int) -> None:
         """Note an error of the clause that began at `start`, and go on at the next one."""

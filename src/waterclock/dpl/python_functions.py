@@ -137,7 +137,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
         return Argument(name, variable=text), place.span(0, len(text) or 1)
     if said is parameter.empty and _is_window(parameter, found):
         return Argument(name, is_window=True), at
-    raise _meaningless(parameter, at)
+    raise _meaningless(parameter, at, is_window=_is_window(parameter, found))
 
 
 def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, Span]:
@@ -178,13 +178,15 @@ def _resolved(annotation: object, function: Callable[..., Any]) -> object:
         return annotation
 
 
-def _meaningless(parameter: inspect.Parameter, at: Span) -> WaterclockError:
+def _meaningless(parameter: inspect.Parameter, at: Span, *, is_window: bool = False) -> WaterclockError:
     name, kind = parameter.name, parameter.kind
     if kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
         stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
         why = "a batch calls the function with each parameter by its name"
         return at.refuse("E253", f"parameter {stars}{name} has no meaning", why=why, fix="name each parameter")
-    if parameter.default is not parameter.empty:
+    if parameter.default is None and is_window:
+        fix = f"write it behind a star and without a default: *, {name}: wc.Window"
+    elif parameter.default is not parameter.empty:
         fix = f'write the value inside of the function, or {name}=wc.var("{name}") with {name} below [vars]'
     else:
         fix = did_you_mean(name, ["window"]) or (

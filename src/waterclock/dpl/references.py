@@ -14,10 +14,10 @@ from waterclock.dpl.branches import branches_of, misplaced
 from waterclock.dpl.brought import BROUGHT, miscalled
 from waterclock.dpl.cursor import timed
 from waterclock.dpl.determinism import WATCHED, nondeterministic
-from waterclock.dpl.expressions import parse_error_span, plain_reason
 from waterclock.dpl.found import FLAT, Found, FoundTable, FoundValue
 from waterclock.dpl.habits import templates_in
 from waterclock.dpl.later import not_yet
+from waterclock.dpl.query_errors import unreadable_query
 from waterclock.dpl.scopes import is_cte
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.statements import QuerySaid
@@ -75,7 +75,7 @@ def find_references(query: QuerySaid) -> Found:
     try:
         trees = parse_tokens(source, tokens)
     except ParseError as error:
-        found.errors.append(_broken(error, source, tokens, query.span))
+        found.errors.append(unreadable_query(error, source, tokens, query.span))
         return found
     tree = trees[0]
     if not isinstance(tree, exp.Query | exp.Values):
@@ -348,12 +348,3 @@ class _Finder:
     def _span(self, index: int, last: int | None = None) -> Span:
         end = self.tokens[index if last is None else last].end + 1
         return self.source.span(self.tokens[index].start, end)
-
-
-def _broken(error: ParseError, source: Source, tokens: Sequence[Token], span: Span) -> WaterclockError:
-    at = parse_error_span(error, source, tokens, span)
-    detail = (error.errors[0].get("description") if error.errors else None) or "it cannot be read"
-    fix = None
-    if tokens[0].token_type is TokenType.TABLE:
-        fix = f"write SELECT * FROM {source.text[tokens[0].end + 1 : span.end].strip()}"
-    return at.refuse("E210", f"the query cannot be read at {at.text}", why=plain_reason(detail), fix=fix)

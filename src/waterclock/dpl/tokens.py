@@ -22,6 +22,9 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _QUERY_STARTS = frozenset(
     {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN, TokenType.TABLE}
 )
+_FIRST_WORDS = frozenset({"CREATE", "COLLECT", "TRANSFORM", "PUBLISH"})
+_CREATED = frozenset({"CONNECTION", "VIEW", "FUNCTION"})
+_JOINING = frozenset({TokenType.DOT, TokenType.COLON, TokenType.PARAMETER})
 _LEXEME = re.compile(
     r"""(?P<skip>--[^\n]*|(?<!\w)[rR]'[^']*'|(?<!\w)[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`)
       | (?P<comment>/\*) | (?P<open>['"`]) | (?P<end>;)""",
@@ -67,7 +70,7 @@ def dialect() -> Dialect:
 def statements_of(source: Source) -> tuple[list[RawStatement], list[WaterclockError]]:
     """Cut a file into statements. What cannot be read is reported, and reading goes on behind the next semicolon."""
     try:
-        return _split(source, dialect().tokenize(source.text)), []
+        return _split(source, dialect().tokenize(source.text))
     except TokenError:
         return mended_statements_of(source)
 
@@ -92,9 +95,12 @@ def mended_statements_of(source: Source) -> tuple[list[RawStatement], list[Water
             continue
         try:
             padding = re.sub(r"[^\n]", " ", source.text[:start])
-            found.extend(_split(source, dialect().tokenize(padding + source.text[start:end])))
+            cut, unended = _split(source, dialect().tokenize(padding + source.text[start:end]))
         except TokenError:
             errors.append(_unreadable(source, start, end))
+        else:
+            found.extend(cut)
+            errors.extend(unended)
     return found, errors
 
 
@@ -133,17 +139,45 @@ def _touching(source: Source, start: int, end: int) -> WaterclockError:
     )
 
 
-def _split(source: Source, tokens: Sequence[Token]) -> list[RawStatement]:
+def _split(source: Source, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
+    """Cut tokens at semicolons, and report where one is missing: there, too, the next statement is read by itself."""
     found: list[RawStatement] = []
+    errors: list[WaterclockError] = []
     start = 0
     for index, token in enumerate(tokens):
-        if token.token_type is TokenType.SEMICOLON:
+        is_end = token.token_type is TokenType.SEMICOLON
+        is_unended = index > start and not is_end and _begins_statement(tokens, index)
+        if is_unended:
+            errors.append(no_semicolon(source.span(token.start, token.end + 1)))
+        if is_end or is_unended:
             if index > start:
                 found.append(_statement(source, tokens[start:index]))
-            start = index + 1
+            start = index + is_end
     if start < len(tokens):
         found.append(_statement(source, tokens[start:]))
-    return found
+    return found, errors
+
+
+def no_semicolon(here: Span) -> WaterclockError:
+    """Make the error for a statement that begins before the one in front of it has ended."""
+    return here.refuse("E204", f"a semicolon is missing before {here.text}", fix="end each statement with ;")
+
+
+def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
+    """Tell whether a statement certainly begins here: its first words stand nowhere inside SQL or another statement."""
+    first = tokens[index].text.upper()
+    if first not in _FIRST_WORDS or tokens[index].token_type in _STRINGS or tokens[index - 1].token_type in _JOINING:
+        return False
+    following = tokens[index + 1 : index + 4]
+    if first == "CREATE":
+        return bool(following) and following[0].text.upper() in _CREATED
+    return (
+        len(following) == 3
+        and following[0].token_type not in _STRINGS
+        and following[0].text.isidentifier()
+        and following[1].token_type is TokenType.DOT
+        and following[2].text.isidentifier()
+    )
 
 
 def _statement(source: Source, tokens: Sequence[Token]) -> RawStatement:

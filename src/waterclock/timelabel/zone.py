@@ -135,13 +135,33 @@ def local_text(instant: datetime, zone: str) -> str:
 def _unknown(name: str) -> WaterclockError:
     places = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in sorted(zone_names(), reverse=True)}
     by_place = places.get(name.rpartition("/")[2].replace("_", " ").strip().lower())
-    near = [by_place] if by_place else nearest(name, zone_names())
+    abbreviated = _zones_that_say(name.strip().upper()) if not by_place and name.strip().isalpha() else []
+    near = [by_place] if by_place else abbreviated or nearest(name, zone_names())
+    why = "a zone is a name of the tz database, so that its changes of offset are known"
+    if abbreviated:
+        why = f"{name} is what clocks show in several places, for part of the year in some; {why}"
     return WaterclockError(
         "E105",
         f"unknown zone {name!r}",
-        why="a zone is a name of the tz database, so that its changes of offset are known",
+        why=why,
         fix=f"did you mean {' or '.join(near)}?" if near else "such as UTC or Europe/Berlin",
     )
+
+
+def _zones_that_say(abbreviation: str) -> list[str]:
+    """Return up to three zones whose clocks are called this in winter or summer, those of most countries first.
+
+    Cost: reads the rules of some 300 zones; only an error does that.
+    """
+    seasons = [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 7, 1, tzinfo=UTC)]
+    rows = (files("tzdata") / "zoneinfo" / "zone1970.tab").read_text(encoding="utf-8").splitlines()
+    countries = {row.split("\t")[2]: row.split("\t")[0].count(",") for row in rows if not row.startswith("#")}
+    said = [
+        name
+        for name in sorted(countries, key=lambda name: (-countries[name], name))
+        if abbreviation in {season.astimezone(nominal_zone(name)).tzname() for season in seasons}
+    ]
+    return said[:3]
 
 
 def _unreadable(text: str, why: str = "") -> WaterclockError:
