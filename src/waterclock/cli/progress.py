@@ -1,4 +1,4 @@
-"""How is a run watched? A line for each group that runs, and one for each that is finished, above them."""
+"""Tells how a run goes: a line for each group that runs, and one for each that is finished, above them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from rich.live import Live
 from rich.text import Text
 
 from waterclock.cli.labels import count_words, label_range, local_range, seconds_words
 from waterclock.cli.look import LOOKS, State, has_glyphs, sign
+from waterclock.cli.screen import Screen
 from waterclock.engine.progress import GroupReport
 from waterclock.flow import Flow
 from waterclock.planner import Group, Plan
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 _DONE_GLYPHS = ("✓", "+")
-_DRAWN = 4  # times a second
 _WIDEST_NAME = 32
 _NARROWEST_LABELS, _WIDEST_LABELS = 24, 41  # a day; hours of two days and how many
 _OF_OTHERS = 30  # what else is in a line: the glyph, rows, seconds, and space between
@@ -43,7 +42,8 @@ class _Work:
 class Progress:
     """A listener that tells a person; on a terminal it redraws what runs, elsewhere it prints plain lines.
 
-    A run that steps through time says each new date. Safe from any thread.
+    A run that steps through time says each new date. Safe from any thread, and never waits for the terminal: its lock
+    is held to change what is known and to queue lines, never to print or draw.
     """
 
     flow: Flow
@@ -52,7 +52,8 @@ class Progress:
     is_quiet: bool = False
     is_stepping: bool = False
     _running: dict[tuple[str, datetime], _Work] = field(default_factory=dict)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _screen: Screen = field(init=False)
     _now: datetime | None = None
     _shown: str = ""
     _width: int = 0
@@ -62,16 +63,14 @@ class Progress:
     _note: str = ""
 
     def __post_init__(self) -> None:
+        self._screen = Screen(self.to, self)
         self._width = min(_WIDEST_NAME, max((len(name) for name in self.flow.tables), default=0))
         self._labels_width = min(_WIDEST_LABELS, max(_NARROWEST_LABELS, self.to.width - self._width - _OF_OTHERS))
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Keep the lines of what runs on the screen within the block; nothing of them stays."""
-        if self.is_quiet or not self.to.is_terminal:
-            yield
-            return
-        with Live(self, console=self.to, refresh_per_second=_DRAWN, transient=True, redirect_stdout=False):
+        """Print what is told within the block, and keep what runs drawn below it; of the drawing nothing stays."""
+        with self._screen.shown(is_drawn=self.to.is_terminal and not self.is_quiet):
             yield
 
     def tick(self, now: datetime) -> None:
@@ -103,23 +102,18 @@ class Progress:
             if report.error is None:
                 self._done += len(report.group.batches)
                 self._left = max(0, self._left - len(report.group.batches))
-            if not self.is_quiet:
-                self.to.print(self._finished_line(report), soft_wrap=True)
-                for warning in report.warnings:
-                    self.to.print(self._warning_line(warning), soft_wrap=True)
+            self._say(self._finished_line(report), *(self._warning_line(warning) for warning in report.warnings))
 
     def said(self, message: str) -> None:
         """Print something a person should know."""
-        with self._lock:
-            if not self.is_quiet:
-                self.to.print(Text(f"  {message}", style="quiet"), soft_wrap=True)
+        self._say(Text(f"  {message}", style="quiet"))
 
     def note(self, message: str) -> None:
         """Show a message below what runs, until the end."""
         with self._lock:
             self._note = message
-            if not self.to.is_terminal:
-                self.to.print(Text(message), soft_wrap=True)
+        if not self.to.is_terminal:
+            self._screen.say(Text(message))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw what runs now."""
@@ -132,12 +126,16 @@ class Progress:
         if works or note:
             yield Text(f"  {counts}{'; ' + note if note else ''}", style="quiet", no_wrap=True, overflow="ellipsis")
 
+    def _say(self, *lines: Text) -> None:
+        if not self.is_quiet:
+            self._screen.say(*lines)
+
     def _say_tick(self) -> None:
-        if self._now is None or not self.is_stepping or self.is_quiet:
+        if self._now is None or not self.is_stepping:
             return
         text = f"{self._now.astimezone(nominal_zone(self.zone)):%A %-d %B %Y}"
         if text != self._shown:
-            self.to.print(Text(text, style="quiet"))
+            self._say(Text(text, style="quiet"))
         self._shown = text
 
     def _running_line(self, work: _Work, width: int) -> Text:

@@ -1,16 +1,13 @@
-"""How is a run carried out from the command line: opened, watched, stopped by Ctrl-C, and summed up?"""
+"""Carries a run out from the command line: opens it, tells how it goes, hears Ctrl-C, and sums it up."""
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from waterclock.cli.answers import print_json
@@ -19,6 +16,7 @@ from waterclock.cli.look import console
 from waterclock.cli.opening import now_of, zone_of
 from waterclock.cli.progress import Progress
 from waterclock.cli.run_view import print_outcome, run_json
+from waterclock.cli.stopping import INTERRUPTED, stoppable
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.engine.settings import RunSettings
@@ -28,8 +26,6 @@ from waterclock.selection import Labels
 if TYPE_CHECKING:
     from waterclock.dpl import Project
     from waterclock.engine.workplace import Workplace
-
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +57,16 @@ def carry_out(project: Project, asked: Asked) -> int:
     settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
     begun = time.perf_counter()
     with open_workplace(project, settings=settings, listener=progress) as work:
-        now = now_of(asked.now, project.flow, work.ledger)
-        until = None if asked.until is None else now_of(asked.until, project.flow)
-        _check_times(now, until, work.real_now())
-        apply_flow(work, now)
-        runner = Runner(work, only=asked.only, labels=asked.labels, force=asked.force)
-        stop = threading.Event()
-        with _noted(work, asked, now) as noted, _stoppable(runner, progress, stop), progress.shown():
-            outcome = _driven(runner, work, progress, asked, now, until, stop)
-            noted.append("failed" if outcome.failed else "interrupted" if outcome.was_stopped else "done")
+        with progress.shown():
+            now = now_of(asked.now, project.flow, work.ledger)
+            until = None if asked.until is None else now_of(asked.until, project.flow)
+            _check_times(now, until, work.real_now())
+            apply_flow(work, now)
+            runner = Runner(work, only=asked.only, labels=asked.labels, force=asked.force)
+            stop = threading.Event()
+            with _noted(work, asked, now) as noted, _stoppable(runner, progress, stop):
+                outcome = _driven(runner, work, progress, asked, now, until, stop)
+                noted.append("failed" if outcome.failed else "interrupted" if outcome.was_stopped else "done")
         seconds = time.perf_counter() - begun
         if asked.is_json:
             print_json(run_json(outcome, project.flow, now, until, seconds))
@@ -140,31 +137,15 @@ def _watched(runner: Runner, work: Workplace, progress: Progress, every: int, st
 
 @contextmanager
 def _stoppable(runner: Runner, progress: Progress, stop: threading.Event) -> Iterator[None]:
-    """Let Ctrl-C (and a polite kill) stop the run: the first lets what runs finish, the second leaves at once."""
+    """Let the first Ctrl-C stop the run once what runs is finished, and the second leave."""
 
-    def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
-        if stop.is_set():
-            _leave(progress)
+    def finish() -> None:
         stop.set()
         runner.stop()
         progress.note("stopping: what runs is finished; Ctrl-C again leaves at once")
 
-    if threading.current_thread() is not threading.main_thread():
+    with stoppable(finish, told_to=progress.to.file):
         yield
-        return
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(progress: Progress) -> None:
-    """Leave without waiting; open claims are taken over by the next run once their leases have run out."""
-    progress.to.show_cursor(show=True)
-    progress.to.print("left at once: the next run takes over what was open, within a minute", style="warn")
-    os._exit(INTERRUPTED)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from waterclock.cli.cards import card
 from waterclock.cli.labels import count_words, seconds_words
 from waterclock.cli.look import LOOKS, State, console, has_glyphs, sign
 from waterclock.cli.opening import open_project
-from waterclock.cli.running import INTERRUPTED
+from waterclock.cli.stopping import INTERRUPTED
 from waterclock.errors import WaterclockError
 from waterclock.specs.comparing import Mark
 from waterclock.specs.finding import find_features

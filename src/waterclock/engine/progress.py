@@ -25,7 +25,7 @@ class GroupReport:
 
 
 class Listener(Protocol):
-    """Hears what a runner does. Calls come from several threads, one at a time."""
+    """Hears what a runner does. Calls come from several threads, side by side; each returns at once."""
 
     def tick(self, now: datetime) -> None:
         """Hear that the runner works at `now`."""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -9,9 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from tests.model.flows import at, collect, transform
+from tests.terminals import terminal
 from waterclock.cli.look import make_console, theme
 from waterclock.cli.progress import Progress
 from waterclock.cli.run_view import place_of, print_outcome, run_json
+from waterclock.cli.screen import Screen
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import RunOutcome
 from waterclock.errors import WaterclockError
@@ -51,9 +55,10 @@ def progress(out: io.StringIO) -> Progress:
 
 def test_a_finished_group_is_one_line_with_rows_and_time(progress: Progress, out: io.StringIO) -> None:
     one, some = group("marts.delays", "2013-01-01"), group("raw.a", "2013-01-01", "2013-01-02", "2013-01-03")
-    for each, rows in ((one, 16), (some, 2526)):
-        progress.started(each)
-        progress.finished(GroupReport(each, 1, rows=rows, seconds=0.82))
+    with progress.shown():
+        for each, rows in ((one, 16), (some, 2526)):
+            progress.started(each)
+            progress.finished(GroupReport(each, 1, rows=rows, seconds=0.82))
     first, second = out.getvalue().splitlines()
     assert first.split() == ["✓", "marts.delays", "2013-01-01", "16", "rows", "0.8", "s"]
     assert "2013-01-01 .. 2013-01-03 (3)" in second
@@ -61,8 +66,9 @@ def test_a_finished_group_is_one_line_with_rows_and_time(progress: Progress, out
 
 
 def test_a_failed_group_says_what_failed_and_a_warned_one_what_was_warned(progress: Progress, out: io.StringIO) -> None:
-    progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=BROKEN))
-    progress.finished(GroupReport(group("raw.a", "2013-01-02"), 2, warnings=("few_rows: 3 of 10",)))
+    with progress.shown():
+        progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=BROKEN))
+        progress.finished(GroupReport(group("raw.a", "2013-01-02"), 2, warnings=("few_rows: 3 of 10",)))
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("✕ raw.a ")
     assert lines[0].endswith("E731 amount is no number")
@@ -75,10 +81,12 @@ def test_rows_and_times_stand_below_each_other_and_errors_keep_to_their_line() -
     console._force_terminal = True
     progress = Progress(FLOW, "UTC", console)
     long = WaterclockError("E730", "Division by zero. " + "Use try_divide to tolerate that the divisor is 0. " * 3)
-    for each in (group("raw.a", "2013-01-01"), group("raw.a", "2013-01-01", "2013-01-02", "2013-01-03")):
-        progress.finished(GroupReport(each, 1, rows=7, seconds=0.8))
-    progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=long))
-    one, three, failed = (Text.from_ansi(line).plain for line in out.getvalue().splitlines())
+    with progress.shown():
+        for each in (group("raw.a", "2013-01-01"), group("raw.a", "2013-01-01", "2013-01-02", "2013-01-03")):
+            progress.finished(GroupReport(each, 1, rows=7, seconds=0.8))
+        progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=long))
+    told = (Text.from_ansi(line).plain for line in out.getvalue().splitlines())
+    one, three, failed = (line for line in told if line.strip())
     assert one.index("7 rows") == three.index("7 rows")
     assert len(one) == len(three)
     assert failed.endswith("…")
@@ -87,19 +95,21 @@ def test_rows_and_times_stand_below_each_other_and_errors_keep_to_their_line() -
 
 def test_stepping_says_each_date_once_and_only_where_something_runs(out: io.StringIO) -> None:
     progress = Progress(FLOW, "America/New_York", make_console(out), is_stepping=True)
-    progress.tick(at("2013-01-02 12:00"))
-    progress.tick(at("2013-01-03 04:00"))
-    progress.started(group("raw.a", "2013-01-02"))
-    progress.tick(at("2013-01-03 05:00"))
-    progress.started(group("marts.delays", "2013-01-02"))
-    progress.tick(at("2013-01-03 06:00"))
-    progress.started(group("marts.delays", "2013-01-02"))
+    with progress.shown():
+        progress.tick(at("2013-01-02 12:00"))
+        progress.tick(at("2013-01-03 04:00"))
+        progress.started(group("raw.a", "2013-01-02"))
+        progress.tick(at("2013-01-03 05:00"))
+        progress.started(group("marts.delays", "2013-01-02"))
+        progress.tick(at("2013-01-03 06:00"))
+        progress.started(group("marts.delays", "2013-01-02"))
     assert out.getvalue() == "Wednesday 2 January 2013\nThursday 3 January 2013\n"
 
 
 def test_one_run_says_no_date(progress: Progress, out: io.StringIO) -> None:
-    progress.tick(at("2013-01-02"))
-    progress.started(group("raw.a", "2013-01-02"))
+    with progress.shown():
+        progress.tick(at("2013-01-02"))
+        progress.started(group("raw.a", "2013-01-02"))
     assert out.getvalue() == ""
 
 
@@ -141,11 +151,96 @@ def test_threads_may_tell_at_once(progress: Progress, out: io.StringIO) -> None:
             call(each)
 
     threads = [threading.Thread(target=tell, args=(day,)) for day in range(1, 25)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with progress.shown():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert len(out.getvalue().splitlines()) == 24
+
+
+# threads that are switched every microsecond, telling while the terminal is drawn
+BUSY = """
+import sys, threading
+from tests.unit.cli.test_progress import FLOW, GroupReport, Progress, group
+from waterclock.cli.look import console
+
+sys.setswitchinterval(1e-6)
+progress = Progress(FLOW, "UTC", console())
+
+def tell(thread):
+    for turn in range(60):
+        each = group("raw.a", f"20{thread:02d}-01-01")
+        progress.started(each)
+        progress.step(each, "make")
+        progress.said(f"{thread}:{turn}")
+        progress.finished(GroupReport(each, 1, warnings=("few",)))
+
+threads = [threading.Thread(target=tell, args=(number,)) for number in range(13, 21)]
+with progress.shown():
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+"""
+
+
+def test_on_a_terminal_many_threads_tell_and_none_waits_for_another_that_waits_for_it() -> None:
+    with terminal([sys.executable, "-c", BUSY]) as window:
+        said = window.ends(timeout=60)
+    assert window.process.returncode == 0, said
+    for thread in range(13, 21):
+        assert f"{thread}:59" in said
+    assert said.count("few") == 8 * 60
+
+
+class Stopped(io.StringIO):
+    """A terminal stopped by Ctrl-S: writing to it waits until it goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.goes_on.wait()
+        return super().write(text)
+
+
+def test_a_terminal_that_is_stopped_holds_nobody_up() -> None:
+    stream = Stopped()
+    progress = Progress(FLOW, "UTC", make_console(stream))
+    with progress.shown():
+        for day in range(1, 20):
+            progress.started(group("raw.a", f"2013-01-{day:02d}"))
+            progress.finished(GroupReport(group("raw.a", f"2013-01-{day:02d}"), 1))
+        assert stream.getvalue() == ""
+        stream.goes_on.set()
+    assert len(stream.getvalue().splitlines()) == 19
+
+
+class Gone(io.StringIO):
+    """A stream whose reader has gone away."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+def test_a_run_outlives_its_reader() -> None:
+    progress = Progress(FLOW, "UTC", make_console(Gone()))
+    with progress.shown():
+        progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1))
+        progress.said("more")
+
+
+class Undrawable:
+    """A picture that breaks."""
+
+    def __rich_console__(self, *_: object) -> Iterator[Text]:
+        raise ValueError("no such colour")
+
+
+def test_a_picture_that_cannot_be_drawn_is_a_defect_that_is_told() -> None:
+    screen = Screen(Console(file=io.StringIO(), force_terminal=True), Undrawable())
+    with pytest.raises(ValueError, match="no such colour"), screen.shown(is_drawn=True):
+        screen.say(Text("more"))
 
 
 def outcome(**more: object) -> RunOutcome:

@@ -1,62 +1,14 @@
 from __future__ import annotations
 
-import io
-import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 
 from tests.unit.cli.conftest import Shop, ask
 from waterclock.cli import running
-from waterclock.cli.look import make_console
-from waterclock.cli.progress import Progress
-from waterclock.flow import Flow
-
-
-class Stops:
-    """Stands for a runner, and counts how often it is asked to stop."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def stop(self) -> None:
-        self.count += 1
-
-
-@pytest.fixture
-def out() -> io.StringIO:
-    return io.StringIO()
-
-
-@pytest.fixture
-def progress(out: io.StringIO) -> Progress:
-    return Progress(Flow(project="x", tables={}), "UTC", make_console(out))
-
-
-def test_the_first_ctrl_c_lets_what_runs_finish_and_the_second_leaves(
-    progress: Progress, out: io.StringIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left: list[int] = []
-    monkeypatch.setattr(os, "_exit", left.append)
-    runner, stop = Stops(), threading.Event()
-    with running._stoppable(runner, progress, stop):  # type: ignore[arg-type]
-        signal.raise_signal(signal.SIGINT)
-        assert (runner.count, stop.is_set(), left) == (1, True, [])
-        assert "what runs is finished" in out.getvalue()
-        signal.raise_signal(signal.SIGINT)
-        assert left == [130]
-        assert "takes over what was open" in out.getvalue()
-
-
-def test_the_handlers_of_before_are_back_after_the_run(progress: Progress) -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with running._stoppable(Stops(), progress, threading.Event()):  # type: ignore[arg-type]
-        assert signal.getsignal(signal.SIGTERM) is not before[1]
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_a_watching_run_with_nothing_to_do_starts_no_spark_and_ends_by_ctrl_c(busy_shop: Shop) -> None:

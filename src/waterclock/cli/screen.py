@@ -1,0 +1,81 @@
+"""Writes what a run tells to its terminal, from one thread: whoever has something to say never waits for it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from rich.live import Live
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+_DRAWN = 4  # times a second
+
+
+class Screen:
+    """Lines that stay, above a picture of what runs, which is drawn anew until the end.
+
+    One thread alone prints and draws. A terminal that is stopped (Ctrl-S) or slow, and the locks of Rich, hold up that
+    thread and nothing else. Lines said while nothing is shown are kept until it is.
+    """
+
+    def __init__(self, to: Console, picture: RenderableType) -> None:
+        self._to = to
+        self._picture = picture
+        self._lines: queue.SimpleQueue[tuple[Text, ...] | None] = queue.SimpleQueue()
+        self._defect: Exception | None = None
+
+    def say(self, *lines: Text) -> None:
+        """Have lines printed below those said before, together; returns at once, from any thread."""
+        self._lines.put(lines)
+
+    @contextmanager
+    def shown(self, *, is_drawn: bool) -> Iterator[None]:
+        """Print and, where `is_drawn`, draw within the block; at its end all that was said is printed.
+
+        A reader that goes away (a closed terminal, `| head`) ends the printing, and nothing else. A picture that
+        cannot be drawn is raised at the end of the block.
+        """
+        thread = threading.Thread(target=self._run, args=(is_drawn,), name="screen", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._lines.put(None)
+            thread.join()
+        if self._defect is not None:
+            raise self._defect
+
+    def _run(self, is_drawn: bool) -> None:  # noqa: FBT001 - as a thread calls it
+        try:
+            with self._live(is_drawn=is_drawn) as live:
+                self._print_all(live)
+        except (OSError, SystemExit):  # the reader is gone; Rich makes a broken pipe a SystemExit
+            return
+        except Exception as defect:  # noqa: BLE001 - told where the run ends
+            self._defect = defect
+
+    def _live(self, *, is_drawn: bool) -> AbstractContextManager[Live | None]:
+        if not is_drawn:
+            return nullcontext()
+        return Live(self._picture, console=self._to, auto_refresh=False, transient=True, redirect_stdout=False)
+
+    def _print_all(self, live: Live | None) -> None:
+        while True:
+            try:
+                lines = self._lines.get(timeout=None if live is None else 1 / _DRAWN)
+            except queue.Empty:
+                if live is not None:
+                    live.refresh()
+                continue
+            if lines is None:
+                return
+            for line in lines:
+                self._to.print(line, soft_wrap=True)
