@@ -7,27 +7,20 @@ specifications (`tests/docs/test_specify_by_example.py`).
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.flights import put_flights
 from waterclock.cli import app
-
-EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("spark")]
 
 
 @pytest.fixture
 def flights(tmp_path: Path) -> Path:
-    project = tmp_path / "flights"
-    ours = [*EXAMPLE.glob("*.toml"), *EXAMPLE.glob("flows/*"), *EXAMPLE.glob("specs/*.feature")]
-    for path in ours:
-        (project / path.relative_to(EXAMPLE)).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, project / path.relative_to(EXAMPLE))
-    return project
+    return put_flights(tmp_path / "flights")
 
 
 def test_the_rules_of_the_flights_hold_without_their_data(flights: Path, tmp_path: Path) -> None:

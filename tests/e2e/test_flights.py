@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -16,13 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 from examples.flights import make_data, oracle
+from tests.flights import put_flights
+from tests.terminals import terminal
 from waterclock.cli import app
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAYS = 3
-EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -66,12 +66,13 @@ def assert_same(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> Non
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example after three days, run as the demo runs it: `now` steps through every due instant."""
-    folder: Path = tmp_path_factory.mktemp("flights")
-    shutil.copytree(EXAMPLE / "flows", folder / "flows", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(EXAMPLE / "waterclock.toml", folder)
+    """The example after three days, run as the demo runs it, on a terminal: `now` steps through every due instant."""
+    folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, DAYS)
-    waterclock(folder, "run", "--now", "2013-01-01T05:00Z", "--until", "2013-01-04T05:00Z")
+    run = ["run", "--now", "2013-01-01T05:00Z", "--until", "2013-01-04T05:00Z", "--project", str(folder)]
+    with terminal([sys.executable, "-m", "waterclock", *run]) as window:
+        said = window.ends(timeout=900)
+    assert window.process.returncode == 0, said
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.flights import put_flights
 from tests.language.cases import CAPABILITIES, HERE
 from tests.language.test_accepted import SETTINGS
 from tests.language.translating import python_of
@@ -94,11 +94,7 @@ def test_however_it_is_spelt_and_ordered_python_says_what_dpl_says(
 
 
 def test_the_example_in_python_is_the_example(tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "examples" / "flights"
-    in_dpl, in_python = tmp_path / "dpl", tmp_path / "python"
-    for root in (in_dpl, in_python):
-        shutil.copytree(example / "flows", root / "flows")
-        shutil.copy(example / "waterclock.toml", root)
+    in_dpl, in_python = put_flights(tmp_path / "dpl"), put_flights(tmp_path / "python")
     for path in (in_python / "flows").glob("*.dpl"):
         path.with_suffix(".py").write_text(python_of(statements_of(path)), encoding="utf-8")
         path.unlink()
