@@ -57,11 +57,11 @@ TRANSFORM marts.bills PARTITIONED AS SELECT bill, name_buyer, city_buyer FROM FL
 SALES = {"country": "string", "orders": "bigint", "revenue": "decimal(20,2)"}
 
 
-def shop(root: Path) -> Project:
+def shop(root: Path, more: str = "") -> Project:
     """Write the shop's project and load it."""
     (root / "flows").mkdir(parents=True, exist_ok=True)
     (root / "waterclock.toml").write_text(TOML.format(name="shop", storage=".waterclock"))
-    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
+    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW + more)
     return load_project(root, capabilities=capabilities())
 
 

@@ -14,7 +14,7 @@ from waterclock.flow import Flow, Kind, Table
 from waterclock.ledger.facts import BatchStatus, LedgerSnapshot
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.planner import Batch, Group, Planner, ReadScope
+from waterclock.planner import Batch, Group, Planner, ReadScope, starts_to_write
 from waterclock.timelabel import UTC, Window
 
 CODE = "code"
@@ -67,7 +67,7 @@ class Driver:
     looks: dict[str, dict[datetime, int]] = field(default_factory=dict)
     ticks: dict[Key, dict[str, datetime]] = field(default_factory=dict)
     skipped: set[Key] = field(default_factory=set)
-    first_applied: dict[str, datetime] = field(default_factory=dict)
+    first_look: datetime = EVE
     trouble_rate: float = 0.0
     is_wild: bool = False
     turn: int = 0
@@ -80,10 +80,7 @@ class Driver:
         lake = ToyLake({name: ToyTable(table) for name, table in made.flow.tables.items()}, made.grains)
         driver = cls(random, made.flow, lake, ledger, clock, Planner(made.flow), is_wild=random.random() < 0.25)
         ledger.apply(made.flow, who="test", now=driver.now, runner="test")
-        for name, start in driver.planner.starts(driver.snapshot(), driver.now).items():
-            if made.flow.tables[name].kind is Kind.COLLECT and made.flow.tables[name].start is None:
-                ledger.set_start(name, start)
-                driver.first_applied[name] = driver.now
+        driver.first_look = driver.now
         return driver
 
     def snapshot(self) -> LedgerSnapshot:
@@ -116,6 +113,7 @@ class Driver:
         What was ready stays ready while others are made and committed: it need not be asked for again.
         """
         self.commits.clear()
+        self.ledger.set_starts(starts_to_write(self.flow, self.snapshot(), self.now), who="test")
         ready: list[Group] = []
         interruptions = self.random.randint(1, 5) if self.is_wild else 0
         while True:

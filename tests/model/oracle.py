@@ -90,7 +90,7 @@ class Oracle:
     looks: Mapping[str, Mapping[datetime, int]]
     ticks: Mapping[Key, Mapping[str, datetime]]
     skipped: frozenset[Key]
-    first_applied: Mapping[str, datetime]
+    first_look: datetime
     now: datetime
     starts: dict[str, datetime] = field(default_factory=dict)
     _makeable: dict[Key, bool] = field(default_factory=dict)
@@ -134,7 +134,10 @@ class Oracle:
             return any(read.kind is ReadKind.LATEST or window_at(u, label).end >= at for label in looks)
         if read.kind is ReadKind.LATEST:
             return any(self.can_be_made(u.name, w.start) for w in self.due(u))
-        return all(self.can_be_made(u.name, w.start) for w in self._batches(table, read, window))
+        batches = self._batches(table, read, window)
+        if not batches and read.kind is ReadKind.PREVIOUS and u.columns.is_open and not self._is_circular(table, read):
+            return any(self.can_be_made(u.name, w.start) for w in self.due(u))  # it has no columns before
+        return all(self.can_be_made(u.name, w.start) for w in batches)
 
     def rows(self, name: str, window: Window) -> Rows:
         """Evaluate one batch."""
@@ -224,6 +227,11 @@ class Oracle:
         """Whether a table comes to read itself, directly or through others."""
         return table.name in self._above(table.name)
 
+    def _is_circular(self, table: Table, read: Read) -> bool:
+        """Whether a PREVIOUS read comes round to its reader."""
+        above = {read.table, *self._above(read.table)}
+        return read.kind is ReadKind.PREVIOUS and table.name in above
+
     def _above(self, name: str) -> set[str]:
         found: set[str] = set()
         to_do = [name]
@@ -235,16 +243,11 @@ class Oracle:
         return found
 
     def _start(self, table: Table) -> datetime:
-        """Give the START: declared, first applied, or the first window for which all that is read exists."""
+        """Return the START: declared, the newest due at the first look, or where all that is read exists."""
         if table.kind is Kind.COLLECT:
-            return floor(table, table.start or self.first_applied[table.name])
-        reads = [
-            read
-            for read in table.reads
-            if not (
-                read.kind is ReadKind.PREVIOUS and (read.table == table.name or table.name in self._above(read.table))
-            )
-        ]
+            due = [w for w in windows_of(table.cadence) if w.end + table.cadence.delay <= self.first_look]
+            return floor(table, table.start) if table.start else due[-1].start
+        reads = [read for read in table.reads if not self._is_circular(table, read)]
         bounding = [r for r in reads if r.kind is not ReadKind.LATEST and not self.flow.tables[r.table].is_snapshot]
         return next(
             window.start
@@ -257,9 +260,7 @@ class Oracle:
         u, start = self.flow.tables[read.table], self.starts[read.table]
         s, e = window.start, window.end
         if read.kind is ReadKind.PREVIOUS:
-            if u.is_partitioned:
-                return window_before(table, s).start >= start
-            return floor(u, s) > start
+            return s >= start
         if u.is_partitioned and read.kind is ReadKind.PLAIN:
             return s >= start
         if u.is_partitioned and read.kind is ReadKind.PAST and read.span is not None:

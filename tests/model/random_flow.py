@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from functools import cache
 from random import Random
 
-from tests.model.flows import collect, flow, publish, snapshot, transform
+from tests.model.flows import PLACE, collect, flow, publish, snapshot, transform
 from tests.model.oracle import ERA, windows_of
-from waterclock.flow import Batching, Flow, Kind, Mode, Read, ReadKind, Table
+from waterclock.flow import Batching, Column, Columns, Flow, Kind, Mode, Read, ReadKind, Table
 from waterclock.timelabel import UTC, Cadence, Duration, Unit, fits
 
 # Where a life begins: just before midnights in Berlin and London, and before Berlin's clocks go forward at 01:00 UTC.
@@ -72,7 +72,9 @@ def _collect(random: Random, name: str, period: str, zone: str) -> Table:
     table = collect(name, period, mode=mode, is_partitioned=is_partitioned, batching=batching, zone=zone, delay=delay)
     retain = _retain(random, table.cadence) if mode is Mode.APPEND and random.random() < 0.3 else None
     is_sequential = random.random() < 0.1
-    return replace(table, start=_start(random, table.cadence), retain=retain, is_sequential=is_sequential)
+    is_undeclared = batching is Batching.ARRIVAL_TIME and random.random() < 0.4
+    start = None if is_undeclared else _start(random, table.cadence)
+    return replace(table, start=start, retain=retain, is_sequential=is_sequential)
 
 
 def _retain(random: Random, cadence: Cadence) -> Duration:
@@ -103,7 +105,8 @@ def _transform(random: Random, name: str, tables: dict[str, Table], palette: tup
     bare = transform(
         name, [], period, mode=mode, is_partitioned=is_partitioned, zone=zone, delay=random.choice((0, 0, 0, 10))
     )
-    bare = replace(bare, is_sequential=random.random() < 0.1)
+    columns = random.choice((Columns(), Columns((Column("k", PLACE, "STRING"),), is_open=False)))
+    bare = replace(bare, is_sequential=random.random() < 0.1, columns=columns)
     if mode is Mode.APPEND and random.random() < 0.15:
         bare = replace(bare, retain=_retain(random, bare.cadence))
     if bare.cadence.period.minutes <= 30 or random.random() < 0.1:

@@ -50,7 +50,7 @@ def compare(driver: Driver) -> None:
         looks=driver.looks,
         ticks=driver.ticks,
         skipped=frozenset(driver.skipped),
-        first_applied=driver.first_applied,
+        first_look=driver.first_look,
         now=driver.now,
     )
     assert oracle.starts == driver.planner.starts(driver.snapshot(), driver.now)

@@ -12,7 +12,7 @@ from waterclock.cli.opening import now_of, one_table, open_project
 from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.ledger import Ledger
-from waterclock.planner import Planner
+from waterclock.planner import Planner, starts_to_write
 from waterclock.selection import parse_labels
 from waterclock.timelabel import label_of
 
@@ -37,6 +37,7 @@ def skipped(
         at = now_of(now, project.flow, ledger)
         settings = RunSettings()
         ledger.apply(project.flow, who=settings.who, now=at, runner=settings.runner)
+        ledger.set_starts(starts_to_write(project.flow, ledger.snapshot(project.flow), at), who=settings.who)
         snapshot = ledger.snapshot(project.flow)
         start = Planner(project.flow).starts(snapshot, at)[name]
         low, high = (behind or parse_labels(which[1])).within(table, start, table.cadence.last_due(at))

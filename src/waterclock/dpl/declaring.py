@@ -248,7 +248,7 @@ def latest(name: str) -> Any:
 
 
 def until(name: str, span: str) -> Any:
-    """Read a table beyond the window's end: UNTIL(name, 'span'). Refused for now."""
+    """Read a table from a span before the window to a span behind it: UNTIL(name, 'span'). Refused for now."""
     return _read("UNTIL", name, span)
 
 

@@ -195,9 +195,9 @@ def _inside_circle(
 
 
 def _undeclared(draft: Draft, read: Read, other: Draft, span: Span) -> Iterator[WaterclockError]:
-    untyped = [column.name for column in other.columns.named if column.type is None]
-    if other.columns.named and not other.columns.is_open and not untyped:
+    if other.columns.are_declared:
         return
+    untyped = [column.name for column in other.columns.named if column.type is None]
     what = f"has no type for {', '.join(untyped)}" if untyped else "has no closed list of columns"
     yield span.refuse(
         "E230",

@@ -13,7 +13,9 @@ from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.sources import Connections
 from waterclock.engine.workplace import Workplace
+from waterclock.flow import Kind
 from waterclock.ledger.ledger import Ledger
+from waterclock.planner import starts_to_write
 from waterclock.secrets import Secrets
 from waterclock.storage import Lake, require_latch
 
@@ -53,7 +55,7 @@ def open_workplace(
 
 
 def apply_flow(work: Workplace, now: datetime) -> None:
-    """Make this project's flow the one whose batches may be claimed; START of every table is written down once.
+    """Make this project's flow the one whose batches may be claimed, and write down each START that nobody declares.
 
     Tries, once a process, that the storage can carry a claim's latch.
 
@@ -65,3 +67,7 @@ def apply_flow(work: Workplace, now: datetime) -> None:
         require_latch(work.lake.root)
         _with_latch.add(work.lake.root)
     work.ledger.apply(work.flow, who=work.settings.who, now=now, runner=work.settings.runner)
+    undeclared = [table.name for table in work.flow.tables.values() if table.kind is Kind.COLLECT and not table.start]
+    if undeclared:
+        snapshot = work.ledger.snapshot(work.flow, tables=undeclared)
+        work.ledger.set_starts(starts_to_write(work.flow, snapshot, now), who=work.settings.who)

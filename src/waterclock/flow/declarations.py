@@ -146,6 +146,11 @@ class Columns:
         """Names of the KEY columns, in the order written."""
         return tuple(column.name for column in self.named if column.is_key)
 
+    @property
+    def are_declared(self) -> bool:
+        """True where the list is closed and gives every type: the columns are known before the first batch."""
+        return bool(self.named) and not self.is_open and all(column.type for column in self.named)
+
 
 @dataclass(frozen=True, slots=True)
 class About:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -73,20 +74,21 @@ def applied(database: Database) -> Applied | None:
     return None if row is None else Applied(row.number, row.fingerprint, row.applied_at)
 
 
-def set_start(database: Database, table: str, instant: datetime, *, who: str) -> datetime:
-    """Write down the first window of a table that declares none, once; give the START that holds from now on.
+def set_starts(database: Database, starts: Mapping[str, datetime], *, who: str) -> None:
+    """Write down the first windows of tables that declare none; what is written already stays, whoever wrote it.
 
     Raises  E412 for a table of no applied flow
     """
+    if not starts:
+        return
     with database.write() as write:
-        row = write.execute(_START, {"of": table}).first()
-        if row is None:
-            raise refusals.unknown_table(table, write.execute(_NAMES).scalars())
-        if row.start is not None:
-            return row.start  # type: ignore[no-any-return]  # an Instant column gives datetimes
-        write.execute(_SET_START, {"of": table, "at": instant})
-        write.log("start set", who=who, table=table, labels=[instant])
-        return instant
+        for table, instant in starts.items():
+            row = write.execute(_START, {"of": table}).first()
+            if row is None:
+                raise refusals.unknown_table(table, write.execute(_NAMES).scalars())
+            if row.start is None:
+                write.execute(_SET_START, {"of": table, "at": instant})
+                write.log("start set", who=who, table=table, labels=[instant])
 
 
 def location_of(table: Table) -> str:

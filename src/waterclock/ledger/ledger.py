@@ -84,9 +84,9 @@ class Ledger:
         """See `applying.applied`."""
         return applying.applied(self._database)
 
-    def set_start(self, table: str, instant: datetime, *, who: str = "waterclock") -> datetime:
-        """See `applying.set_start`."""
-        return applying.set_start(self._database, table, instant, who=who)
+    def set_starts(self, starts: Mapping[str, datetime], *, who: str) -> None:
+        """See `applying.set_starts`."""
+        applying.set_starts(self._database, starts, who=who)
 
     # what is done
 

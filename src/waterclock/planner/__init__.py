@@ -6,7 +6,7 @@ from waterclock.planner.estimate import Estimate, TableCost, cost_of, estimate
 from waterclock.planner.plan import Batch, BoundRead, Cause, Group, Plan, ReadScope, Ripple, Status
 from waterclock.planner.planning import DEFAULT_CAP, DEFAULT_GROUP_CAP, Planner, plan
 from waterclock.planner.reads import bind
-from waterclock.planner.starting import starts
+from waterclock.planner.starting import starts, starts_to_write
 from waterclock.planner.ticks import Ticks, read_tick
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "plan",
     "read_tick",
     "starts",
+    "starts_to_write",
 ]

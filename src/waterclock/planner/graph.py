@@ -62,8 +62,8 @@ def graph_of(flow: Flow) -> FlowGraph:
     return FlowGraph(nodes)
 
 
-def is_empty_before_start(reader: Table, read: Read, cycle: frozenset[str]) -> bool:
-    """Whether a PREVIOUS read is empty before START: of the own table, or of one that reads this one in turn."""
+def is_circular(reader: Table, read: Read, cycle: frozenset[str]) -> bool:
+    """Whether a PREVIOUS read is of the own table, or of one that reads this one in turn."""
     return read.kind is ReadKind.PREVIOUS and (read.table == reader.name or read.table in cycle)
 
 

@@ -25,6 +25,6 @@ def oldest_needed(
         first = min(works[name].first() or upcoming, upcoming)
         for read in node.table.reads:
             if read.kind is not ReadKind.LATEST:
-                bound = bind_read(node.table, read, cadence.window_of(first), flow, starts, cycle=node.cycle)
+                bound = bind_read(node.table, read, cadence.window_of(first), flow, starts)
                 found[read.table] = min(found.get(read.table, bound.low), bound.low)
     return found

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Mode, Read, ReadKind, Table
-from waterclock.planner.graph import is_empty_before_start
 from waterclock.planner.plan import BoundRead, ReadScope
 from waterclock.timelabel import Window
 
@@ -20,29 +19,19 @@ def bind(
     flow: Flow,
     starts: Mapping[str, datetime],
     latest: Mapping[str, datetime] = _NO_TICKS,
-    *,
-    cycle: frozenset[str] = frozenset(),
 ) -> tuple[BoundRead, ...]:
     """Bind every reference of `table` for the batch with `window`, in the order of `table.reads`.
 
-    `starts` holds the START of every table, `latest` the tick that LATEST keeps, by table read. `cycle` names the
-    tables that read `table` in turn: PREVIOUS of them is empty before START, as PREVIOUS of itself is.
+    `starts` holds the START of every table, `latest` the tick that LATEST keeps, by table read. PREVIOUS is empty
+    before the START of what it reads, but for a snapshot, which stands for all before.
     Raises  E501 where LATEST has no tick yet
     """
-    return tuple(_bound(table, read, window, flow, starts, latest, cycle) for read in table.reads)
+    return tuple(_bound(table, read, window, flow, starts, latest) for read in table.reads)
 
 
-def bind_read(
-    table: Table,
-    read: Read,
-    window: Window,
-    flow: Flow,
-    starts: Mapping[str, datetime],
-    *,
-    cycle: frozenset[str] = frozenset(),
-) -> BoundRead:
+def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapping[str, datetime]) -> BoundRead:
     """Bind one reference that is no LATEST; the rules are those of `bind`."""
-    return _bound(table, read, window, flow, starts, _NO_TICKS, cycle)
+    return _bound(table, read, window, flow, starts, _NO_TICKS)
 
 
 def _bound(
@@ -52,7 +41,6 @@ def _bound(
     flow: Flow,
     starts: Mapping[str, datetime],
     latest: Mapping[str, datetime],
-    cycle: frozenset[str],
 ) -> BoundRead:
     u = flow.tables[read.table]
     start = starts[u.name]
@@ -63,7 +51,7 @@ def _bound(
     else:
         tick = u.cadence.floor(window.start if read.kind is ReadKind.PREVIOUS else window.end)
         bound = _state(read, u, start, tick)
-    if is_empty_before_start(table, read, cycle):
+    if read.kind is ReadKind.PREVIOUS and not u.is_snapshot:
         return _cut(bound, start)
     return bound
 

@@ -6,29 +6,42 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from waterclock.flow import Flow, Kind, Read, ReadKind, Table
-from waterclock.ledger.facts import LedgerSnapshot
-from waterclock.planner.graph import FlowGraph, graph_of, is_empty_before_start
+from waterclock.ledger.facts import BEGINNING, LedgerSnapshot, TableFacts
+from waterclock.planner.graph import FlowGraph, graph_of, is_circular
 
 
 def starts(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-    """Give the START of every table of the flow, upstream first.
+    """Return the START of every table of the flow, upstream first.
 
-    A collect begins where it is declared, else where the ledger has it written down, else at the window that holds
-    `now`: the caller writes that down. A transform or publish begins at the first window for which all it reads
-    exists, or later where that is declared.
+    A collect begins where it is declared, else where the ledger has it written down, else as `starts_to_write` says.
+    A transform or publish begins at the first window for which all it reads exists, or later where that is declared.
     """
     return starts_of(flow, graph_of(flow), snapshot, now)
 
 
+def starts_to_write(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
+    """Return the START of every collect that declares none and has none in the ledger: whoever runs writes it down.
+
+    It is the newest window that is due at `now`, so that the first run takes what is there; with labels done (in a
+    ledger that was rebuilt without its export) it is the oldest of them.
+    """
+    collects = (table for table in flow.tables.values() if table.kind is Kind.COLLECT and table.start is None)
+    return {
+        table.name: _first_look(table, snapshot.of(table.name), now)
+        for table in collects
+        if snapshot.of(table.name).start is None
+    }
+
+
 def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-    """Give the same as `starts` for a graph that is known already."""
+    """Return the same as `starts` for a graph that is known already."""
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():
         table = node.table
         derived = None if table.kind is Kind.COLLECT else _derived(table, flow, found, node.cycle)
         if derived is None:
-            known = table.start or snapshot.of(name).start or now
-            found[name] = table.cadence.floor(known)
+            facts = snapshot.of(name)
+            found[name] = table.cadence.floor(table.start or facts.start or _first_look(table, facts, now))
         elif table.start is not None:
             found[name] = max(table.cadence.floor(table.start), derived)
         else:
@@ -36,13 +49,19 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
     return found
 
 
-def _derived(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]) -> datetime | None:
-    """Give the first window for which every read lies at or after the START of what it reads; None without any.
+def _first_look(table: Table, facts: TableFacts, now: datetime) -> datetime:
+    newest = table.cadence.previous(table.cadence.last_due(now))
+    done = next((low for low, _ in facts.covered if low != BEGINNING), newest)
+    return min(done, newest)
 
-    Snapshots exist for all before, LATEST waits for a first batch, and PREVIOUS of itself is empty before START:
+
+def _derived(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]) -> datetime | None:
+    """Return the first window for which every read lies at or after the START of what it reads; None without any.
+
+    Snapshots exist for all before, LATEST waits for a first batch, and PREVIOUS in a circle begins with its reader:
     they bound nothing, unless nothing else does.
     """
-    reads = [read for read in table.reads if not is_empty_before_start(table, read, cycle)]
+    reads = [read for read in table.reads if not is_circular(table, read, cycle)]
     bounding = [read for read in reads if read.kind is not ReadKind.LATEST and not flow.tables[read.table].is_snapshot]
     bounds = [_first_window(table, read, flow.tables[read.table], found[read.table]) for read in bounding or reads]
     return max(bounds, default=None)
@@ -53,15 +72,13 @@ def _first_window(table: Table, read: Read, u: Table, start: datetime) -> dateti
     if u.is_partitioned and read.kind in {ReadKind.PLAIN, ReadKind.PAST}:
         return _first_slices(table, read, start)
     if read.kind is ReadKind.PREVIOUS:
-        if u.is_partitioned:
-            return cadence.next(cadence.ceil(start))
-        return cadence.ceil(u.cadence.next(start))  # u as of ⌊s⌋ has a batch in it
+        return cadence.ceil(start)  # empty there: what u brings in its first window is read by the next
     served = u.cadence.next(start)  # the end of u's first window
     return cadence.previous(served) if cadence.is_boundary(served) else cadence.floor(served)
 
 
 def _first_slices(table: Table, read: Read, start: datetime) -> datetime:
-    """Give the first window whose slices begin at START or later; PAST is cut there, so that it may begin before."""
+    """Return the first window whose slices begin at START or later; PAST is cut there, so that it may begin before."""
     cadence = table.cadence
     first = cadence.ceil(start)
     if read.kind is not ReadKind.PAST or read.span is None:

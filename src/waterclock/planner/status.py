@@ -9,7 +9,7 @@ from datetime import datetime
 from waterclock.flow import Flow, Read, ReadKind
 from waterclock.ledger.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.planner.due import Work, stands_from
-from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.plan import Batch, BoundRead, Cause, Status
 from waterclock.planner.reads import bind
 from waterclock.planner.settling import Settlement, is_dropped
@@ -138,8 +138,8 @@ class Judge:
         if causes:
             reads = tuple(r for r in table.reads if r.kind is not ReadKind.LATEST or r.table in ticks)
             bindable = replace(table, reads=reads)
-        bound = bind(bindable, window, facts.flow, facts.starts, ticks, cycle=node.cycle)
-        causes += [cause for read in bound if (cause := self._gap(read))]
+        bound = bind(bindable, window, facts.flow, facts.starts, ticks)
+        causes += [cause for read in bound if (cause := self._gap(read) or self._nameless(node, read))]
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
@@ -161,6 +161,18 @@ class Judge:
         if first is None:
             first = self.facts.starts[node.table.name]
         return self._cause_at(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
+
+    def _nameless(self, node: Node, read: BoundRead) -> Cause | None:
+        """Find what is read before its START and has no columns yet: they are declared, or its first batch brings them.
+
+        What stands in a circle declares them (E230), for none of its batches could come first.
+        """
+        name = read.read.table
+        u = self.facts.graph.nodes[name]
+        is_known = u.table.columns.are_declared or bool(self.facts.snapshot.of(name).covered)
+        if read.low < read.high or is_known or is_circular(node.table, read.read, node.cycle):
+            return None
+        return self._first_batch(u, read.read)
 
     def _gap(self, read: BoundRead) -> Cause | None:
         """Find the oldest window in what is read that is not settled."""

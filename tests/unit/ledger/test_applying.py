@@ -103,8 +103,8 @@ def test_a_delay_or_comments_on_columns_change_no_label(at_desk: Desk) -> None:
 
 def test_start_is_written_down_once(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
-    assert at_desk.ledger.set_start("a.x", day(3)) == day(3)
-    assert at_desk.ledger.set_start("a.x", day(5)) == day(3)
+    at_desk.ledger.set_starts({"a.x": day(3)}, who="ann")
+    at_desk.ledger.set_starts({"a.x": day(5)}, who="bob")
     assert at_desk.ledger.table("a.x").start == day(3)
     at_desk.apply(table("a.x"), fingerprint="flow 2")
     assert at_desk.ledger.table("a.x").start == day(3)
@@ -119,6 +119,6 @@ def test_a_declared_start_is_followed(at_desk: Desk) -> None:
 def test_start_of_an_unknown_table_is_refused_with_the_nearest(at_desk: Desk) -> None:
     at_desk.apply(table("shop.orders"))
     with pytest.raises(WaterclockError) as refused:
-        at_desk.ledger.set_start("shop.order", day(0))
+        at_desk.ledger.set_starts({"shop.order": day(0)}, who="ann")
     assert refused.value.code == "E412"
     assert "shop.orders" in str(refused.value.fix)

@@ -181,7 +181,7 @@ def test_every_write_raises_the_sequence_and_a_failed_one_does_not(tmp_path: Pat
         ledger.add_event("seen", who="ann")
         assert ledger.sequence() == before + 1
         with pytest.raises(WaterclockError):
-            ledger.set_start("no.such", ledger.now())
+            ledger.set_starts({"no.such": ledger.now()}, who="ann")
         assert ledger.sequence() == before + 1
 
 

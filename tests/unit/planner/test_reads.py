@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -124,12 +124,25 @@ def test_previous_of_itself_is_empty_before_start_where_partitioned() -> None:
     assert bound("t", first, own) == slices("2013-01-03", "2013-01-03")
 
 
-def test_previous_within_a_circle_is_empty_before_start() -> None:
-    table = transform("t", [previous("replaced")])
-    tables = flow(DAILY, replace_transform("replaced", ["t"]), table)
-    first = Window(at("2013-01-03"), at("2013-01-04"))
-    (found,) = bind(table, first, tables, STARTS, cycle=frozenset({"t", "replaced"}))
-    assert found.low == found.high
+@pytest.mark.parametrize("name", ["daily", "replaced", "merged", "appended"])
+def test_previous_of_another_table_is_empty_before_its_start(name: str) -> None:
+    first = Window(STARTS[name], STARTS[name] + timedelta(days=1))
+    _, low, high = bound(previous(name), first)
+    assert low == high == STARTS[name]
+
+
+def test_previous_reads_of_the_first_windows_what_there_is() -> None:
+    start = at("2013-01-03 05:00")
+    table = transform("t", [previous("hourly")])
+    second = Window(at("2013-01-04"), at("2013-01-05"))
+    assert bind(table, second, flow(HOURLY, table), {"hourly": start})[0].low == start
+
+
+def test_previous_of_a_snapshot_is_never_empty() -> None:
+    table = transform("t", [previous("s")])
+    tables = flow(snapshot("s", start=at("2013-06-01")), table)
+    (found,) = bind(table, DAY, tables, {"s": at("2013-06-01")})
+    assert (found.low, found.high) == (at("2013-01-04"), at("2013-01-05"))
 
 
 def test_latest_reads_at_the_tick_it_was_given() -> None:

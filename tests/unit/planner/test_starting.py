@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from tests.model.flows import (
     at,
+    cadence,
     collect,
     flow,
     history,
@@ -18,10 +20,11 @@ from tests.model.flows import (
     snapshot,
     transform,
 )
+from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger_of
 from waterclock.flow import Batching, Flow, Read, Table
 from waterclock.ledger.facts import LedgerSnapshot, TableFacts
-from waterclock.planner import starts
+from waterclock.planner import starts, starts_to_write
 
 NOW = at("2013-06-15 10:30")
 A = collect("a", start=at("2013-01-03"))
@@ -40,9 +43,24 @@ def test_a_declared_start_is_the_window_that_holds_it() -> None:
     assert start_of(collect("c", start=at("2013-01-03 07:00"))) == at("2013-01-03")
 
 
-def test_a_collect_without_start_begins_at_the_window_of_now() -> None:
+def test_a_collect_without_start_begins_with_the_newest_window_that_is_due() -> None:
     arrived = collect("c", batching=Batching.ARRIVAL_TIME, start=None)
-    assert start_of(arrived) == at("2013-06-15")
+    assert start_of(arrived) == at("2013-06-14")
+    assert start_of(replace(arrived, cadence=cadence(delay=11 * 60))) == at("2013-06-13")
+    assert start_of(snapshot("s", start=None)) == at("2013-06-14")
+
+
+def test_a_start_that_nobody_wrote_down_is_not_after_what_is_done() -> None:
+    arrived = collect("c", batching=Batching.ARRIVAL_TIME, start=None)
+    known = ledger_of(c=done(("2013-05-01", "2013-05-03"), ("2013-06-01", "2013-06-02")))
+    assert start_of(arrived, snapshot=known) == at("2013-05-01")
+
+
+def test_only_what_neither_flow_nor_ledger_says_is_to_be_written_down() -> None:
+    arrived = [collect(name, batching=Batching.ARRIVAL_TIME, start=None) for name in ("c", "d")]
+    known = ledger_of(c=TableFacts(start=at("2013-05-01")))
+    tables = flow(A, *arrived, transform("t", ["d"]))
+    assert starts_to_write(tables, known, NOW) == {"d": at("2013-06-14")}
 
 
 def test_a_start_written_down_is_kept() -> None:
@@ -56,11 +74,12 @@ def test_a_start_written_down_is_kept() -> None:
         (Read("a"), "2013-01-03"),
         (past("a", "7 DAYS"), "2013-01-03"),
         (history("a"), "2013-01-03"),
-        (previous("a"), "2013-01-04"),
+        (previous("a"), "2013-01-03"),
         (Read("h"), "2013-01-04"),  # the first day of which every hour exists
         (history("h"), "2013-01-03"),
         (past("h", "2 HOURS"), "2013-01-03"),
         (past("h", "20 HOURS"), "2013-01-04"),
+        (previous("h"), "2013-01-04"),  # reads what there is of the day before
     ],
 )
 def test_a_transform_begins_where_all_it_reads_exists(read: Read, start: str) -> None:
@@ -74,8 +93,13 @@ def test_the_latest_of_several_inputs_decides() -> None:
 def test_a_state_exists_once_its_first_window_has_ended() -> None:
     daily = replace_transform("r", ["a"])
     assert start_of(transform("t", ["r"], "HOUR"), A, daily) == at("2013-01-03 23:00")
-    assert start_of(transform("t", [previous("r")], "HOUR"), A, daily) == at("2013-01-04")
-    assert start_of(transform("t", [previous("r")]), A, daily) == at("2013-01-04")
+
+
+def test_previous_of_another_table_does_not_move_start_on_however_many_hops() -> None:
+    daily = replace_transform("r", ["a"])
+    assert start_of(transform("t", [previous("r")], "HOUR"), A, daily) == at("2013-01-03")
+    hops = [transform("t1", [previous("a")]), transform("t2", [previous("t1")]), transform("t3", [previous("t2")])]
+    assert start_of(hops[2], A, *hops[:2]) == at("2013-01-03")
 
 
 def test_snapshots_and_latest_do_not_bound_where_something_else_does() -> None:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from tests.specifying import typed_script
+from tests.specifying import shop, typed_script
 from waterclock.dpl import Project
 from waterclock.flow import Batching, Kind, Mode
 from waterclock.ledger.facts import LedgerSnapshot
@@ -75,7 +76,24 @@ def test_a_source_that_runs_itself_keeps_its_rules(project: Project) -> None:
     assert [rule.name for rule in columns["amount"].rules] == ["not_negative"]
 
 
-def test_given_tables_begin_where_the_run_that_looks_back_farthest_can_begin(project: Project) -> None:
+def test_given_tables_begin_where_the_run_that_looks_back_farthest_can_begin(tmp_path: Path) -> None:
+    hourly = "TRANSFORM marts.share PARTITIONED EVERY 1 HOUR AS SELECT country, orders FROM HISTORY(marts.sales);"
+    flow = derived(
+        shop(tmp_path, hourly),
+        """
+        Given the table raw.orders at 2020-01-05 is empty
+        And the table raw.customers at 2020-01-05 is empty
+        When marts.share runs at 2020-01-05T09:00
+        Then marts.share is empty
+        """,
+    ).flow
+
+    starts = Planner(flow).starts(LedgerSnapshot(), datetime(2020, 2, 1, tzinfo=UTC))
+    assert starts["raw.orders"] == datetime(2020, 1, 4, tzinfo=UTC)
+    assert starts["marts.share"] <= datetime(2020, 1, 5, 9, tzinfo=UTC)
+
+
+def test_previous_of_a_given_table_is_empty_where_nothing_is_given_before(project: Project) -> None:
     flow = derived(
         project,
         """
@@ -87,8 +105,7 @@ def test_given_tables_begin_where_the_run_that_looks_back_farthest_can_begin(pro
     ).flow
 
     starts = Planner(flow).starts(LedgerSnapshot(), datetime(2020, 2, 1, tzinfo=UTC))
-    assert starts["raw.orders"] == datetime(2020, 1, 4, tzinfo=UTC)
-    assert starts["marts.growth"] == datetime(2020, 1, 5, tzinfo=UTC)
+    assert starts["raw.orders"] == starts["marts.growth"] == datetime(2020, 1, 5, tzinfo=UTC)
 
 
 def test_what_a_table_that_runs_held_before_is_brought_by_a_hidden_source(project: Project) -> None:

@@ -1,0 +1,69 @@
+"""What is written down when a run begins; no Spark."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import CONNECTIONS, day
+from waterclock.connectors import capabilities
+from waterclock.dpl import load_project
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.runner import Runner
+from waterclock.ledger import Ledger
+
+ARRIVING = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY 1 MINUTE BY ARRIVAL TIME;"
+LOOKED_AT = "COLLECT web.plans (id BIGINT) FROM land.acme.plans EVERY 1 MINUTE;"
+TOML = """
+[project]
+name = "tiny"
+[env.dev]
+storage = ".waterclock"
+connections.shop = { path = "shop.sqlite" }
+connections.out = { path = "out.sqlite", create = true }
+connections.land = { path = "landing/new" }
+connections.files = { path = "files" }
+"""
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project without a default START."""
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text(TOML)
+    return tmp_path
+
+
+def due_at(root: Path, now: datetime) -> list[str]:
+    """Begin a run at `now` as a process of its own does, and give the labels it finds due."""
+    with open_workplace(load_project(root, capabilities=capabilities())) as work:
+        apply_flow(work, now)
+        return [batch.window.label for batch in Runner(work).plan(now).batches]
+
+
+@pytest.mark.parametrize("statement", [ARRIVING, LOOKED_AT], ids=["arrivals", "snapshot"])
+def test_a_collect_without_start_is_due_at_the_first_look_and_at_each_later_one(root: Path, statement: str) -> None:
+    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + statement)
+    first = day(5) + timedelta(seconds=20)
+
+    assert due_at(root, first) == ["20200104235900"]
+    later = due_at(root, first + 2 * MINUTE)
+
+    arrived = ["20200104235900", "20200105000000", "20200105000100"]
+    assert later == (arrived if statement is ARRIVING else arrived[-1:])
+    with Ledger.open(f"sqlite:///{root / '.waterclock' / 'ledger.db'}") as ledger:
+        (name,) = [record.name for record in ledger.tables()]
+        assert ledger.table(name).start == day(5) - MINUTE
+        assert [row["kind"] for row in ledger.events_rows()].count("start set") == 1
+
+
+def test_what_a_run_of_an_older_release_left_open_is_written_down(root: Path) -> None:
+    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
+    project = load_project(root, capabilities=capabilities())
+    with open_workplace(project) as work:
+        work.ledger.apply(work.flow, who="ann", now=day(5), runner="before")  # applied, and no START set
+        apply_flow(work, day(6))
+        assert work.ledger.table("web.clicks").start == day(6) - MINUTE
