@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -11,7 +12,7 @@ from tests.model.oracle import Key
 from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
 from waterclock.flow import Flow, Kind, Table
-from waterclock.ledger.facts import BatchStatus, LedgerSnapshot
+from waterclock.ledger.facts import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.planner import Batch, Group, Planner, ReadScope, starts_to_write
@@ -125,11 +126,17 @@ class Driver:
             if not ready or self.random.random() < 0.2:
                 ready = self.ready()
             if not ready and not self.flights:
+                self.end_following()
                 return
             if ready and (not self.flights or self.random.random() < 0.6):
                 self.take_off(ready.pop(self.random.randrange(len(ready))))
             else:
                 self.land(self.flights.pop(self.random.randrange(len(self.flights))))
+
+    def end_following(self) -> None:
+        """Take back the requests to follow of what need not, as a run does at its end."""
+        for name, labels in self.planner.followed(self.snapshot()).items():
+            self.ledger.end_following(name, labels, who="test")
 
     def pass_time(self) -> None:
         """Let some minutes pass, or an outage of days; sources go on meanwhile."""
@@ -188,8 +195,27 @@ class Driver:
                 key = (name, label)
                 self.lake.source[key] = self.lake.source.get(key, 0) + 1
             verb = self.random.choice(("recompute", "recollect"))
+            if self.random.random() < 0.5:
+                self.follow(verb, name, label)
             self.ledger.request_restate(name, [label], verb, who="test")
             self.asked[name, label] = self.turn
+
+    def follow(self, verb: str, name: str, label: datetime) -> None:
+        """Ask, as `recompute` does, that the older states which rest on a batch follow it."""
+        asked = self.ledger.snapshot(self.flow, asking={(verb, name): [label]})
+        for other, labels in self.planner.resting(asked, self.now, {name: [label]}).items():
+            self.ledger.request_restate(other, sorted(labels), FOLLOW, who="test")
+
+    def behind(self) -> dict[str, tuple[datetime, ...]]:
+        """Return the older states that are told to be behind."""
+        return dict(self.planner.plan(self.snapshot(), self.now).behind)
+
+    def catch_up(self, behind: Mapping[str, Iterable[datetime]]) -> None:
+        """Ask that states which are behind are made again, and come to rest; nothing else happens meanwhile."""
+        self.is_wild = False
+        for name, labels in behind.items():
+            self.ledger.request_restate(name, sorted(labels), FOLLOW, who="test")
+        self.rest()
 
     def clear_troubles(self) -> None:
         """Try again what failed, and skip some of it."""

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from tests.model.driving import Driver
-from tests.model.oracle import Oracle
+from tests.model.oracle import Key, Oracle
 from tests.model.random_flow import random_flow
 from waterclock.planner import Status
 
@@ -61,3 +61,39 @@ def compare(driver: Driver) -> None:
         window = driver.flow.tables[name].cadence.window_of(label)
         assert label in driver.lake.tables[name].slices, f"{name}@{window.label} never ran"
         assert driver.lake.tables[name].slices[label] == oracle.rows(name, window), f"{name}@{window.label} differs"
+    compare_older_states(driver, oracle)
+
+
+def compare_older_states(driver: Driver, oracle: Oracle) -> None:
+    """Check that every done state is right or told to be behind, and that all are right once they are made again."""
+    behind = driver.behind()
+    due = {(batch.table, batch.label) for batch in driver.planner.plan(driver.snapshot(), driver.now).batches}
+    for name, facts in driver.snapshot().tables.items():
+        assert {(name, label) for label in facts.following} <= due, f"{name}: asked to follow, and at rest"
+    for name, labels in behind.items():
+        assert driver.planner.graph.nodes[name].is_optional, f"{name} cannot be behind"
+        assert set(labels) <= driver.lake.tables[name].slices.keys(), (
+            f"{name}: what was never made is told to be behind"
+        )
+    wrong = wrong_states(driver, oracle)
+    silent = [key for key in wrong if key[1] not in behind.get(key[0], ())]
+    assert not silent, f"neither right nor told to be behind: {silent}"
+    some = {name: labels for name, labels in behind.items() if driver.random.random() < 0.5}
+    driver.catch_up(some)
+    left = driver.behind()
+    assert not {name for name, labels in some.items() if set(labels) & set(left.get(name, ()))}
+    assert set(wrong_states(driver, oracle)) <= {(name, label) for name, labels in left.items() for label in labels}
+    driver.catch_up(left)
+    assert not driver.behind()
+    assert not wrong_states(driver, oracle)
+
+
+def wrong_states(driver: Driver, oracle: Oracle) -> list[Key]:
+    """Return the done batches of all tables but publishes that are not what a clean rebuild comes to."""
+    return [
+        (name, label)
+        for name, toy in driver.lake.tables.items()
+        if not driver.planner.graph.nodes[name].is_newest_only
+        for label, rows in sorted(toy.slices.items())
+        if rows != oracle.rows(name, toy.table.cadence.window_of(label))
+    ]

@@ -26,7 +26,7 @@ def audit(
 ) -> None:
     """Tell a batch's history: who made it, from what, with which code, when, how many rows; up and down."""
     from waterclock.cli.answers import print_json
-    from waterclock.cli.audit_found import look_up
+    from waterclock.cli.audit_found import Listed, look_up
     from waterclock.cli.audit_json import audit_json, batches_json
     from waterclock.cli.audit_view import print_audit, print_batches
     from waterclock.cli.look import console
@@ -35,7 +35,7 @@ def audit(
     with reading(project, env, None) as at:
         name, labels = one_table(at.flow, batch)
         found = look_up(at, name, labels, depth=depth, last=last)
-        if isinstance(found, list):
+        if isinstance(found, Listed):
             if json:
                 print_json(batches_json(name, found))
             else:

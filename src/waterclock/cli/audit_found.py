@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow import Table
 from waterclock.ledger.trail import Audit, Link
 from waterclock.planner import Status
-from waterclock.planner.states import label_states
+from waterclock.planner.states import LabelState, label_states
 from waterclock.selection import Labels
 from waterclock.timelabel import label_of
 
@@ -31,7 +31,15 @@ class Found:
     down: tuple[Link, ...]
 
 
-def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None, last: int) -> Found | list[Audit]:
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Some batches of one table, newest last, and those of them that are behind or stale."""
+
+    audits: tuple[Audit, ...]
+    unsettled: Mapping[datetime, LabelState]
+
+
+def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None, last: int) -> Found | Listed:
     """Give one batch, or the newest of a table's where no label or several are meant.
 
     Raises  E513 where no label of the table is meant, E516 for a batch of which nothing is stored
@@ -52,7 +60,11 @@ def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None,
             why="the ledger has no batch of it" if labels is None else f"the ledger has none in {labels}",
             fix=f"waterclock plan {name} says what is due",
         )
-    return [at.ledger.audit(name, cell.label) for cell in stored[-last:]]
+    shown = stored[-last:]
+    span = shown[0].label, table.cadence.next(shown[-1].label)
+    states = label_states(at.planner, at.snapshot, at.now, shown, span, only=[name])[name]
+    unsettled = {one.label: one for one in states if one.status in {Status.BEHIND, Status.STALE}}
+    return Listed(tuple(at.ledger.audit(name, cell.label) for cell in shown), unsettled)
 
 
 def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found:

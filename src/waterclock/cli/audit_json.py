@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from waterclock.cli.answers import instant_text
-from waterclock.cli.audit_found import Found
+from waterclock.cli.audit_found import Found, Listed
 from waterclock.ledger.trail import Attempt, Audit, Link
 from waterclock.timelabel import label_of
 
@@ -31,12 +30,19 @@ def audit_json(found: Found) -> dict[str, Any]:
     }
 
 
-def batches_json(name: str, audits: Sequence[Audit]) -> dict[str, Any]:
+def batches_json(name: str, listed: Listed) -> dict[str, Any]:
     """Give a table's batches for scripts, newest last."""
     return {
         "table": name,
-        "batches": [{"label": label_of(it.cell.label), "status": it.cell.status, **_batch_json(it)} for it in audits],
+        "batches": [
+            {"label": label_of(it.cell.label), "status": _status(it, listed), **_batch_json(it)} for it in listed.audits
+        ],
     }
+
+
+def _status(audit: Audit, listed: Listed) -> str | None:
+    state = listed.unsettled.get(audit.cell.label)
+    return audit.cell.status if state is None else state.status.value
 
 
 def _batch_json(audit: Audit) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as Columns
 from rich.text import Text
 
-from waterclock.cli.audit_found import Found
+from waterclock.cli.audit_found import Found, Listed
 from waterclock.cli.labels import (
     bytes_words,
     count_words,
@@ -24,6 +24,7 @@ from waterclock.flow import Flow, Table
 from waterclock.ledger.records import Input
 from waterclock.ledger.trail import Attempt, Audit, Link
 from waterclock.planner import Status
+from waterclock.planner.states import LabelState
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -65,27 +66,30 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
     _print_links(to, flow, "went into", found.down)
 
 
-def print_batches(to: Console, table: Table, audits: Sequence[Audit]) -> None:
+def print_batches(to: Console, table: Table, listed: Listed) -> None:
     """Print a table's batches, newest last, one a line; a narrow terminal gets the columns that matter most."""
     is_wide = to.width >= _WIDE
     rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
     headings = ("label", "", "state", "rows", "took", "made", "by", "tries", "code")
     for heading in headings if is_wide else headings[:6]:
         rows.add_column(heading, justify="right" if heading in {"rows", "took", "tries"} else "left", no_wrap=True)
-    for audit in audits:
-        cells = _batch_cells(to, table, audit)
+    for audit in listed.audits:
+        cells = _batch_cells(to, table, audit, listed.unsettled.get(audit.cell.label))
         rows.add_row(*(cells if is_wide else cells[:6]))
     to.print(rows)
 
 
-def _batch_cells(to: Console, table: Table, audit: Audit) -> list[str | Text]:
+def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState | None) -> list[str | Text]:
     state = _STATES.get(audit.cell.status or "", State.DUE)
+    word = audit.cell.status or "due"
+    if unsettled is not None:
+        state, word = state_of(unsettled.status), unsettled.status.value
     made = audit.current.revision if audit.current else None
     attempt = audit.current or (audit.attempts[-1] if audit.attempts else None)
     return [
         local_label(audit.cell.label, table.cadence),
         Text(label_of(audit.cell.label), style="quiet"),
-        Text(f"{sign(state, to)} {audit.cell.status or 'due'}", style=LOOKS[state].word),
+        Text(f"{sign(state, to)} {word}", style=LOOKS[state].word),
         number_words(made.rows) if made else "",
         seconds_words(sum(made.timings.values())) if made else "",
         f"{made.recorded_at:%Y-%m-%d %H:%MZ}" if made else "",

@@ -36,6 +36,7 @@ class State(StrEnum):
     OK = "ok"
     STOOD_FOR = "stood for"
     NOT_NEEDED = "not needed"
+    BEHIND = "behind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ LOOKS: Mapping[State, Look] = MappingProxyType(
         State.RUNNING: Look("↻", "@", "run"),
         State.STALE: Look("▨", "~", "ok.loud"),
         State.DUE: Look("·", ".", "idle.loud"),
+        State.BEHIND: Look("◧", "<", "ok.loud"),
         State.WARNED: Look("▲", "!", "warn"),
         State.SKIPPED: Look("»", ">", "warn"),
         State.OK: Look("■", "#", "ok.quiet"),
@@ -84,6 +86,7 @@ _STATES = {
     Status.STOOD_FOR: State.STOOD_FOR,
     Status.NOT_NEEDED: State.NOT_NEEDED,
     Status.EXPIRED: State.EXPIRED,
+    Status.BEHIND: State.BEHIND,
 }
 
 # UI 2.4 for light and dark ground; "both" is where nothing tells which it is, and holds 3:1 on white and on black

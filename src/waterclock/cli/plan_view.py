@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.cli.behind_view import print_behind
 from waterclock.cli.labels import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.cli.look import LOOKS, State, sign, state_of
 from waterclock.flow import Flow, Kind
@@ -102,10 +103,10 @@ def print_plan(to: Console, plan: Plan, flow: Flow, zone: str, quiet: Mapping[st
             to.print(
                 Text(f"  and {count_words(plan.left_out[name], 'label')} more, left for later runs", style="quiet")
             )
-    if plan.behind:
+    if plan.following:
         to.print()
-        total = count_words(sum(plan.behind.values()), "batch", "batches")
-        tables = ", ".join(f"{name} ({number_words(each)})" for name, each in plan.behind.items())
+        total = count_words(sum(plan.following.values()), "batch", "batches")
+        tables = ", ".join(f"{name} ({number_words(each)})" for name, each in plan.following.items())
         to.print(Text(f"then, where rows turn out to differ, up to {total}: {tables}", style="quiet"))
     _print_quiet(to, plan, flow, quiet)
 
@@ -118,7 +119,9 @@ def plan_json(plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet]) -> d
         told_batch["local"] = local_label(batch.label, flow.tables[batch.table].cadence)
     return {
         "env": env,
-        "summary": {"due": len(plan.batches) + sum(plan.left_out.values())} | {str(s): counts[s] for s in Status},
+        "summary": {"due": len(plan.batches) + sum(plan.left_out.values())}
+        | {str(s): counts[s] for s in Status}
+        | {"behind": sum(map(len, plan.behind.values()))},
         **told,
         "not_needed": {name: it.not_needed for name, it in quiet.items() if it.not_needed},
         "stood_for": {name: it.stood_for for name, it in quiet.items() if it.stood_for},
@@ -195,8 +198,9 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, Quiet]
         to.print()
         for line in lines:
             to.print(Text(line, style="quiet"), soft_wrap=True)
-    if plan.older_code or plan.reported:
+    if plan.older_code or plan.reported or plan.behind:
         to.print()
+        print_behind(to, plan.behind)
         for name, labels in plan.reported.items():
             to.print(
                 Text.assemble(

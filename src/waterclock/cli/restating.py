@@ -20,12 +20,15 @@ from waterclock.cli.running import Asked, carry_out
 from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow import Batching, Kind, Table
+from waterclock.ledger.facts import FOLLOW
 from waterclock.planner import Estimate, Ripple, cost_of
 from waterclock.selection import Labels
 from waterclock.timelabel import Window, label_of
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from waterclock.ledger import Ledger
 
 Found = Mapping[str, tuple[datetime, ...]]
 
@@ -40,6 +43,11 @@ class Wish:
     labels: str | None
     choose: Callable[[Reading, str, str | None], Found]
 
+    @property
+    def word(self) -> str:
+        """The verb as people say it."""
+        return "recompute" if self.verb == FOLLOW else self.verb
+
 
 def restated(
     folder: Path, env: str | None, wish: Wish, now: str | None, *, yes: bool, is_run: bool, is_json: bool
@@ -51,18 +59,18 @@ def restated(
         if at.ledger is None or not found:
             to.print("nothing was done there that could be made again")
             return carry_out(at.project, Asked(command=wish.command, only=(), now=now, is_json=True)) if is_json else 0
-        asking = {(wish.verb, name): labels for name, labels in found.items()}
+        asking = _asking(at, at.ledger, wish.verb, found)
         ripple = at.planner.ripple(at.ledger.snapshot(at.flow, asking=asking), at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
-        print_ripple(to, at, wish.verb, ripple, cost)
+        print_ripple(to, at, wish.word, ripple, cost)
         count = count_words(sum(map(len, found.values())), "batch", "batches")
-        confirm(f"{wish.verb.capitalize()} {count}?", yes=yes)
-        for name, labels in found.items():
-            at.ledger.request_restate(name, labels, wish.verb, who=RunSettings().who)
+        confirm(f"{wish.word.capitalize()} {count}?", yes=yes)
+        for (verb, name), labels in asking.items():
+            at.ledger.request_restate(name, sorted(labels), verb, who=RunSettings().who)
         project = at.project
     if not is_run:
         if is_json:
-            print_json({"verb": wish.verb, **ripple.to_dict(), "estimate": cost.to_dict()})
+            print_json({"verb": wish.word, **ripple.to_dict(), "estimate": cost.to_dict()})
         else:
             to.print(f"asked for; the next run makes {count} again")
         return 0
@@ -79,6 +87,22 @@ def done_labels(at: Reading, selection: str, labels: str | None) -> Found:
             RETAIN has dropped
     """
     return _done(at, selection, labels, lambda _table, _code: True)
+
+
+def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
+    """Find the labels of a selection that are behind: older states whose inputs were restated since."""
+    behind = at.planner.plan(at.snapshot, at.now).behind
+    done = done_labels(at, selection, labels)
+    return {name: tuple(label for label in done[name] if label in set(behind.get(name, ()))) for name in done}
+
+
+def _asking(at: Reading, ledger: Ledger, verb: str, found: Found) -> dict[tuple[str, str], frozenset[datetime]]:
+    """Return what is asked for by verb and table: what is found, and that the older states which rest on it follow."""
+    asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
+    resting = at.planner.resting(ledger.snapshot(at.flow, asking=asking), at.now, found)
+    for name, labels in resting.items():
+        asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
+    return asking
 
 
 def labels_of_older_code(at: Reading, selection: str, labels: str | None) -> Found:
@@ -161,11 +185,12 @@ def _refuse_unaskable(at: Reading, table: Table, labels: tuple[datetime, ...]) -
 def print_ripple(to: Console, at: Reading, verb: str, ripple: Ripple, cost: Estimate) -> None:
     """Print what is made again, what may follow, and what that costs at most."""
     _print_part(to, at, f"{verb}: {_count(ripple.asked)}", ripple.asked)
-    if ripple.behind:
+    following = ripple.following
+    if following:
         to.print()
-        _print_part(to, at, f"then, where rows turn out to differ, up to {_count(ripple.behind)}", ripple.behind)
+        _print_part(to, at, f"then, where rows turn out to differ, up to {_count(following)}", following)
     to.print()
-    at_most = " at most" if ripple.behind else ""
+    at_most = " at most" if following else ""
     to.print(Text(f"estimate: {cost_words(cost)}{at_most}"))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from waterclock.cli.answers import instant_text
+from waterclock.cli.behind_view import print_behind
 from waterclock.cli.grid import Grid, column_cadence, make_grid, newest_span, padded, parse_columns
 from waterclock.cli.grid_view import column_words, fitting, grid_json, now_line, print_grid
 from waterclock.cli.labels import count_words
@@ -65,6 +66,9 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     print_grid(to, seen.grid)
     to.print()
     _print_problems(to, seen.plan)
+    if seen.plan.behind:
+        print_behind(to, seen.plan.behind)
+        to.print()
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
 
 
@@ -78,6 +82,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "now": instant_text(seen.now),
         "next_due": instant_text(seen.plan.next_due),
         "due": counts,
+        "behind": seen.plan.to_dict()["behind"],
         **grid_json(seen.grid),
     }
 

@@ -92,8 +92,16 @@ class Runner:
         with heartbeat, ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads:
             self._drain(now, threads, outcome)
         outcome.was_stopped = self.is_stopping
+        self._end_following()
         outcome.plan = self.plan(now)
         return outcome
+
+    def _end_following(self) -> None:
+        """Take back the requests to follow of batches that need not: nothing that they read has changed."""
+        ledger = self._work.ledger
+        for name, labels in self._planner.followed(ledger.snapshot(self._work.flow)).items():
+            if labels:
+                ledger.end_following(name, labels, who=self._work.settings.who)
 
     def run_until(self, now: datetime, until: datetime) -> RunOutcome:
         """Step `now` through every instant at which something becomes due, up to and with `until`."""

@@ -12,7 +12,7 @@ from waterclock.flow import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.coverage import cover, uncover
 from waterclock.ledger.database import Database, Write
-from waterclock.ledger.facts import BatchStatus
+from waterclock.ledger.facts import FOLLOW, STRENGTH, BatchStatus
 from waterclock.ledger.schema import AnyRow, batches, tables
 from waterclock.timelabel import IntervalSet, Window
 
@@ -105,9 +105,10 @@ def retry(database: Database, table: str, labels: Collection[datetime], *, who: 
 def request_restate(
     database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str
 ) -> tuple[datetime, ...]:
-    """Ask that done batches are made again, by `recompute` or `recollect`; give those not asked for before.
+    """Ask that done batches are made again, by `recompute`, `recollect` or `follow`; give those not asked for before.
 
-    A batch that is to be recollected stays so: it is made again from what the source then says.
+    `follow` makes a batch again only where what it read has changed, `recompute` always, `recollect` from what the
+    source then says; of two requests the stronger one stays. A batch that is being made is made once more.
 
     Raises  E413 for a label that is not done, E412 for an unknown table
     """
@@ -117,15 +118,22 @@ def request_restate(
         for label in labels:
             if label not in known or known[label].current_claim is None:
                 raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
-        asked = [row for row in known.values() if row.status == BatchStatus.RUNNING or not _is_asked(row, verb)]
-        told = {"of": table, "verb": verb, "sequence": write.sequence}
-        _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
+        asked = [row for row in known.values() if not _is_asked(row, verb)]
+        told = {"of": table, "sequence": write.sequence}
+        _each(write, _REQUEST, [told | {"at": row.label, "verb": _stronger(row.requested, verb)} for row in asked])
         _log_each(write, f"{verb} requested", table, asked, who)
         return tuple(row.label for row in asked)
 
 
 def _is_asked(row: AnyRow, verb: str) -> bool:
-    return row.requested is not None and row.requested in {verb, "recollect"}
+    """Tell whether a request is there that comes to no less, and is not being carried out already."""
+    if row.requested is None or STRENGTH[row.requested] < STRENGTH[verb]:
+        return False
+    return verb == FOLLOW or row.status != BatchStatus.RUNNING
+
+
+def _stronger(known: str | None, verb: str) -> str:
+    return verb if known is None else max(known, verb, key=STRENGTH.__getitem__)
 
 
 def withdraw_restate(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
@@ -137,6 +145,15 @@ def withdraw_restate(database: Database, table: str, labels: Collection[datetime
         _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
         _log_each(write, "request withdrawn", table, asked, who)
         return tuple(row.label for row in asked)
+
+
+def end_following(database: Database, table: str, labels: Collection[datetime], *, who: str) -> None:
+    """Take the request to follow from those of `labels` that have it: nothing that they read has changed."""
+    with database.write() as write:
+        asked = [row for row in _known(write, table, labels).values() if row.requested == FOLLOW]
+        told = {"of": table, "verb": None, "sequence": None}
+        _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
+        _log_each(write, "needs not follow", table, asked, who)
 
 
 _UNDONE = {BatchStatus.FAILED.value, BatchStatus.HELD.value, BatchStatus.SKIPPED.value}

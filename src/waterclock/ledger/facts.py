@@ -13,6 +13,10 @@ from enum import StrEnum
 
 from waterclock.timelabel import UTC, IntervalSet
 
+# The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
+FOLLOW = "follow"
+# Of two requests for one batch the stronger one counts.
+STRENGTH = {FOLLOW: 0, "recompute": 1, "recollect": 2}
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -70,10 +74,11 @@ class TableFacts:
 
     `covered`: done, skipped or stood for. `suspects`: done batches whose recorded inputs may differ from what is there
     now, or that stand on such batches, with their inputs (an upper bound; the planner compares). `requested`: done
-    batches somebody asked to restate, by `recompute` or `recollect`. `latest`: the tick that LATEST picked at a label's
-    first run, by read table. `codes`: how many done labels ran under which fingerprint. `stands`: from when on a
-    snapshot label that is requested or claimed stands. `dropped_before`: what RETAIN has dropped on disk; no window
-    before it can be read.
+    batches somebody asked to restate, by `recompute` or `recollect`. `following`: done batches that somebody asked to
+    follow what they read: they are made again where it has changed, though nobody needs them. `latest`: the tick that
+    LATEST picked at a label's first run, by read table. `codes`: how many done labels ran under which fingerprint.
+    `stands`: from when on a snapshot label that is requested or claimed stands. `dropped_before`: what RETAIN has
+    dropped on disk; no window before it can be read.
     """
 
     start: datetime | None = None
@@ -81,6 +86,7 @@ class TableFacts:
     troubles: Mapping[datetime, Trouble] = field(default_factory=dict)
     open_claims: tuple[OpenClaim, ...] = ()
     requested: Mapping[datetime, str] = field(default_factory=dict)
+    following: frozenset[datetime] = frozenset()
     suspects: Mapping[datetime, tuple[InputFact, ...]] = field(default_factory=dict)
     latest: Mapping[datetime, Mapping[str, datetime]] = field(default_factory=dict)
     codes: Mapping[str, int] = field(default_factory=dict)

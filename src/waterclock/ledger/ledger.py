@@ -147,6 +147,10 @@ class Ledger:
         """See `decisions.withdraw_restate`."""
         return decisions.withdraw_restate(self._database, table, labels, who=who)
 
+    def end_following(self, table: str, labels: Collection[datetime], *, who: str) -> None:
+        """See `decisions.end_following`."""
+        decisions.end_following(self._database, table, labels, who=who)
+
     # what readers are bound to
 
     def snapshot(self, flow: Flow, *, tables: Collection[str] | None = None, asking: Asking = NOBODY) -> LedgerSnapshot:

@@ -16,7 +16,16 @@ import sqlalchemy as sa
 from waterclock.flow import Flow
 from waterclock.ledger.content import contents_of
 from waterclock.ledger.database import Database
-from waterclock.ledger.facts import BatchStatus, InputFact, LedgerSnapshot, OpenClaim, TableFacts, Trouble
+from waterclock.ledger.facts import (
+    FOLLOW,
+    STRENGTH,
+    BatchStatus,
+    InputFact,
+    LedgerSnapshot,
+    OpenClaim,
+    TableFacts,
+    Trouble,
+)
 from waterclock.ledger.ripple import Key, resting_on
 from waterclock.ledger.schema import (
     IS_OPEN,
@@ -123,7 +132,8 @@ def snapshot(
                 covered=_covered(read["coverage"].get(name)),
                 troubles={it.label: _trouble(it) for it in read["troubles"].get(name, ())},
                 open_claims=_open_claims(claimed.get(name, ())),
-                requested={it.label: it.requested for it in requested.get(name, ())},
+                requested={it.label: it.requested for it in requested.get(name, ()) if it.requested != FOLLOW},
+                following=frozenset(it.label for it in requested.get(name, ()) if it.requested == FOLLOW),
                 suspects=facts.get(name, {}),
                 latest=_latest(reads.get(name, ())),
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},
@@ -140,9 +150,12 @@ def snapshot(
 
 
 def _requested(connection: sa.Connection, asking: Asking) -> Rows:
+    """Return the rows that are requested, or may be: of two requests for one batch the stronger one counts."""
     rows = defaultdict(list, _by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
-        asked = sorted(set(labels).difference(row.label for row in rows[name]))
+        stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
+        asked = sorted(set(labels) - stronger)
+        rows[name] = [row for row in rows[name] if row.label in stronger or row.label not in labels]
         for start in range(0, len(asked), _CHUNK):
             values = {"of": name, "labels": asked[start : start + _CHUNK], "verb": verb}
             rows[name] += connection.execute(_MEANT, values)

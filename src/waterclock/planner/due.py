@@ -21,12 +21,14 @@ _NOTHING = IntervalSet()
 class Work:
     """What one table has to do: needed windows that are `missing`, and done labels to run again, oldest first.
 
-    `awaited`: done windows that somebody needs and that wait to be settled, the revisions among them.
+    `awaited`: done windows that somebody needs and that wait to be settled, the revisions among them. `behind`: done
+    windows that are not settled and that nobody needs, which are made again only when somebody asks for them.
     """
 
     missing: IntervalSet
     revisions: tuple[datetime, ...]
     awaited: IntervalSet = field(default_factory=IntervalSet)
+    behind: IntervalSet = field(default_factory=IntervalSet)
 
     def windows(self, cadence: Cadence) -> Iterator[Window]:
         """Give all windows to do, oldest first."""
@@ -47,7 +49,11 @@ class Work:
             return self
         low, high = low or BEGINNING, high or FOREVER
         span = IntervalSet.from_intervals([(low, high)] if low < high else [])
-        return Work(self.missing & span, tuple(label for label in self.revisions if low <= label < high), self.awaited)
+        return replace(
+            self,
+            missing=self.missing & span,
+            revisions=tuple(label for label in self.revisions if low <= label < high),
+        )
 
     def front(self, cadence: Cadence) -> Work:
         """Give the part of which only the oldest missing window is left."""
@@ -108,15 +114,28 @@ def _work_of(question: _Question, node: Node, found: Mapping[str, Work]) -> Work
         return _IDLE
     asked = _asked(question, name, facts)
     revisions = asked | question.settlement.stale.get(name, frozenset())
+    behind = _NOTHING
     if node.is_newest_only or node.is_optional:
-        newest = _ripe_end(question, name)
-        needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if begin < newest else [])
-        needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked)
-        if node.is_optional and (missing | unsettled) - needed:
-            needed |= _needed_by_readers(question, node, found)
+        needed = _needed(question, node, found, missing | unsettled, asked)
+        if node.is_optional:
+            behind = (unsettled - needed) & IntervalSet.from_intervals([(begin, FOREVER)])
         missing, unsettled = missing & needed, unsettled & needed
         revisions = frozenset(label for label in revisions if needed.covers_instant(label))
-    return Work(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled)
+    return Work(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled, behind)
+
+
+def _needed(
+    question: _Question, node: Node, found: Mapping[str, Work], open_: IntervalSet, asked: frozenset[datetime]
+) -> IntervalSet:
+    """Return which of the `open_` windows are needed: the newest, those asked for, and those that readers need."""
+    name, cadence = node.table.name, node.table.cadence
+    facts, newest = question.snapshot.of(name), _ripe_end(question, name)
+    is_begun = _begin(question, node, facts) < newest
+    needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
+    needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
+    if node.is_optional and open_ - needed:
+        needed |= _needed_by_readers(question, node, found)
+    return needed
 
 
 def _ripe_end(question: _Question, name: str) -> datetime:

@@ -27,6 +27,7 @@ class Status(StrEnum):
     STOOD_FOR = "stood for"
     NOT_NEEDED = "not needed"
     EXPIRED = "expired"
+    BEHIND = "behind"
 
 
 class ReadScope(StrEnum):
@@ -132,8 +133,10 @@ class Plan:
     table (`left_out` counts the others by table). `groups`: what may be claimed at this moment, in order of claiming.
     `next_due`: the first instant after `now` at which something becomes due. `older_code`: by table, how many done
     labels ran under another fingerprint than today's. `reported`: by table, the done labels that read what was restated
-    since and are not made again by themselves (ON RESTATE REPORT), oldest first. `behind`: by table, how many done
-    batches rest on those that are made again, and follow where rows turn out to differ.
+    since and are not made again by themselves (ON RESTATE REPORT), oldest first. `following`: by table, how many done
+    batches rest on those that are made again, and follow where rows turn out to differ. `behind`: by table, the done
+    labels of REPLACE transforms whose inputs were restated since and that nobody needs, oldest first: they are made
+    again only when somebody asks for them.
     """
 
     now: datetime
@@ -143,7 +146,8 @@ class Plan:
     next_due: datetime | None = None
     older_code: Mapping[str, int] = field(default_factory=dict)
     reported: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
-    behind: Mapping[str, int] = field(default_factory=dict)
+    following: Mapping[str, int] = field(default_factory=dict)
+    behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the plan for JSON: the same keys and the same order for the same plan."""
@@ -154,8 +158,9 @@ class Plan:
             "groups": [group.to_dict() for group in self.groups],
             "left_out": dict(sorted(self.left_out.items())),
             "older_code": dict(sorted(self.older_code.items())),
-            "reported": {name: [label_of(label) for label in labels] for name, labels in self.reported.items()},
-            "behind": dict(self.behind),
+            "reported": _label_texts(self.reported),
+            "following": dict(self.following),
+            "behind": _label_texts(self.behind),
         }
 
 
@@ -163,25 +168,29 @@ class Plan:
 class Ripple:
     """What making done batches again may come to, by table, upstream first and oldest first.
 
-    `asked`: the batches that somebody asks for. `behind`: those that rest on them, directly or through others; each
+    `asked`: the batches that somebody asks for. `following`: those that rest on them, directly or through others; each
     runs again only where the rows it read turn out to differ.
     """
 
     asked: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
-    behind: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    following: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
         """All of them by table, oldest first."""
-        names = dict.fromkeys((*self.asked, *self.behind))
-        return {name: tuple(sorted({*self.asked.get(name, ()), *self.behind.get(name, ())})) for name in names}
+        names = dict.fromkeys((*self.asked, *self.following))
+        return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
         """Give the ripple for JSON."""
         return {
             kind: {name: [window.label for window in windows] for name, windows in of.items()}
-            for kind, of in (("asked", self.asked), ("behind", self.behind))
+            for kind, of in (("asked", self.asked), ("following", self.following))
         }
+
+
+def _label_texts(labels: Mapping[str, tuple[datetime, ...]]) -> dict[str, list[str]]:
+    return {name: [label_of(label) for label in of_table] for name, of_table in labels.items()}
 
 
 def _instant(instant: datetime | None) -> str | None:

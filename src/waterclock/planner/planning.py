@@ -14,12 +14,12 @@ from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.needing import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.reaching import within_reach
-from waterclock.planner.settling import settle
+from waterclock.planner.settling import settle, standing_on
 from waterclock.planner.starting import starts_of
 from waterclock.planner.status import Facts, Judge
 from waterclock.planner.ticks import Ticks
 from waterclock.selection import Labels
-from waterclock.timelabel import Window
+from waterclock.timelabel import IntervalSet, Window
 
 LabelChoice = Labels | Mapping[str, Labels] | None
 
@@ -85,7 +85,12 @@ class Planner:
                 for name, found in judge.facts.settlement.reported.items()
                 if name in judge.facts.selected
             },
-            behind=self._behind(judge),
+            following=self._following(judge),
+            behind={
+                name: tuple(sorted(labels))
+                for name, labels in judge.facts.settlement.behind.items()
+                if name in judge.facts.selected
+            },
         )
 
     def ready(  # noqa: PLR0913 - as plan
@@ -109,12 +114,38 @@ class Planner:
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
         """Give what tells at which tick tables can be asked together."""
-        return Ticks(self.graph, snapshot, settle(self.graph, snapshot, _NONE), self.starts(snapshot, now), now)
+        facts = self._judge(snapshot, now, None, None, _NONE).facts
+        return Ticks(self.graph, snapshot, facts.settlement, facts.starts, now)
+
+    def followed(self, snapshot: LedgerSnapshot) -> dict[str, frozenset[datetime]]:
+        """Return by table the labels that were asked to follow what they read, and of which nothing is unsettled."""
+        asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
+        if not asked:
+            return {}
+        unsettled = settle(self.graph, snapshot, _NONE).unsettled
+        return {
+            name: frozenset(label for label in labels if not _holds(unsettled.get(name), label))
+            for name, labels in asked.items()
+        }
 
     def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
         """See `needing.oldest_needed`."""
         facts = self._judge(snapshot, now, None, None, _NONE).facts
         return oldest_needed(self.flow, self.graph, facts.works, facts.starts, now)
+
+    def resting(
+        self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
+    ) -> dict[str, frozenset[datetime]]:
+        """Return which done labels of REPLACE transforms rest on those asked for, and follow only when asked to.
+
+        `snapshot` is one in which the labels asked for count as requested (`Ledger.snapshot`, `asking`).
+        """
+        spans = standing_on(self.graph, snapshot, asking)
+        rest = {}
+        for name, labels in self._judge(snapshot, now, None, None, _NONE).facts.settlement.behind.items():
+            if found := frozenset(label for label in labels if _holds(spans.get(name), label)):
+                rest[name] = found
+        return rest
 
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
         """Say which done batches wait behind labels that are asked to be made again, and may have to follow them.
@@ -123,16 +154,16 @@ class Planner:
         """
         judge = self._judge(snapshot, now, None, None, _NONE)
         asked: dict[str, tuple[Window, ...]] = {}
-        behind: dict[str, tuple[Window, ...]] = {}
+        following: dict[str, tuple[Window, ...]] = {}
         for name, node in self.graph.nodes.items():
             cadence, wanted = node.table.cadence, frozenset(asking.get(name, ()))
             awaited = judge.facts.works[name].awaited
             waiting = (window for low, high in awaited for window in cadence.windows(low, high))
             if rest := tuple(window for window in waiting if window.start not in wanted):
-                behind[name] = rest
+                following[name] = rest
             if wanted:
                 asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
-        return Ripple(asked, behind)
+        return Ripple(asked, following)
 
     def _offered(self, judge: Judge, node: Node, to_do: Work, cap: int, group_cap: int) -> list[Group]:
         """Give the groups of one table that may be claimed, looking only where a batch may be ready."""
@@ -156,6 +187,7 @@ class Planner:
         starts = self.starts(snapshot, now)
         settlement = settle(self.graph, snapshot, force)
         works = work(self.flow, self.graph, snapshot, now, starts, settlement, force)
+        settlement = replace(settlement, behind=self._behind(works))
         selected = frozenset(self.graph.nodes if only is None else only)
         return Judge(Facts(self.flow, self.graph, snapshot, now, clock or now, starts, settlement, works, selected))
 
@@ -181,7 +213,17 @@ class Planner:
             instants.append(cadence.next(begin) + cadence.delay)
         return min(instants, default=None)
 
-    def _behind(self, judge: Judge) -> dict[str, int]:
+    def _behind(self, works: Mapping[str, Work]) -> dict[str, frozenset[datetime]]:
+        """Return by table the labels of the windows that are behind."""
+        found = {}
+        for name, to_do in works.items():
+            if to_do.behind:
+                cadence = self.graph.nodes[name].table.cadence
+                windows = (window for low, high in to_do.behind for window in cadence.windows(low, high))
+                found[name] = frozenset(window.start for window in windows)
+        return found
+
+    def _following(self, judge: Judge) -> dict[str, int]:
         """Count by table the done windows that wait for batches that are made again, without being so themselves."""
         found = {}
         for name, node in self.graph.nodes.items():
@@ -217,6 +259,10 @@ def plan(  # noqa: PLR0913 - as Planner.plan
     return Planner(flow).plan(
         snapshot, now, only=only, labels=labels, cap=cap, group_cap=group_cap, force=force, clock=clock
     )
+
+
+def _holds(spans: IntervalSet | None, label: datetime) -> bool:
+    return spans is not None and spans.covers_instant(label)
 
 
 def _enough(node: Node, cap: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,13 +18,15 @@ class Settlement:
 
     `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
     (ON RESTATE REPORT), which count as settled. `unsettled`: windows that are covered but stale, asked to be
-    restated, being restated, or standing on such. `settled`: what is covered without those.
+    restated, being restated, or standing on such. `settled`: what is covered without those. `behind`: done labels of
+    REPLACE transforms that are unsettled and that nobody needs: they are made again only when somebody asks for them.
     """
 
     stale: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
     unsettled: Mapping[str, IntervalSet] = field(default_factory=dict)
     settled: Mapping[str, IntervalSet] = field(default_factory=dict)
     reported: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
+    behind: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def newest_tick(self, node: Node, start: datetime) -> datetime | None:
         """Give the newest boundary at which the table can be read; None before its first batch."""
@@ -71,6 +73,32 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
         for name in graph.nodes
     }
     return Settlement(stale, unsettled, settled, reported)
+
+
+def standing_on(
+    graph: FlowGraph, snapshot: LedgerSnapshot, asked: Mapping[str, Collection[datetime]]
+) -> dict[str, IntervalSet]:
+    """Return by table the done windows that stand on the labels asked for, directly or through others, with these."""
+    unsettled: dict[str, IntervalSet] = {}
+    seen: set[str] = set()
+    for name, node in graph.nodes.items():
+        if name in seen:
+            continue
+        members = [graph.nodes[member] for member in sorted(node.cycle or {name}, key=lambda it: graph.nodes[it].rank)]
+        seen.update(member.table.name for member in members)
+        standing: list[_Suspect] = []
+        for member in members:
+            of, cadence = member.table.name, member.table.cadence
+            facts, labels = snapshot.of(of), frozenset(asked.get(of, ()))
+            spans = ((facts.stands.get(label, label), cadence.next(label)) for label in labels)
+            unsettled[of] = IntervalSet.from_intervals(spans)
+            standing += [
+                _Suspect(of, member.rank, facts.stands.get(label, label), cadence.next(label), inputs)
+                for label, inputs in facts.suspects.items()
+                if label not in labels
+            ]
+        _spread(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
+    return {name: spans for name, spans in unsettled.items() if spans}
 
 
 def is_dropped(inputs: Iterable[tuple[str, datetime, datetime]], snapshot: LedgerSnapshot) -> str | None:

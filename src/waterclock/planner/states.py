@@ -74,11 +74,13 @@ def label_states(
     for name, node in planner.graph.nodes.items():
         if only is None or name in only:
             told = _Told(
+                name,
                 snapshot.of(name).covered,
                 kept.get(name, {}),
                 planned.get(name, {}),
                 node.table.is_snapshot,
                 frozenset(plan.reported.get(name, ())),
+                frozenset(plan.behind.get(name, ())),
             )
             begin = max(low, min([starts[name], *kept.get(name, ())]))  # history is not hidden by a later START
             windows = node.table.cadence.windows(begin, min(high, node.table.cadence.last_due(now)))
@@ -113,11 +115,13 @@ def quiet(planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Ma
 class _Told:
     """All that says something of one table's labels."""
 
+    table: str
     covered: IntervalSet
     stored: Mapping[datetime, Cell]
     planned: Mapping[datetime, Batch]
     is_snapshot: bool
     reported: frozenset[datetime]
+    behind: frozenset[datetime]
 
     def state(self, window: Window) -> LabelState:
         label = window.start
@@ -127,6 +131,9 @@ class _Told:
             return LabelState(label, Status.STALE if is_again else batch.status, batch.reason, cell)
         if label in self.reported:
             return LabelState(label, Status.STALE, "what it read has changed; ON RESTATE REPORT", cell)
+        if label in self.behind:
+            why = f"what it read was restated since; `waterclock recompute {self.table} {window.label}` makes it again"
+            return LabelState(label, Status.BEHIND, why, cell)
         if cell is not None and cell.status is not None:
             return LabelState(label, _STORED[BatchStatus(cell.status)], "", cell)
         if self.is_snapshot or self.covered.covers_instant(label):

@@ -49,8 +49,10 @@ class Shop:
         return json.loads(self.ask(*arguments, "--json").stdout)
 
     def done(self, table: str, *days: int, rows: int = 10) -> None:
-        """Record batches as done, read as the planner binds them."""
+        """Record batches as done, or as made again, read as the planner binds them."""
         for number in days:
+            if self.ledger.slices(table, day(number), day(number + 1)):
+                self.ledger.request_restate(table, [day(number)], "recompute", who="ann")
             batch = self._batch(table, number)
             claim = self.ledger.claim(self._request(batch))
             end = self.project.flow.tables[table].cadence.next(day(number))
@@ -77,7 +79,8 @@ class Shop:
 
     def _batch(self, table: str, number: int) -> Batch:
         flow = self.project.flow
-        plan = Planner(flow).plan(self.ledger.snapshot(flow), NOW, only=[table])
+        asked = {table: frozenset({day(number)})}  # a state that nobody reads, or one that is made again
+        plan = Planner(flow).plan(self.ledger.snapshot(flow), NOW, only=[table], force=asked)
         return next(batch for batch in plan.batches if batch.label == day(number))
 
     def _request(self, batch: Batch) -> ClaimRequest:

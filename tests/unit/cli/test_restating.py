@@ -35,11 +35,11 @@ def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) ->
     told = busy_shop.json("recompute", "sales.by_country", "2024-11-18", "--no-run", "--yes")
     assert told["verb"] == "recompute"
     assert told["asked"] == {"sales.by_country": ["20241118000000"]}
-    assert told["behind"] == {}
+    assert told["following"] == {}
     assert runs.asked == []
     plan = busy_shop.json("plan", "sales.by_country")
     [again] = [batch for batch in plan["batches"] if batch["is_revision"]]
-    assert plan["behind"] == {}
+    assert plan["following"] == {}
     assert (again["label"], again["verb"], again["reason"]) == ("20241118000000", "recompute", "recompute asked for")
 
 

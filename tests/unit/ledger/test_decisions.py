@@ -7,6 +7,7 @@ import pytest
 from tests.ledgers import Desk, day, table
 from waterclock.errors import WaterclockError
 from waterclock.flow import Kind, Mode
+from waterclock.ledger.facts import FOLLOW
 from waterclock.timelabel import Window
 
 
@@ -121,6 +122,29 @@ def test_what_is_to_be_recollected_is_not_merely_recomputed(at_desk: Desk) -> No
     at_desk.done("raw.a", 0)
     at_desk.ledger.request_restate("raw.a", [day(0)], "recollect", who="ann")
     assert at_desk.ledger.request_restate("raw.a", [day(0)], "recompute", who="bob") == ()
+    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recollect"}
+
+
+def test_a_request_to_follow_is_weaker_than_one_to_make_again_and_ends_by_itself(at_desk: Desk) -> None:
+    ledger, both = at_desk.ledger, [day(0), day(1)]
+    at_desk.done("raw.a", 0, 1)
+    ledger.request_restate("raw.a", [day(0)], "recompute", who="ann")
+    assert ledger.request_restate("raw.a", both, FOLLOW, who="bob") == (day(1),)
+    facts = ledger.snapshot(at_desk.flow).of("raw.a")
+    assert (facts.requested, facts.following) == ({day(0): "recompute"}, frozenset({day(1)}))
+    asking = {("recompute", "raw.a"): [day(1)]}
+    assert ledger.snapshot(at_desk.flow, asking=asking).of("raw.a").requested == dict.fromkeys(both, "recompute")
+    ledger.end_following("raw.a", both, who="ann")
+    facts = ledger.snapshot(at_desk.flow).of("raw.a")
+    assert (facts.requested, facts.following) == ({day(0): "recompute"}, frozenset())
+    kinds = [event.kind for event in ledger.audit("raw.a", day(1)).events]
+    assert kinds[2:] == ["follow requested", "needs not follow"]
+
+
+def test_a_request_to_follow_gives_way_to_a_stronger_one(at_desk: Desk) -> None:
+    at_desk.done("raw.a", 0)
+    at_desk.ledger.request_restate("raw.a", [day(0)], FOLLOW, who="ann")
+    assert at_desk.ledger.request_restate("raw.a", [day(0)], "recollect", who="bob") == (day(0),)
     assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recollect"}
 
 

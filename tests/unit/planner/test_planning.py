@@ -155,7 +155,7 @@ class TestSettled:
         rests = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=False),)}
         spans = ("2013-01-01", "2013-01-05")
         ledger = past(a=done(spans, requested={at("2013-01-02"): "recompute"}), b=done(spans, suspects=rests))
-        assert planned(flow(A, B), ledger).behind == {"b": 1}
+        assert planned(flow(A, B), ledger).following == {"b": 1}
 
     def test_force_is_a_request_that_nobody_wrote_down(self) -> None:
         ledger = past(a=done(("2013-01-01", "2013-01-05")), b=done(("2013-01-01", "2013-01-05")))
@@ -515,7 +515,9 @@ class TestChoice:
 def test_a_plan_is_the_same_json_each_time() -> None:
     ledger = past(a=done(("2013-01-01", "2013-01-04"), troubles={at("2013-01-04"): failed()}))
     found = planned(flow(A, B, snapshot("s")), ledger).to_dict()
-    assert list(found) == ["now", "next_due", "batches", "groups", "left_out", "older_code", "reported", "behind"]
+    assert list(found) == [
+        *("now", "next_due", "batches", "groups", "left_out", "older_code", "reported", "following", "behind")
+    ]
     assert found["next_due"] == "2013-01-06T00:00:00Z"
     assert [batch["stands_from"] for batch in found["batches"] if batch["table"] == "s"] == ["0001-01-01T00:00:00Z"]
     assert (

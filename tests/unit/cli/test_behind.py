@@ -1,0 +1,73 @@
+"""Older states whose inputs were restated since: every command says so, and how to make them again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.conftest import Runs, Shop, day, ranges
+
+STATE = "sales.best_customers"
+BEHIND = ["20241117000000", "20241118000000"]
+
+
+@pytest.fixture
+def late_shop(shop: Shop) -> Shop:
+    """A shop of which all is made, and a day whose orders were restated since; the newest state has followed."""
+    shop.done("shop.customers", 19)
+    shop.done("shop.orders", 17, 18, 19)
+    shop.done(STATE, 17, 18, 19)
+    shop.done("shop.orders", 17, rows=12)
+    shop.done(STATE, 19, rows=12)
+    return shop
+
+
+def following(shop: Shop) -> dict[str, set[int]]:
+    snapshot = shop.ledger.snapshot(shop.project.flow)
+    return {name: {label.day for label in it.following} for name, it in snapshot.tables.items() if it.following}
+
+
+def test_plan_and_status_say_how_many_states_are_behind_which_and_what_mends_them(late_shop: Shop) -> None:
+    for command in ("plan", "status"):
+        found = late_shop.ask(command, width=200).stdout
+        assert "sales.best_customers: 2 older states are behind, 20241117000000..20241118000000" in found
+        assert "`waterclock recompute sales.best_customers --behind`" in found
+        assert late_shop.json(command)["behind"] == {STATE: BEHIND}
+    assert late_shop.json("plan")["summary"]["behind"] == 2
+    rows = late_shop.json("status")["rows"]
+    [cells] = [row["cells"] for row in rows if row["table"] == STATE]
+    assert [cell["state"] for cell in cells[-3:]] == ["behind", "behind", "ok"]
+
+
+def test_audit_says_that_a_batch_is_behind_and_that_others_are(late_shop: Shop) -> None:
+    found = late_shop.ask("audit", f"{STATE}@2024-11-18", width=200).stdout
+    assert "◧ behind: what it read was restated since" in found
+    assert f"`waterclock recompute {STATE} 20241118000000` makes it again" in found
+    listed = late_shop.ask("audit", STATE, width=200).stdout.splitlines()
+    assert ["behind" in line for line in listed[1:]] == [True, True, False]
+    assert [it["status"] for it in late_shop.json("audit", STATE)["batches"]] == ["behind", "behind", "done"]
+
+
+def test_recompute_of_what_is_behind_asks_only_what_changed_to_follow(late_shop: Shop, runs: Runs) -> None:
+    found = late_shop.ask("recompute", STATE, "--behind", "--yes")
+    assert found.exit_code == 0
+    assert "recompute: 2 batches\n" in found.stdout
+    assert following(late_shop) == {STATE: {17, 18}}
+    [asked] = runs.asked
+    assert ranges(asked)[STATE] == "20241117000000..20241118000000"
+
+
+def test_the_ripple_of_recompute_holds_older_states_and_has_them_follow(late_shop: Shop, runs: Runs) -> None:
+    late_shop.done(STATE, 17, 18, rows=12)
+    assert late_shop.json("plan")["behind"] == {}
+    found = late_shop.ask("recompute", "shop.orders", "2024-11-18", "--yes")
+    assert "sales.best_customers      2 labels  2024-11-18 .. 2024-11-19" in found.stdout
+    assert following(late_shop) == {STATE: {18}}
+    [asked] = runs.asked
+    assert ranges(asked)[STATE] == "20241118000000..20241119000000"
+
+
+def test_nothing_is_asked_for_where_nothing_is_behind(late_shop: Shop, runs: Runs) -> None:
+    late_shop.done(STATE, 17, 18, rows=12)
+    assert late_shop.ask("recompute", STATE, "--behind").stdout.startswith("nothing was done there")
+    assert (following(late_shop), runs.asked) == ({}, [])
+    assert day(17) not in late_shop.ledger.snapshot(late_shop.project.flow).of(STATE).requested

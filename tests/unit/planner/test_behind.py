@@ -1,0 +1,124 @@
+"""Older states of a REPLACE transform whose inputs were restated: told, and made again only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from tests.model.flows import at, collect, flow, history, publish, transform
+from tests.unit.planner.pasts import covered, done, past, read_then, states
+from waterclock.flow import Flow, Mode
+from waterclock.ledger.facts import InputFact, LedgerSnapshot
+from waterclock.planner import Planner
+
+NOW = at("2013-01-05 12:00")
+ALL = ("2013-01-01", "2013-01-05")
+Suspects = Mapping[datetime, tuple[InputFact, ...]]
+
+A = collect("a")
+STATE = transform("state", [history("a")], mode=Mode.REPLACE, is_partitioned=False)
+ABOVE = transform("above", ["state"], mode=Mode.REPLACE, is_partitioned=False)
+FLOW = flow(A, STATE, ABOVE)
+
+
+def states_of_all_days(table: str, *, changed_from: str, last: str = "2013-01-04") -> Suspects:
+    """Return what each day's state read of a table, changed from one day on."""
+    found = {}
+    for day in range(1, int(last[-2:]) + 1):
+        label, end = f"2013-01-{day:02d}", f"2013-01-{day + 1:02d}"
+        low = "2013-01-01" if table == "a" else label
+        found[at(label)] = (read_then(table, low, end, is_changed=label >= changed_from),)
+    return found
+
+
+def restated(changed_from: str = "2013-01-02", **of_state: object) -> LedgerSnapshot:
+    """Return a past in which a day of `a` was restated, after all had been made."""
+    suspects = states_of_all_days("a", changed_from=changed_from)
+    above = states_of_all_days("state", changed_from="never")
+    return past(
+        a=done(ALL),
+        state=done(ALL, suspects=suspects, **of_state),
+        above=done(ALL, suspects=above),
+    )
+
+
+def labels(found: Mapping[str, object]) -> dict[str, list[str]]:
+    return {name: sorted(f"{label:%m-%d}" for label in of) for name, of in found.items()}  # type: ignore[attr-defined]
+
+
+def plan_behind(of: Flow, snapshot: LedgerSnapshot) -> dict[str, list[str]]:
+    return labels(Planner(of).plan(snapshot, NOW).behind)
+
+
+def test_the_newest_state_follows_and_the_older_ones_are_behind_with_what_reads_them() -> None:
+    plan = Planner(FLOW).plan(restated(), NOW)
+    assert states(plan, "state") == {"01-04": "ready"}
+    assert labels(plan.behind) == {"state": ["01-02", "01-03"], "above": ["01-02", "01-03"]}
+    assert plan.to_dict()["behind"]["state"] == ["20130102000000", "20130103000000"]
+
+
+def test_the_settlement_of_a_question_tells_it_too() -> None:
+    assert labels(Planner(FLOW).ticks(restated(), NOW).settlement.behind) == {
+        "state": ["01-02", "01-03"],
+        "above": ["01-02", "01-03"],
+    }
+
+
+def test_a_state_that_a_batch_needs_is_not_behind() -> None:
+    daily = transform("daily", ["state"])
+    reads = {at("2013-01-02"): (read_then("state", "2013-01-02", "2013-01-03", is_changed=False),)}
+    facts = dict(restated().tables) | {"daily": done(ALL, suspects=reads)}
+    found = plan_behind(flow(A, STATE, ABOVE, daily), LedgerSnapshot(facts))
+    assert found == {"state": ["01-03"], "above": ["01-02", "01-03"]}
+
+
+def test_what_is_delivered_is_never_behind_and_nothing_is_where_nothing_changed() -> None:
+    sent = publish("sent", STATE)
+    facts = dict(restated().tables) | {"sent": done(ALL, suspects=states_of_all_days("state", changed_from="never"))}
+    assert set(plan_behind(flow(A, STATE, ABOVE, sent), LedgerSnapshot(facts))) == {"state", "above"}
+    assert plan_behind(FLOW, restated("never")) == {}
+
+
+def test_a_state_that_follows_is_made_again_where_what_it_read_has_changed_and_not_elsewhere() -> None:
+    snapshot = restated("2013-01-03", following=frozenset({at("2013-01-02"), at("2013-01-03")}))
+    plan = Planner(FLOW).plan(snapshot, NOW)
+    assert states(plan, "state") == {"01-03": "ready", "01-04": "ready"}
+    assert labels(plan.behind) == {"above": ["01-03"]}
+    assert labels(Planner(FLOW).followed(snapshot)) == {"state": ["01-02"]}
+
+
+def test_a_state_that_follows_waits_for_what_it_reads_and_brings_it_along() -> None:
+    facts = dict(restated().tables)
+    above = states_of_all_days("state", changed_from="never")
+    facts["above"] = done(ALL, suspects=above, following=frozenset({at("2013-01-03")}))
+    plan = Planner(FLOW).plan(LedgerSnapshot(facts), NOW)
+    assert states(plan, "state") == {"01-03": "ready", "01-04": "ready"}
+    assert labels(plan.behind) == {"state": ["01-02"], "above": ["01-02"]}
+
+
+def test_only_states_that_rest_on_what_is_asked_for_follow_it() -> None:
+    """A state behind for another reason is not brought along."""
+    asked = {"a": [at("2013-01-03")]}
+    facts = dict(restated("2013-01-01").tables)
+    facts["a"] = done(ALL, requested={at("2013-01-03"): "recompute"})
+    found = Planner(FLOW).resting(LedgerSnapshot(facts), NOW, asked)
+    assert labels(found) == {"state": ["01-03"], "above": ["01-03"]}
+
+
+def test_the_ripple_of_a_state_holds_what_follows_it() -> None:
+    facts = dict(restated("never").tables)
+    facts["state"] = done(ALL, requested={at("2013-01-02"): "recompute"})
+    asked = {"state": [at("2013-01-02")]}
+    resting = Planner(FLOW).resting(LedgerSnapshot(facts), NOW, asked)
+    assert labels(resting) == {"above": ["01-02"]}
+    facts["above"] = done(ALL, suspects=facts["above"].suspects, following=resting["above"])
+    ripple = Planner(FLOW).ripple(LedgerSnapshot(facts), NOW, asked)
+    assert {name: [window.label for window in windows] for name, windows in ripple.following.items()} == {
+        "above": ["20130102000000"]
+    }
+
+
+def test_what_lies_before_a_later_start_is_not_behind() -> None:
+    later = transform("state", [history("a")], mode=Mode.REPLACE, is_partitioned=False, start=at("2013-01-03"))
+    assert plan_behind(flow(A, later), restated("2013-01-01")) == {"state": ["01-03"]}
+    assert covered(ALL).covers_instant(at("2013-01-02"))
