@@ -17,6 +17,7 @@ from waterclock.cli.look import LOOKS, State, has_glyphs, sign
 from waterclock.cli.screen import Screen
 from waterclock.engine.progress import GroupReport
 from waterclock.flow import Flow
+from waterclock.ledger.ledger import ClaimRefused
 from waterclock.planner import Group, Plan
 from waterclock.timelabel import nominal_zone
 
@@ -155,6 +156,10 @@ class Progress:
     def _finished_line(self, report: GroupReport) -> Text:
         name = Text(f"{report.group.table:<{self._width}} ", style="name")
         labels = f"{self._labels(report.group):<{self._labels_width}} "
+        if isinstance(report.error, ClaimRefused):  # another runner makes it, or has: nothing has failed
+            line = Text.assemble("  ", name, labels, report.error.what)
+            line.stylize("quiet")
+            return line
         if report.error is not None:
             mark = (f"{sign(State.FAILED, self.to)} ", LOOKS[State.FAILED].style)
             line = Text.assemble(mark, name, labels, (f"{report.error.code} {report.error.what}", "fail"))

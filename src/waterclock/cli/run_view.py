@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,24 +14,34 @@ from waterclock.cli.cards import show_errors
 from waterclock.cli.labels import count_words, seconds_words
 from waterclock.cli.look import LOOKS, State, sign
 from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_words
+from waterclock.errors import WaterclockError
 from waterclock.flow import Flow
 from waterclock.ledger.facts import FOREVER
 from waterclock.planner import Plan
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
 
     from waterclock.engine.progress import GroupReport
     from waterclock.engine.runner import RunOutcome
 
+_OF_A_BATCH = re.compile(r"@?\d{14}|\bclaim \d+")  # what tells one batch's failure from another's of the same reason
+_MOST_PLACES = 5
+
 
 def print_outcome(to: Console, outcome: RunOutcome, zone: str, seconds: float) -> None:
     """Print the end of a run: errors as cards, what they block, and a line that sums up."""
-    for report in outcome.failed:
-        if report.error is not None:
-            to.print()
-            show_errors(to, [report.error.at(place_of(report))])
+    for alike in _alike(outcome.failed):
+        to.print()
+        show_errors(to, [error.at(place_of(report)) for report, error in alike[:1]])
+        if len(alike) > 1:
+            others = ", ".join(place_of(report) for report, _ in alike[1 : _MOST_PLACES + 1])
+            rest = len(alike) - 1 - _MOST_PLACES
+            more = f" and {rest} more" if rest > 0 else ""
+            to.print(Text(f"and the same of {others}{more}"), soft_wrap=True)
     plan = outcome.plan or Plan(now=FOREVER)
     blocked = causes_at_root(plan.batches)
     if blocked:
@@ -67,6 +78,17 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
         "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
         "next_due": None if plan is None else instant_text(plan.next_due),
     }
+
+
+def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
+    """Put together what failed of one table for the same reason, whatever batch the reason was found in."""
+    found: dict[tuple[str | None, ...], list[tuple[GroupReport, WaterclockError]]] = {}
+    for report in failed:
+        error = report.error
+        if error is not None:
+            told = tuple(part and _OF_A_BATCH.sub("", part) for part in (error.what, error.why))
+            found.setdefault((report.group.table, error.code, *told), []).append((report, error))
+    return list(found.values())
 
 
 def place_of(report: GroupReport) -> str:

@@ -38,7 +38,8 @@ _TRANSIENT_WORDS = (
 )
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _JVM_GONE = re.compile("Answer from Java side is empty|stopped SparkContext|does not exist in the JVM$")
-_JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== SQL|\.\.\. \d+ more|Caused by:)")
+# where a message goes over into stack traces, the query's text or trees of plans
+_JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _MOST_WHY = 400
 _MOST_FRAMES = 3

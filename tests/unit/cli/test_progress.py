@@ -20,6 +20,7 @@ from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow
+from waterclock.ledger.ledger import ClaimRefused
 from waterclock.planner import Batch, Cause, Group, Plan, Status
 from waterclock.timelabel import Window
 
@@ -299,3 +300,27 @@ def test_a_run_is_json() -> None:
         "error": BROKEN.to_dict(),
     }
     assert (found["done"], found["rows"], found["seconds"], found["next_due"]) == (2, 5, 1.235, "2013-01-05T00:00:00Z")
+
+
+def test_the_claim_of_another_runner_is_told_quietly_and_is_no_failure(progress: Progress, out: io.StringIO) -> None:
+    one = group("raw.a", "2013-01-01")
+    with progress.shown():
+        progress.started(one)
+        progress.finished(GroupReport(one, None, error=ClaimRefused("E407", "raw.a is claimed by other-1")))
+    assert "raw.a is claimed by other-1" in out.getvalue()
+    assert "E407" not in out.getvalue()
+
+
+def test_the_same_failure_of_several_labels_is_told_once(out: io.StringIO) -> None:
+    outcome = RunOutcome()
+    for day in range(1, 9):
+        label = f"2013-01-0{day}"
+        error = WaterclockError("E731", f"raw.a@2013010{day}000000 cannot be read", why="it holds no number")
+        outcome.failed.append(GroupReport(group("raw.a", label), day, error=error))
+    outcome.failed.append(GroupReport(group("marts.delays", "2013-01-01"), 9, error=BROKEN))
+    print_outcome(make_console(out), outcome, "UTC", 1.0)
+    said = out.getvalue()
+    assert said.count("it holds no number") == 1
+    assert "and the same of raw.a@20130102000000, " in said
+    assert "raw.a@20130106000000 and 2 more" in said
+    assert "flows/a.dpl:3:7" in said

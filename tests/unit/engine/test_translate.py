@@ -192,3 +192,9 @@ def test_an_error_in_the_users_python_shows_the_projects_frames_alone_the_last_o
 def test_an_error_raised_beyond_the_project_names_the_functions_file(tmp_path: Path) -> None:
     error = user_code_error(TypeError("no"), where=WHERE, file=tmp_path / "flows" / "a.py", root=tmp_path)
     assert error.where == f"flows/a.py ({WHERE})"
+
+
+def test_neither_plan_trees_nor_stack_traces_are_told() -> None:
+    said = "something is wrong\n'Project ['nope]\n+- 'Join Inner\n   :- SubqueryAlias o"
+    assert to_error(RuntimeError(said), where=WHERE).what == "RuntimeError: something is wrong"
+    assert to_error(RuntimeError("it broke\n== Physical Plan ==\nScan"), where=WHERE).what == "RuntimeError: it broke"
