@@ -106,6 +106,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "as_of": "the tick, or null where the tables were read as they are",
             "known_at": "only what was committed by then counts, or null",
             "is_rippling": "whether known_at was set as what is read was restated, and not all has followed",
+            "behind": "list of {table, labels}: the batches that have not followed",
+            "missing": "with --partial: list of {table, first, last, labels}: the labels left out, and how many",
         },
         "model": {
             "flat": "with --flat: the table whose FLAT it is, else null",
