@@ -192,7 +192,12 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
     tiny.shop("INSERT INTO orders VALUES (4, 40, '2020-01-04 12:00:00')")
     with tiny.opened() as work:
         apply_flow(work, day(5))
-        assert Runner(work, only=["shop.orders"], labels={"shop.orders": Labels.between(day(4), day(5))}).run_once(day(5)).done == 1
+        assert (
+            Runner(work, only=["shop.orders"], labels={"shop.orders": Labels.between(day(4), day(5))})
+            .run_once(day(5))
+            .done
+            == 1
+        )
     count = "SELECT count(*) FROM shop.orders"
     assert refusal(tiny, count, "2020-01-05").where == "shop.orders@20200103000000"
     partial = asked(tiny, count, "2020-01-05", is_partial=True)
