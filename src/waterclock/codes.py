@@ -329,6 +329,11 @@ CLI: Mapping[str, Code] = {
         "a time that cannot be run to",
         "A window is read once it is over. `plan --now` looks ahead, `run --watch` waits; `--until` follows `--now`.",
     ),
+    "E906": Code(
+        "a command line that cannot be read",
+        "An option, an argument or a command is unknown, missing or of another kind. `waterclock COMMAND --help` lists "
+        "what there is.",
+    ),
     "E907": Code("an unknown kind of drawing", "The data model is drawn as .svg, .png or .dot."),
     "E908": Code(
         "a picture that cannot be made",

@@ -92,6 +92,7 @@ def test_rows_are_json_values() -> None:
 def test_json_holds_instants_dates_and_decimals(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"at": datetime(2013, 1, 1, 5, tzinfo=UTC), "on": date(2013, 1, 1), "sum": Decimal("1.50"), "é": {2, 1}})
     assert json.loads(capsys.readouterr().out) == {
+        "version": 1,
         "at": "2013-01-01T05:00:00Z",
         "on": "2013-01-01",
         "sum": "1.50",
