@@ -258,15 +258,10 @@ SELECTION: Mapping[str, Code] = {
     ),
     "E522": Code(
         "a state that was not made",
-        "A table has a content at a tick once all its windows up to there are made, or skipped; as known then, once "
-        "they were by then. Of a REPLACE transform the states that nobody reads are not made; `backfill` makes them. "
-        "`--partial` answers without what is missing, and lists it.",
+        "A regular table has a state at a tick once all its windows up to there are made. Of a REPLACE transform the "
+        "states that nobody reads are not made; `backfill` makes them.",
     ),
-    "E523": Code(
-        "no tick, or no instant, at which all agrees",
-        "`latest` is the newest tick at which all tables of the query are settled. While something was restated and "
-        "not all has followed, an answer is the one known at the last instant at which all agreed: there was none.",
-    ),
+    "E523": Code("no settled tick", "`latest` is the newest tick at which all tables of the query are settled."),
     "E518": Code("a label that was dropped", "What RETAIN has dropped is gone, and is never made again as if empty."),
     "E519": Code(
         "a source that cannot be asked again",
@@ -316,6 +311,22 @@ ENGINE: Mapping[str, Code] = {
         "Somebody else changed the data of a table of ours. Its batches stop, since nobody can say what it holds, "
         "until the change is undone.",
     ),
+    "E752": Code(
+        "a damaged batch",
+        "A file of the sealed slice that a done batch is made of is gone, cut off or changed. Others go on; what needs "
+        "its rows stops, naming what makes them again: `rebuild` where the manifest alone is lost, `recollect` or "
+        "`recompute`, or `skip` where nobody has the rows any more. Each run tries again what was stopped.",
+    ),
+    "E753": Code(
+        "a damaged file of a table",
+        "A file that a table shows, and that is none of a sealed slice, is gone, cut off or changed. `rebuild` makes "
+        "the table again from its stage.",
+    ),
+    "E754": Code(
+        "a log that is older than the ledger",
+        "The ledger has recorded versions that the table's log does not have: an older copy was put back, or the log "
+        "was removed. Nothing of the table is claimed or read until the newer copy is back, or `rebuild` made it anew.",
+    ),
     "E790": Code(
         "an error of another library",
         "Something failed that has no words of its own yet. The library's are shown, with the frames that are ours.",
@@ -328,11 +339,6 @@ CLI: Mapping[str, Code] = {
     "E904": Code(
         "a time that cannot be run to",
         "A window is read once it is over. `plan --now` looks ahead, `run --watch` waits; `--until` follows `--now`.",
-    ),
-    "E906": Code(
-        "a command line that cannot be read",
-        "An option, an argument or a command is unknown, missing or of another kind. `waterclock COMMAND --help` lists "
-        "what there is.",
     ),
     "E907": Code("an unknown kind of drawing", "The data model is drawn as .svg, .png or .dot."),
     "E908": Code(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
-    "E401": Code("no ledger", "The database exists, but no ledger made it, or its file is damaged."),
+    "E401": Code("no ledger", "The database exists, and no ledger made it."),
     "E402": Code(
         "a ledger of newer code",
         "A newer Waterclock has changed the ledger's tables; older code may not write there.",
@@ -68,6 +68,16 @@ LEDGER: Mapping[str, Code] = {
     "E420": Code(
         "windows that cannot be cut anew",
         "`rebuild` changes a table's type, mode and keys. Its slices stay cut by the cadence and zone of their time.",
+    ),
+    "E421": Code(
+        "a ledger that is gone",
+        "Tables of the project are in the storage, and the ledger that tells what is done is not. An empty one would "
+        "have all of it made again, so none is made: `ledger rebuild` makes it of its export and the commits since.",
+    ),
+    "E422": Code(
+        "a damaged ledger",
+        "The ledger's file is no database any more: cut off, overwritten, or of another program. `ledger rebuild "
+        "--force` moves it aside.",
     ),
 }
 STORAGE: Mapping[str, Code] = {
@@ -143,6 +153,11 @@ STORAGE: Mapping[str, Code] = {
         "a state beyond what is kept",
         "An older state of a table is read from the Delta version that holds it, or made again from its sealed slices. "
         "Where both were cleaned away, only newer states can be read.",
+    ),
+    "E643": Code(
+        "a damaged Delta log",
+        "A commit or checkpoint of the table's log cannot be read. `rebuild` sets the log aside and makes the table "
+        "again from its stage, with a log of its own.",
     ),
 }
 CONNECTORS: Mapping[str, Code] = {

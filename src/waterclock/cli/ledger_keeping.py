@@ -10,8 +10,8 @@ from waterclock.cli.labels import bytes_words, count_words
 from waterclock.cli.look import console
 from waterclock.cli.opening import open_project
 from waterclock.engine.ledger_export import export_ledger
+from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.ledger_rebuild import Rebuilt, rebuild_ledger
-from waterclock.ledger import Ledger
 from waterclock.ledger.refusals import nothing_to_export
 
 _NOTHING: dict[str, Any] = {
@@ -32,7 +32,7 @@ def exported(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) ->
     Raises  E419 where there is no ledger
     """
     project = open_project(folder, env)
-    ledger = Ledger.open(project.ledger, create=False)
+    ledger = open_ledger(project)
     if ledger is None:
         raise nothing_to_export(project.ledger)
     with ledger:

@@ -12,10 +12,10 @@ from waterclock.cli.labels import bytes_words, count_words, local_label
 from waterclock.cli.look import console
 from waterclock.cli.opening import open_project, selected
 from waterclock.engine.ledger_export import Exported, export_ledger
+from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep import Amount, Upkeep, do, look
 from waterclock.flow import Flow
-from waterclock.ledger import Ledger
 
 _AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")
 
@@ -24,7 +24,7 @@ def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is
     """Look what may be tidied, tidy it unless it is a dry run, and tell; give the exit code."""
     project = open_project(folder, env)
     chosen, _ = selected(project.flow, selection)
-    known = Ledger.open(project.ledger, create=False)
+    known = open_ledger(project)
     if known is None:
         return _told([], None, project.flow, None, is_dry=is_dry, is_json=is_json)
     known.close()

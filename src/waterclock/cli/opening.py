@@ -129,11 +129,14 @@ def _stored(folder: Path, env: str | None) -> Known | None:
 
 @contextmanager
 def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]:
-    """Open a project to look at it."""
-    from waterclock.ledger import Ledger
+    """Open a project to look at it.
+
+    Raises  E421 where its ledger is gone, E422 where it is damaged
+    """
+    from waterclock.engine.ledger_opening import open_ledger
 
     project = open_project(folder, env)
-    ledger = Ledger.open(project.ledger, create=False)
+    ledger = open_ledger(project)
     try:
         at = now_of(now, project.flow, ledger)
         snapshot = LedgerSnapshot() if ledger is None else ledger.snapshot(project.flow)

@@ -13,6 +13,7 @@ from waterclock.cli.opening import open_project, selected
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.rebuild import Remade, plan_rebuild, rebuild_table
 from waterclock.ledger.redeclaring import Difference
+from waterclock.timelabel import label_of
 
 
 def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
@@ -34,7 +35,8 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
             confirm(f"Make {count_words(len(names), 'table')} anew from the stage?", yes=yes)
         for name in names:
             found.append(rebuild_table(work, name, changes[name]))
-            to.print(_told(found[-1]), soft_wrap=True)
+            for line in _told(found[-1]):
+                to.print(line, soft_wrap=True)
         apply_flow(work, work.real_now())
     if is_json:
         print_json({"tables": [_parts(each) for each in found]})
@@ -50,9 +52,18 @@ def _lines(changes: Mapping[str, Sequence[Difference]]) -> list[str]:
     ]
 
 
-def _told(each: Remade) -> str:
+def _told(each: Remade) -> list[str]:
     slices, rows = count_words(each.slices, "slice"), count_words(each.rows, "row")
-    return f"{each.table}: made anew from {slices} of {rows}, version {each.version}"
+    lines = [f"{each.table}: made anew from {slices} of {rows}, version {each.version}"]
+    if each.resealed:
+        lines.append(f"  sealed again, whole: {', '.join(map(label_of, each.resealed))}")
+    if each.lost:
+        gone = count_words(sum(piece.rows for piece in each.lost), "row")
+        lines.append(
+            f"  damaged, with {gone}: {', '.join(label_of(piece.label) for piece in each.lost)}; asked for again where "
+            "it can be, so `waterclock run` makes them"
+        )
+    return lines
 
 
 def _parts(each: Remade) -> dict[str, object]:
@@ -63,4 +74,6 @@ def _parts(each: Remade) -> dict[str, object]:
         "rows": each.rows,
         "version": each.version,
         "changed": changed,
+        "resealed": [label_of(label) for label in each.resealed],
+        "lost": [label_of(piece.label) for piece in each.lost],
     }

@@ -11,19 +11,13 @@ from waterclock.engine.made import Gathered
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Batching, Table, Unit
+from waterclock.ledger.records import Slice
 from waterclock.planner import Group
-from waterclock.storage import Manifest, frame_of_slices, read_manifest
+from waterclock.storage import frame_of_slices, read_manifest
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-RECOMPUTE = "recompute"
-
-
-def is_recomputed(group: Group) -> bool:
-    """Whether the group's labels are made again from what was kept; the labels of a group share their verb."""
-    return group.batches[0].verb == RECOMPUTE
 
 
 def gather_again(
@@ -36,20 +30,30 @@ def gather_again(
     Raises  E823 where an item is gone
     """
     folder = work.folder(table)
-    kept = {
-        batch.label: read_manifest(folder, piece.slice_path)
+    pieces = {
+        batch.label: piece
         for batch in group.batches
         for piece in work.ledger.slices(table.name, batch.window.start, batch.window.end)
     }
-    source: Mapping[datetime, Mapping[str, Any]] = {
-        label: {**manifest.source, "recomputed_from": manifest.slice_path} for label, manifest in kept.items()
-    }
     if _is_by_arrival(table) and isinstance(collector, ArrivalCollector):
-        items = _found(table, unit, collector, kept)
+        sources = {label: _source_of(work, table, piece) for label, piece in pieces.items()}
+        items = _found(table, unit, collector, sources)
         collected = collector.read_items(spark, unit, items, table.columns, table.cadence.zone)
     else:
+        kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
+        sources = {label: manifest.source for label, manifest in kept.items()}
         collected = Collected(frame_of_slices(spark, folder, tuple(kept.values())))
-    return Gathered(collected, source)
+    again = {label: {**source, "recomputed_from": pieces[label].slice_path} for label, source in sources.items()}
+    return Gathered(collected, again)
+
+
+def _source_of(work: Workplace, table: Table, piece: Slice) -> Mapping[str, Any]:
+    """Return from what a label was collected; where its manifest is damaged, as the ledger keeps it."""
+    try:
+        return read_manifest(work.folder(table), piece.slice_path).source
+    except WaterclockError:
+        made = work.ledger.audit(table.name, piece.label).current
+        return {} if made is None or made.revision is None else made.revision.source
 
 
 def _is_by_arrival(table: Table) -> bool:
@@ -57,9 +61,9 @@ def _is_by_arrival(table: Table) -> bool:
 
 
 def _found(
-    table: Table, unit: Unit, collector: ArrivalCollector, kept: Mapping[datetime, Manifest]
+    table: Table, unit: Unit, collector: ArrivalCollector, sources: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[datetime, tuple[Item, ...]]:
-    names = {label: [str(item["name"]) for item in of.source.get("items", ())] for label, of in kept.items()}
+    names = {label: [str(item["name"]) for item in of.get("items", ())] for label, of in sources.items()}
     present = {item.name: item for item in collector.find(unit, {name for of in names.values() for name in of})}
     for label, wanted in names.items():
         gone = [name for name in wanted if name not in present]

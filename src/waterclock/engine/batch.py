@@ -14,6 +14,7 @@ from waterclock.engine.audit import Verdict, has_batch_rules, judge, left_aside,
 from waterclock.engine.claim_record import put_claim_record
 from waterclock.engine.collect import explain
 from waterclock.engine.commit import commit_group, refuse_foreign
+from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
 from waterclock.engine.functions import register_functions
 from waterclock.engine.lookback import changed, revisited
 from waterclock.engine.made import Made, Notes
@@ -29,7 +30,7 @@ from waterclock.faults import fault
 from waterclock.flow import Kind, Table
 from waterclock.ledger.ledger import ClaimClosed, ClaimRefused
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest
-from waterclock.planner import Group
+from waterclock.planner import GIVE_UP, Group
 from waterclock.storage import Manifest, Written, create_table, frame_of_slices, row_error, table_exists, write_slices
 from waterclock.timelabel import label_of
 
@@ -141,6 +142,7 @@ class _Attempt:
         if table_exists(self.folder):
             refuse_foreign(self.work, self.table)
             return
+        require_log(self.work, self.table.name)
         with self._step("make"):
             schema = self.made.schema
         with self._step("create"):
@@ -174,6 +176,8 @@ class _Attempt:
 
     def _audit(self, written: Written, notes: Notes) -> dict[datetime, Verdict]:
         """Judge each label; what the source's one reading set aside is told with the newest."""
+        if self.group.verb == GIVE_UP:
+            return dict.fromkeys(self.labels, Verdict(("given up: its rows were lost",)))
         verdicts: dict[datetime, Verdict] = {}
         for manifest in written.manifests:
             rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
@@ -253,10 +257,12 @@ class _Attempt:
             self.work.ledger.close_lost(claim, why=f"to be taken one by one: {error.what}")
             return
         # a passing reason makes the batch due again at once: the next run carries on with it
-        again = self.work.real_now() if error.transient else None
+        may_pass = error.transient or error.code in MENDED_ELSEWHERE
+        again = self.work.real_now() if may_pass else None
         self.work.ledger.record_failed(claim, error=error.render(), is_transient=error.transient, due_again=again)
 
     def _said(self, raised: Exception) -> WaterclockError:
+        raised = as_damage(self.work, raised) or raised
         if isinstance(raised, WaterclockError):
             return placed(raised, self.table.name, self._where())
         said = row_error(raised, table=self.table.name) or explain(self.work, self.table, raised)

@@ -23,6 +23,7 @@ from waterclock.flow import RECORD, Flat, Read, Table, flat_columns
 from waterclock.ledger.records import Input, Slice
 from waterclock.planner import Batch
 from waterclock.storage import Manifest, frame_of_slices, live_bytes, read_manifest
+from waterclock.storage.damage import damage_of
 from waterclock.storage.sql import quoted
 from waterclock.storage.state import MOST_ROWS_BROADCAST
 from waterclock.storage.types import TIMELABEL, fields_of
@@ -132,7 +133,7 @@ def _older(work: Workplace, table: Table, batch: Batch) -> tuple[Manifest, Mappi
         base = read_manifest(work.folder(table), piece.slice_path)
     except WaterclockError:
         return None
-    if base.code != table.fingerprint:
+    if base.code != table.fingerprint or damage_of(work.folder(table), piece.slice_path) is not None:
         return None
     return base, {each.read: each for each in work.ledger.inputs(table.name, piece.label)}
 

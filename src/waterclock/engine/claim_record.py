@@ -33,15 +33,17 @@ def put_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) 
 
 
 def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple[BatchResult, ...]] | None:
-    """Read the record that lies beside a slice; None where there is none.
+    """Read the record that lies beside a slice; None where there is none that can be read.
 
     The version of the results is not known: it is the commit's.
     """
     try:
-        text = Path(folder, slice_path, CLAIM).read_text(encoding="utf-8")
-    except FileNotFoundError:
+        return _read(json.loads(Path(folder, slice_path, CLAIM).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    said = json.loads(text)
+
+
+def _read(said: Mapping[str, Any]) -> tuple[ClaimRequest, tuple[BatchResult, ...]]:
     request = said["request"]
     labels = tuple(map(datetime.fromisoformat, request["labels"]))
     inputs = {

@@ -15,7 +15,7 @@ from waterclock.connectors.interface import (
     WindowCollector,
     WindowRequest,
 )
-from waterclock.engine.again import gather_again, is_recomputed
+from waterclock.engine.again import gather_again
 from waterclock.engine.arrivals import assign
 from waterclock.engine.lookback import windows_read
 from waterclock.engine.made import Gathered
@@ -42,7 +42,7 @@ def gather(
         raise AssertionError(f"{table.name} collects from nowhere, which check refuses")
     unit = work.connections.opened(source.unit)
     collector = work.connections.collector(unit.connection)
-    if is_recomputed(group):
+    if group.is_made_of_kept:
         return gather_again(work, spark, table, group, unit, collector)
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
         return _arrivals(work, spark, table, group, now, unit, collector)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.engine.as_of import steps_before
+from waterclock.engine.damage import damaged_file, require_log
 from waterclock.engine.publish import deliver
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow import Kind, Mode, Table
-from waterclock.ledger.facts import BEGINNING, FOREVER
+from waterclock.ledger.facts import FOREVER
 from waterclock.ledger.records import Claim
 from waterclock.storage import (
     Identity,
@@ -53,11 +54,8 @@ def commit_group(
     at = work.ledger.table(table.name).head_label
     identity = identity_of(work, table, claim, manifests, at)
     try:
-        if table.temporal is not None:
-            steps = steps_before(work.ledger, table.name, FOREVER)
-            place_slice(spark, work.lake, table, manifests[0], identity, steps)
-        elif table.mode is Mode.MERGE:
-            _merge(work, spark, table, identity, manifests[0], at)
+        if table.is_fold:
+            _fold(work, spark, table, identity, manifests[0], at)
         elif table.mode is Mode.REPLACE and at is not None and manifests[0].label < at:
             commit_older(folder, identity, manifests[0])
         else:
@@ -79,9 +77,11 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
     """Refuse a table whose data somebody else has changed since our newest commit (DESIGN-NOTES F28).
 
     Raises:
-        WaterclockError: E601 where the table is another project's, E751 naming the commit; OPTIMIZE, VACUUM and
-            changes of metadata alone are fine, and so is a change that was undone.
+        WaterclockError: E754 where the log is older than the ledger, E601 where the table is another project's, E751
+            naming the commit; OPTIMIZE, VACUUM and changes of metadata alone are fine, and so is a change that was
+            undone.
     """
+    require_log(work, table.name)
     known = work.ledger.table(table.name).head_version
     folder = work.folder(table)
     strangers = foreign_commits(folder, after_version=known, project=work.flow.project)
@@ -141,15 +141,53 @@ def taken_over(table: Table, claim: Claim) -> WaterclockError:
     )
 
 
-def _merge(
+def _fold(
     work: Workplace, spark: SparkSession, table: Table, identity: Identity, manifest: Manifest, at: datetime | None
 ) -> None:
+    """Fold a slice into a MERGE or TEMPORAL table, without the damaged slices that are to be made again.
+
+    A damaged slice is left out where it is the one that is replaced, or where its label is asked to be made again:
+    until then nobody reads the table there. Every other one stops the batch. Which are damaged shows as they are read.
+    """
+    lost: set[str] = set()
+    while True:
+        try:
+            _fold_without(work, spark, table, identity, manifest, at, lost)
+            return
+        except Killed:
+            raise
+        except Exception as raised:
+            path = _replaceable(work, table, manifest.label, raised)
+            if path is None or path in lost:
+                raise
+            lost.add(path)
+
+
+def _fold_without(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    identity: Identity,
+    manifest: Manifest,
+    at: datetime | None,
+    lost: Collection[str],
+) -> None:
     """Merge a new label into the head, or put a late or restated one in its place."""
+    all_steps = steps_before(work.ledger, table.name, FOREVER)
+    steps = [step for step in all_steps if step.slice_path not in lost]
+    is_whole = any(step.label == manifest.label and step.slice_path in lost for step in all_steps)
     if table.merge is None:
-        raise AssertionError(f"{table.name} merges without keys, which check refuses")
-    if at is None or manifest.label > at:
-        earlier = [piece.slice_path for piece in work.ledger.slices(table.name, BEGINNING, FOREVER)]
-        merge_slice(spark, work.folder(table), manifest, table.merge, identity, earlier)
+        place_slice(spark, work.lake, table, manifest, identity, steps, is_whole=is_whole)
+    elif at is None or manifest.label > at:
+        merge_slice(spark, work.folder(table), manifest, table.merge, identity, [step.slice_path for step in steps])
     else:
-        steps = steps_before(work.ledger, table.name, FOREVER)
-        restate_slice(spark, work.lake, manifest, table.merge, identity, steps)
+        restate_slice(spark, work.lake, manifest, table.merge, identity, steps, is_whole=is_whole)
+
+
+def _replaceable(work: Workplace, table: Table, label: datetime, error: Exception) -> str | None:
+    """Return the path of the damaged slice that an error is about, where it is made again now or later."""
+    place = damaged_file(work.lake, error)
+    if place is None or place.table != table.name or place.label is None:
+        return None
+    asked = work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name).requested
+    return place.slice_path if place.label == label or place.label in asked else None

@@ -23,6 +23,7 @@ from waterclock.engine.settings import RunSettings
 from waterclock.engine.workplace import Workplace
 from waterclock.flow import Kind
 from waterclock.ledger.adopting import Committed
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import TableRecord
 from waterclock.ledger.refusals import ledger_there
 from waterclock.storage import kill, read_manifest, table_exists
@@ -61,15 +62,19 @@ def rebuild_ledger(
     Raises  E417 where a ledger is there, E418 where the export cannot be used
     """
     place = Path(str(sa.make_url(project.ledger).database))
-    if place.exists() and not force:
+    if place.exists() and place.stat().st_size and not force:
         raise ledger_there(str(place))
     draft = place.with_name(f"{place.name}.rebuilding")
     for path in _files_of(draft):
         path.unlink(missing_ok=True)
-    with open_workplace(replace(project, ledger=f"sqlite:///{draft}"), settings=settings) as work:
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    made = Ledger.open(f"sqlite:///{draft}")
+    with open_workplace(project, settings=settings, ledger=made) as work:
         rebuilt = _filled(work, export)
         clock = work.real_now()
-    rebuilt.aside = _moved_aside(place, clock) if place.exists() else None
+    # a write-ahead log that is left of an older ledger would be replayed into this one
+    is_any = any(path.exists() for path in _files_of(place))
+    rebuilt.aside = _moved_aside(place, clock) if is_any else None
     os.link(draft, place)  # refuses a ledger that somebody made meanwhile
     draft.unlink()
     return rebuilt

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.engine.again import is_recomputed
 from waterclock.flow import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Slice
@@ -20,7 +19,7 @@ def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     A window that is cut by the LOOKBACK's beginning is not among them: its other rows are not read. A MERGE takes late
     rows into its own label, where its ORDER BY settles what they change.
     """
-    if table.source is None or table.source.lookback is None or table.is_fold or is_recomputed(group):
+    if table.source is None or table.source.lookback is None or table.is_fold or group.is_made_of_kept:
         return ()
     first = group.batches[0].window.start
     own = {batch.label for batch in group.batches}

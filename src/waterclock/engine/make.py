@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING
 from waterclock.engine.carrying import Carried, carried_over
 from waterclock.engine.changes import is_whole
 from waterclock.engine.collect import gather
+from waterclock.engine.giving_up import rows_given_up
 from waterclock.engine.made import Made, Notes
 from waterclock.engine.publish import publish_frame
 from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
 from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
 from waterclock.flow import Column, Kind, Table
+from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.records import Slice
-from waterclock.planner import Group
+from waterclock.planner import GIVE_UP, Group
 from waterclock.storage import (
     Conformed,
+    Manifest,
     conform,
     raw_known,
     read_manifest,
@@ -59,6 +63,10 @@ def make(
     Of a table that folds, a row may lack columns: a change that does not carry one keeps its older value.
     """
     known = _known(work, table)
+    if group.verb == GIVE_UP:
+        frame, notes = rows_given_up(work, spark, table, group, known)
+        shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
+        return Made(shaped.frame, _stored(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
         gathered = gather(work, spark, table, group, bound.again, now)
         shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=table.is_fold)
@@ -120,11 +128,21 @@ def _known(work: Workplace, table: Table) -> StructType | None:
         return None
     if table.temporal is None:
         return table_schema(folder)
-    newest = work.ledger.newest(table.name)
-    if newest is None or not newest.slice_path:
+    newest = _newest_readable(work, table)
+    if newest is None:
         return None
-    text = raw_known(read_manifest(folder, newest.slice_path), table_schema(folder).json(), table.temporal)
-    return _parsed(text)
+    return _parsed(raw_known(newest, table_schema(folder).json(), table.temporal))
+
+
+def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
+    """Return the manifest of the newest slice; where it is damaged, that of the newest one before it."""
+    newest = work.ledger.newest(table.name)
+    while newest is not None and newest.slice_path:
+        try:
+            return read_manifest(work.folder(table), newest.slice_path)
+        except WaterclockError:
+            newest = next(reversed(work.ledger.slices(table.name, BEGINNING, newest.label)), None)
+    return None
 
 
 def _stored(table: Table, rows: StructType) -> StructType:

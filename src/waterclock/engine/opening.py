@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.dpl import Project
+from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
@@ -29,15 +30,21 @@ def open_workplace(
     settings: RunSettings | None = None,
     listener: Listener | None = None,
     sessions: Sessions | None = None,
+    ledger: Ledger | None = None,
+    is_question: bool = False,
 ) -> Iterator[Workplace]:
     """Open a project for work, and close what was opened; `sessions` given from outside are left open.
 
-    Creates the storage folder and the ledger where they are absent. Starts no JVM.
+    Creates the storage folder and the ledger where nothing ever ran; for a question, the ledger in memory alone.
+    `ledger` is one that is being made again. Starts no JVM.
+
+    Raises  E421 where the ledger is gone from a storage that has tables, E422 where it is damaged
     """
     storage = Path(project.storage)
-    storage.mkdir(parents=True, exist_ok=True)
+    ledger = ledger or open_ledger(project) or Ledger.open("sqlite://" if is_question else project.ledger)
+    if not is_question:
+        storage.mkdir(parents=True, exist_ok=True)
     own = sessions or Sessions(work_folder=storage / "spark")
-    ledger = Ledger.open(project.ledger)
     try:
         yield Workplace(
             project,

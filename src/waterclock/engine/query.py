@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl import Spliced, splice
 from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.engine.as_of import frame_as_of
+from waterclock.engine.damage import require_log, telling_damage
 from waterclock.engine.functions import register_functions
 from waterclock.engine.moments import AsOf, Moment, moment_of
 from waterclock.engine.reads import nothing_of
@@ -45,13 +46,14 @@ class Answer:
     moment: Moment | None = None
 
 
+@telling_damage
 def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -> Answer:
     """Ask `sql` of the tables' heads, or as of a tick; at most `limit` rows are brought to the driver.
 
     Each table is read at one Delta version, taken before the query begins, so that no table changes under it. As of a
     tick, regular tables are read as of their last boundary before it, and partitioned ones up to there.
-    Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E518,
-    E521 to E523 and E640 where the tables have no content as of the tick.
+    Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E520 to
+    E523 and E640 where the tables have no content as of the tick.
     """
     asked = adhoc_query(sql, work.flow, status_tables=STATUS_TABLES)
     tables = [name for name in tables_of(asked) if name not in STATUS_TABLES]
@@ -73,6 +75,7 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
     return replace(_answer(work, spark, spliced, limit), moment=moment)
 
 
+@telling_damage
 def preview(work: Workplace, table: str, *, limit: int) -> Answer:
     """Give some rows of a table's newest label."""
     require_table(work.flow, table)
@@ -101,6 +104,7 @@ def _collected(frame: DataFrame, limit: int) -> Answer:
 def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None) -> DataFrame:
     if name in STATUS_TABLES:
         return _status_frame(work, spark, name)
+    require_log(work, name)
     if moment is not None:
         return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
     folder = work.lake.folder(name)

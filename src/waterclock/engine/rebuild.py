@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.claim_record import put_claim_record
 from waterclock.engine.functions import register_functions
 from waterclock.engine.ledger_rebuild import REBUILT
+from waterclock.engine.mending import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow import Kind, Mode, Table
@@ -29,14 +30,12 @@ from waterclock.storage import (
     Manifest,
     frame_of_slices,
     link_slice,
-    read_manifest,
-    table_exists,
     table_schema,
 )
 from waterclock.storage.digest import digests
 from waterclock.storage.history import state_from
 from waterclock.storage.order import order_measures
-from waterclock.storage.remaking import commit_whole_state, recreate, remake
+from waterclock.storage.remaking import commit_whole_state, remake
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -48,13 +47,19 @@ _MAY_CHANGE = frozenset({"type", "mode", "keys"})
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """A table that was made anew: from how many slices, of how many rows, and what of its declaration changed."""
+    """A table that was made anew: from how many slices, of how many rows, and what of its declaration changed.
+
+    `resealed` are labels whose manifest was made again. `lost` are the slices that are gone or damaged: their labels
+    are asked to be made again, where that can be, and the table is without their rows until then.
+    """
 
     table: str
     slices: int
     rows: int
     version: int
     changed: tuple[Difference, ...]
+    resealed: tuple[datetime, ...] = ()
+    lost: tuple[Slice, ...] = ()
 
 
 def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
@@ -72,14 +77,17 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
     if errors:
         raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
     for name in names:
-        work.ledger.keeping.refuse_busy(name)
+        if not _may_be_settled_after(work, tables[name]):
+            work.ledger.keeping.refuse_busy(name)
     return {name: tuple(differing.get(name, ())) for name in names}
 
 
 def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -> Remade:
-    """Make one table anew from its stage, in one commit.
+    """Make one table anew from its stage, in one commit; a log that is lost, damaged or too old is replaced.
 
-    Raises  E407 where a batch began meanwhile, E605 where a slice is gone that it is made of
+    Of damaged slices those are sealed again that lost their manifest alone; the others are asked for again.
+
+    Raises  E407 where a batch began meanwhile, E752 where a slice is damaged that nobody can make again
     """
     table, folder = work.flow.tables[name], work.lake.folder(name)
     slices = _current(work, table)
@@ -88,28 +96,40 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
         version = work.ledger.table(name).head_version
         work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
         return Remade(name, 0, 0, version, changed)
-    manifests = [read_manifest(folder, piece.slice_path) for piece in slices]
-    if not table_exists(folder):
-        above = work.ledger.table(name).head_version
-        project, is_partitioned = work.flow.project, table.is_partitioned
-        recreate(folder, manifests[-1].schema, is_partitioned=is_partitioned, project=project, above=above)
     spark = work.sessions.own()
     register_functions(spark, work.root, work.flow, table.expressions)
+    stage = find_slices(work, spark, table, slices)
+    refuse_unaskable(work, table, stage.lost)
+    slices, manifests = list(stage.whole), list(stage.manifests)
+    is_new_log = not has_usable_log(work, table)
+    if is_new_log:
+        renew_log(work, spark, table, manifests)
     found: Committed | None = None
     if _means_other_rows(table, changed):
         manifests = _sealed_again(work, spark, table, manifests, claim)
         found = _as_claim(work, table, slices, manifests, claim)
         put_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
-    if table.is_fold:
+    if table.is_fold and manifests:
         version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
     else:
         shown = manifests[-1:] if table.mode is Mode.REPLACE else manifests
         version = remake(spark, folder, identity, shown, is_partitioned=table.is_partitioned)
     if found is not None:
         found = replace(found, results=tuple(replace(result, version=version) for result in found.results))
-    work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who, found=found)
-    return Remade(name, len(slices), sum(piece.rows for piece in slices), version, changed)
+    who = work.settings.who
+    work.ledger.keeping.redeclare(table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log)
+    ask_again(work, table, stage.lost)
+    resealed = tuple(piece.label for piece in stage.resealed)
+    return Remade(name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost)
+
+
+def _may_be_settled_after(work: Workplace, table: Table) -> bool:
+    """Tell whether only claims whose lease ran out are open, which nobody can settle before the table has a log."""
+    if table.kind is Kind.PUBLISH or has_usable_log(work, table):
+        return False
+    expired = {claim.number for claim in work.ledger.expired(work.real_now())}
+    return all(claim.number in expired for claim in work.ledger.open_claims() if claim.request.table == table.name)
 
 
 def _refused(table: Table, differs: Sequence[Difference]) -> WaterclockError | None:

@@ -9,11 +9,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from waterclock.engine.damage import older_logs
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.sources import HeldBack, SourceClocks
+from waterclock.engine.sources import SourceClocks
 from waterclock.engine.translate import placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.flow import Read
 from waterclock.ledger.ledger import ClaimRefused
 from waterclock.planner import Group, Plan, Planner
 from waterclock.selection import Labels
@@ -22,21 +24,13 @@ from waterclock.timelabel import label_of
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source."""
+    """What a run came to: batches done and failed, and the plan as it stands after it."""
 
     done: int = 0
     rows: int = 0
     failed: list[GroupReport] = field(default_factory=list)
     was_stopped: bool = False
     plan: Plan | None = None
-    held_back: tuple[HeldBack, ...] = ()
-
-    def add(self, later: RunOutcome) -> None:
-        """Add what a later look came to; how things stand is as it found them."""
-        self.done += later.done
-        self.rows += later.rows
-        self.failed.extend(later.failed)
-        self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
 
 
 class Runner:
@@ -61,7 +55,6 @@ class Runner:
         self._labels = labels or None
         self._force = force or {}
         self._stop = threading.Event()
-        self._unreachable: dict[str, str] = {}
 
     def stop(self) -> None:
         """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
@@ -117,7 +110,11 @@ class Runner:
         total = RunOutcome()
         while True:
             outcome = self.run_once(now)
-            total.add(outcome)
+            total.done += outcome.done
+            total.rows += outcome.rows
+            total.failed.extend(outcome.failed)
+            total.was_stopped = outcome.was_stopped
+            total.plan = outcome.plan
             upcoming = outcome.plan.next_due if outcome.plan else None
             if self.is_stopping or upcoming is None or upcoming > until:
                 return total
@@ -140,7 +137,6 @@ class Runner:
                 self._take_up(ready, running, threads, now)
             if not running:
                 if self.is_stopping or not ready:
-                    outcome.held_back = clocks.held_back
                     return
                 continue
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -161,29 +157,24 @@ class Runner:
         plan = self.plan(now)
         self._work.listener.planned(plan)
         fresh: deque[Group] = deque()
+        older = older_logs(self._work)
         for group in plan.groups:
             if any((group.table, batch.label) in tried for batch in group.batches):
+                continue
+            if error := _first_of(older, group.table, self._work.flow.tables[group.table].reads):
+                # nothing is claimed, so nothing is failed: once the table is made again, the next run goes on
+                self._note(GroupReport(group, None, error=error), tried, outcome)
                 continue
             try:
                 passed = clocks.complete(group)
             except Exception as raised:  # noqa: BLE001 - a source that cannot tell its clock holds its own tables alone
                 where = f"{group.table}@{label_of(group.batches[0].label)}"
                 error = placed(to_error(raised, where=where), group.table, where)
-                self._note_unreachable(GroupReport(group, None, error=error), tried, outcome)
+                self._note(GroupReport(group, None, error=error), tried, outcome)
                 continue
-            self._unreachable.pop(group.table, None)
             if passed.batches:
                 fresh.append(passed)
         return fresh
-
-    def _note_unreachable(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Note a source that cannot tell its clock; a run that looks again and again tells of it once."""
-        table, said = report.group.table, str(report.error)
-        if self._unreachable.get(table) == said:
-            tried.update((table, batch.label) for batch in report.group.batches)
-            return
-        self._unreachable[table] = said
-        self._note(report, tried, outcome)
 
     def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         return any(self._has_slot(group, running) for group in ready)
@@ -226,6 +217,11 @@ class Runner:
         tried.update((report.group.table, batch.label) for batch in report.group.batches)
         if not isinstance(report.error, ClaimRefused):
             outcome.failed.append(report)
+
+
+def _first_of(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:
+    """Return the error of a table, or else of one that it reads."""
+    return next((errors[name] for name in (table, *(read.table for read in reads)) if name in errors), None)
 
 
 def _is_running(group: Group, running: dict[Future[tuple[GroupReport, ...]], Group], busy: set[str]) -> bool:

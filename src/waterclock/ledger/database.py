@@ -146,8 +146,8 @@ class Database:
         except sa.exc.DBAPIError as error:
             if sqlite.is_busy(error):
                 raise refusals.busy(self.url, error) from error
-            if sqlite.is_foreign(error):
-                raise refusals.no_ledger(self.url, str(error.orig)) from error
+            if sqlite.is_damaged(error):
+                raise refusals.damaged(self.url, error) from error
             raise refusals.failed(self.url, error) from error
 
     def _schema_version(self) -> str | None:

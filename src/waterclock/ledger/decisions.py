@@ -105,10 +105,11 @@ def retry(database: Database, table: str, labels: Collection[datetime], *, who: 
 def request_restate(
     database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str
 ) -> tuple[datetime, ...]:
-    """Ask that done batches are made again, by `recompute`, `recollect` or `follow`; give those not asked for before.
+    """Ask that done batches are made again, by one of `STRENGTH`'s verbs; give those not asked for before.
 
     `follow` makes a batch again only where what it read has changed, `recompute` always, `recollect` from what the
-    source then says; of two requests the stronger one stays. A batch that is being made is made once more.
+    source then says, `skip` without its rows, which are lost; of two requests the stronger one stays, of two as strong
+    the newer one. A batch that is being made is made once more.
 
     Raises  E413 for a label that is not done, E412 for an unknown table
     """
@@ -127,13 +128,13 @@ def request_restate(
 
 def _is_asked(row: AnyRow, verb: str) -> bool:
     """Tell whether a request is there that comes to no less, and is not being carried out already."""
-    if row.requested is None or STRENGTH[row.requested] < STRENGTH[verb]:
+    if row.requested is None or _stronger(row.requested, verb) != row.requested:
         return False
     return verb == FOLLOW or row.status != BatchStatus.RUNNING
 
 
 def _stronger(known: str | None, verb: str) -> str:
-    return verb if known is None else max(known, verb, key=STRENGTH.__getitem__)
+    return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
 def withdraw_restate(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:

@@ -64,9 +64,20 @@ class Keeping:
         """See `redeclaring.refuse_busy`."""
         redeclaring.refuse_busy(self.database, table)
 
-    def redeclare(self, table: Table, *, version: int, claim: int, who: str, found: Committed | None = None) -> None:
+    def redeclare(
+        self,
+        table: Table,
+        *,
+        version: int,
+        claim: int,
+        who: str,
+        found: Committed | None = None,
+        is_new_log: bool = False,
+    ) -> None:
         """See `redeclaring.redeclare`."""
-        redeclaring.redeclare(self.database, table, version=version, claim=claim, who=who, found=found)
+        redeclaring.redeclare(
+            self.database, table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log
+        )
 
     def dropped_before(self, table: str, *, by: datetime) -> datetime | None:
         """See `adopting.dropped_before`."""

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Literal, Self, overload
 
 from waterclock.flow import Flow
-from waterclock.ledger import applying, claims, closing, decisions, history, provenance, reading, record, runs, status
+from waterclock.ledger import applying, claims, closing, decisions, provenance, reading, record, runs, status
 from waterclock.ledger.applying import Applied
 from waterclock.ledger.database import Clock, Database, open_database
-from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, History, LedgerSnapshot
+from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, LedgerSnapshot
 from waterclock.ledger.keeping import Keeping
 from waterclock.ledger.records import (
     BatchResult,
@@ -51,7 +51,8 @@ class Ledger:
         """Open the ledger at a SQLAlchemy URL (`sqlite:///path`, `sqlite://` in memory), of the newest schema.
 
         Without `create`, a ledger that does not exist gives None and leaves no trace. `clock` is for tests.
-        Raises  E401 for a database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL
+        Raises  E401 for a database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL,
+                E422 for a damaged file
         """
         database = open_database(url, create=create, clock=clock)
         return None if database is None else cls(database)
@@ -197,9 +198,9 @@ class Ledger:
         """See `reading.changed_slices`."""
         return reading.changed_slices(self._database, table, after)
 
-    def history(self, flow: Flow, names: Collection[str], since: datetime) -> History:
-        """See `history.history`."""
-        return history.history(self._database, flow, names, since)
+    def changed_since(self, readers: Mapping[str, Collection[datetime]]) -> datetime | None:
+        """See `reading.changed_since`."""
+        return reading.changed_since(self._database, readers)
 
     def content(self, table: str, low: datetime, high: datetime) -> str:
         """Give what an interval of a table holds, as `facts.InputFact` compares it."""

@@ -80,12 +80,19 @@ def refuse_busy(database: Database, table: str) -> None:
 
 
 def redeclare(
-    database: Database, table: Table, *, version: int, claim: int, who: str, found: Committed | None = None
+    database: Database,
+    table: Table,
+    *,
+    version: int,
+    claim: int,
+    who: str,
+    found: Committed | None = None,
+    is_new_log: bool = False,
 ) -> None:
     """Write down that a table was made anew, at a version, under the declaration that it has now.
 
     `found` are new revisions of its slices, where the same slices mean other rows now: whoever read the table is
-    suspect then.
+    suspect then. `is_new_log`: older versions are not what they were, and nothing is read from them any more.
     Raises  E407 where a batch began meanwhile; nothing is written then
     """
     with database.write() as write:
@@ -93,7 +100,7 @@ def redeclare(
         row = write.execute(_TABLE, {"of": table.name}).one()
         differs = {what for what, _, _ in _differs(row, table)}
         write.execute(_REDECLARE, {"of": table.name, "version": version} | signature_of(table))
-        if found is not None or table.is_fold:
+        if found is not None or table.is_fold or is_new_log:
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
         if found is not None:
             _record(write, found)

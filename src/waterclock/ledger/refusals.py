@@ -1,4 +1,4 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E420."""
+"""What the ledger refuses, in the one shape of all errors; codes E401 to E422."""
 
 from __future__ import annotations
 
@@ -31,6 +31,30 @@ def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
         f"{url.render_as_string()} is not a ledger",
         why=detail,
         fix="name another file for the ledger, or move this one away",
+    )
+
+
+def lost(url: str, tables: Sequence[str]) -> WaterclockError:
+    """Refuse a storage with tables and without a ledger."""
+    named = f"{', '.join(tables[:3])}{', …' if len(tables) > 3 else ''}"
+    there = f"{named} and no ledger" if tables else "its exports alone"
+    return WaterclockError(
+        "E421",
+        "the ledger is gone",
+        where=url,
+        why=f"the storage holds {there}: with an empty one, all that is done would be made again",
+        fix="`waterclock ledger rebuild` makes it again from its newest export and what was committed since",
+    )
+
+
+def damaged(url: sa.URL, error: Exception) -> WaterclockError:
+    """Refuse a file that is no database, or a damaged one."""
+    return WaterclockError(
+        "E422",
+        f"the ledger {url.render_as_string()} is damaged",
+        why=_cause(error),
+        fix="`waterclock ledger rebuild --force` moves it aside and makes it again; where the file is something else, "
+        "name another for the ledger in waterclock.toml",
     )
 
 

@@ -18,6 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 _BUSY_MILLISECONDS = 60_000
+_DAMAGED = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
+_DAMAGED_WORDS = ("no such table", "no such column", "malformed", "Could not decode")
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
@@ -72,9 +74,11 @@ def is_busy(error: sa.exc.DBAPIError) -> bool:
     return _primary_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-def is_foreign(error: sa.exc.DBAPIError) -> bool:
-    """Whether the file is no SQLite database at all, or a damaged one."""
-    return _primary_code(error) in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
+def is_damaged(error: sa.exc.DBAPIError) -> bool:
+    """Whether the file is no SQLite database at all, or a damaged one: cut off, or without what every ledger has."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    is_short = code == sqlite3.SQLITE_IOERR_SHORT_READ
+    return is_short or _primary_code(error) in _DAMAGED or any(word in str(error.orig) for word in _DAMAGED_WORDS)
 
 
 def label_text(column: str) -> str:

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from waterclock.planner.estimate import Estimate, TableCost, cost_of, estimate
-from waterclock.planner.plan import Batch, BoundRead, Cause, Group, Plan, ReadScope, Ripple, Status
+from waterclock.planner.plan import (
+    GIVE_UP,
+    RECOLLECT,
+    RECOMPUTE,
+    Batch,
+    BoundRead,
+    Cause,
+    Group,
+    Plan,
+    ReadScope,
+    Ripple,
+    Status,
+)
 from waterclock.planner.planning import DEFAULT_CAP, DEFAULT_GROUP_CAP, Planner, plan
 from waterclock.planner.reads import bind
 from waterclock.planner.starting import starts, starts_to_write
@@ -12,6 +24,9 @@ from waterclock.planner.ticks import Ticks, read_tick
 __all__ = [
     "DEFAULT_CAP",
     "DEFAULT_GROUP_CAP",
+    "GIVE_UP",
+    "RECOLLECT",
+    "RECOMPUTE",
     "Batch",
     "BoundRead",
     "Cause",

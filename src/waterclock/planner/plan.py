@@ -11,6 +11,11 @@ from typing import Any
 from waterclock.flow import Read
 from waterclock.timelabel import Window, label_of
 
+# how somebody may ask that a done batch is made again: of what it read, by asking its source, or without its rows
+RECOMPUTE = "recompute"
+RECOLLECT = "recollect"
+GIVE_UP = "skip"
+
 
 class Status(StrEnum):
     """The states of ARCHITECTURE section 5: the stored ones and those the planner derives."""
@@ -79,7 +84,7 @@ class Cause:
 class Batch:
     """One due batch. `is_revision`: it was done before and runs again, for `reason`.
 
-    `verb`: how somebody asked for that, `recompute` or `recollect`; None where nobody did.
+    `verb`: how somebody asked for that, `recompute`, `recollect` or `skip`; None where nobody did.
     """
 
     table: str
@@ -119,6 +124,16 @@ class Group:
 
     table: str
     batches: tuple[Batch, ...]
+
+    @property
+    def verb(self) -> str | None:
+        """How somebody asked that the labels are made again: the labels of a group share it."""
+        return self.batches[0].verb
+
+    @property
+    def is_made_of_kept(self) -> bool:
+        """Whether the labels are made again without asking their source."""
+        return self.verb in {RECOMPUTE, GIVE_UP}
 
     def to_dict(self) -> dict[str, Any]:
         """Give the group for JSON: the labels alone, for the plan lists their batches."""

@@ -38,7 +38,7 @@ def commits_after(folder: str, version: int) -> Commits:
 
 
 def _commit(path: Path, version: int) -> Commit:
-    actions = actions_of(path.read_bytes())
+    actions = actions_of(path)
     info = info_of(actions)
     files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
     return Commit(

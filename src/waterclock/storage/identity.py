@@ -12,6 +12,8 @@ from waterclock.errors import WaterclockError
 KEY = "waterclock"
 _KILL = "kill"
 _UNKNOWN = "unknown"
+# the commits of nothing by which a new log goes on above the versions of one that was lost
+RECREATED = "recreate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from waterclock.storage.lake import STAGE
-from waterclock.storage.log import last_of_same_rows
+from waterclock.storage.log import is_recreated, last_of_same_rows
 from waterclock.storage.opened import opened
 from waterclock.storage.types import TIMELABEL
 
@@ -75,7 +75,7 @@ def version_if_kept(folder: str, version: int, low: str | None = None, high: str
     Where VACUUM took its files after an OPTIMIZE, a later version that has the same rows. None where there is none.
     Cost: the log is opened at the version, some 10 ms, and a look-up a file.
     """
-    if version < 0:
+    if version < 0 or is_recreated(folder, version):
         return None
     table = _whole(folder, version, low, high)
     same = version if table is not None else last_of_same_rows(folder, version)

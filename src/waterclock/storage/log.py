@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.storage.identity import Identity, app_id, identity_in
+from waterclock.storage.identity import RECREATED, Identity, app_id, identity_in
 from waterclock.storage.resolving import CommitRecord
 from waterclock.timelabel import instant_of
 
@@ -57,7 +57,7 @@ def outcome(folder: str, claim: int, *, after_version: int) -> Outcome:
     sought = f'"{app_id(claim)}"'.encode()
     for version, text in _commits(folder, after_version, claim):
         if sought in text:
-            found = _claimed(text, claim)
+            found = _claimed(_actions(folder, version, text), claim)
             if found is not None:
                 return Outcome(found.outcome, version, found)
     return Outcome("none", _NONE, None)
@@ -71,7 +71,7 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
             text = _file(folder, version).read_bytes()
         except FileNotFoundError:
             break
-        if sought in text and (found := _claimed(text, claim)) is not None:
+        if sought in text and (found := _claimed(_actions(folder, version, text), claim)) is not None:
             return Outcome(found.outcome, version, found)
     return Outcome("none", _NONE, None)
 
@@ -83,7 +83,7 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
     """
     found = []
     for version, text in _commits(folder, after_version, None):
-        actions = actions_of(text)
+        actions = _actions(folder, version, text)
         info = info_of(actions)
         identity = identity_in(info)
         if (identity is None or identity.project != project) and any(map(_changes_data, actions)):
@@ -100,7 +100,7 @@ def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
     """
     found = []
     for version, text in _commits(folder, _NONE, None):
-        info = info_of(actions_of(text)) if b'"userMetadata"' in text else {}
+        info = info_of(_actions(folder, version, text)) if b'"userMetadata"' in text else {}
         identity = identity_in(info)
         if identity is None or identity.project != project or not identity.slices:
             continue
@@ -115,7 +115,7 @@ def last_of_same_rows(folder: str, version: int) -> int:
     """Give the newest version up to which no commit after `version` changed data: OPTIMIZE may have moved its rows."""
     try:
         for number, text in _commits(folder, version, None):
-            if any(map(_changes_data, actions_of(text))):
+            if any(map(_changes_data, _actions(folder, number, text))):
                 return number - 1
             version = number
     except WaterclockError:
@@ -137,16 +137,48 @@ def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tup
         version += 1
 
 
-def _claimed(text: bytes, claim: int) -> Identity | None:
-    actions = actions_of(text)
+def _claimed(actions: list[dict[str, Any]], claim: int) -> Identity | None:
     if not any(action.get("txn", {}).get("appId") == app_id(claim) for action in actions):
         return None
     return identity_in(info_of(actions)) or Identity.unknown(claim)
 
 
-def actions_of(text: bytes) -> list[dict[str, Any]]:
-    """Read the actions of a commit's file."""
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+def actions_of(path: Path) -> list[dict[str, Any]]:
+    """Return the actions of a commit's file.
+
+    Raises  E643 where it is torn or damaged
+    """
+    return _parsed(path, path.read_bytes())
+
+
+def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
+    """Return the error of a Delta log that nobody can read."""
+    return WaterclockError(
+        "E643",
+        "the table's Delta log is damaged",
+        where=where,
+        why=why,
+        fix=f"`waterclock rebuild {table_of(folder)}` makes the table again from its stage, with a log of its own",
+    )
+
+
+def table_of(folder: str) -> str:
+    """Return the name of the table that lies in a folder."""
+    return ".".join(Path(folder).parts[-2:])
+
+
+def _actions(folder: str, version: int, text: bytes) -> list[dict[str, Any]]:
+    return _parsed(_file(folder, version), text)
+
+
+def _parsed(path: Path, text: bytes) -> list[dict[str, Any]]:
+    try:
+        actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
+        raise damaged_log(str(path.parent.parent), str(path), f"the commit is no JSON: {error}") from error
+    if not (actions and all(isinstance(action, dict) for action in actions)):
+        raise damaged_log(str(path.parent.parent), str(path), "the commit says nothing")
+    return actions
 
 
 def info_of(actions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -162,11 +194,37 @@ def _file(folder: str, version: int) -> Path:
     return Path(folder, "_delta_log", f"{version:020d}.json")
 
 
-def _checkpointed(folder: str) -> int:
+def is_older_than(folder: str, version: int) -> bool:
+    """Tell whether a table's log ends before a version that was committed: a copy of it was put back.
+
+    Cost: a look-up, and one more where the version's file was cleaned away.
+    """
+    return version > _NONE and not _file(folder, version).exists() and _checkpointed(folder) < version
+
+
+def is_recreated(folder: str, version: int) -> bool:
+    """Tell whether a version only stands in for one of a log that was lost, and holds nothing of what that held."""
     try:
-        return int(json.loads(Path(folder, "_delta_log", "_last_checkpoint").read_bytes())["version"])
-    except (OSError, ValueError, KeyError):
-        return _NONE
+        identity = identity_in(info_of(actions_of(_file(folder, version))))
+    except FileNotFoundError:
+        return False
+    return identity is not None and identity.kind == RECREATED
+
+
+def _checkpointed(folder: str) -> int:
+    log = Path(folder, "_delta_log")
+    try:
+        return int(json.loads((log / "_last_checkpoint").read_bytes())["version"])
+    except FileNotFoundError:
+        return _NONE if _file(folder, 0).exists() else _newest_checkpoint(log)
+    except (OSError, ValueError, KeyError, TypeError):
+        return _newest_checkpoint(log)
+
+
+def _newest_checkpoint(log: Path) -> int:
+    """Return the version of the newest checkpoint that lies there, where the file that names it is gone or damaged."""
+    names = (path.name.partition(".")[0] for path in log.glob("*.checkpoint*.parquet"))
+    return max((int(name) for name in names if name.isdigit()), default=_NONE)
 
 
 def _expired(folder: str, version: int, claim: int | None) -> WaterclockError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from waterclock.storage.commit import commit_nothing, commit_slices, prepare_merge
 from waterclock.storage.folding import (
     beating,
+    fold,
     highest_deletes,
     keys_in,
     last_rows,
@@ -22,6 +23,7 @@ from waterclock.storage.keys import duplicate_keys, may_be_null, require_one_row
 from waterclock.storage.lake import Lake
 from waterclock.storage.late import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.manifest import Manifest
+from waterclock.storage.remaking import commit_whole_state
 from waterclock.storage.resolving import Step
 from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED, Winners, is_newer
@@ -29,7 +31,7 @@ from waterclock.storage.types import fields_of
 from waterclock.storage.winning import commit_winners
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from waterclock.flow import Merge
 
@@ -70,7 +72,14 @@ def merge_slice(
 
 
 def restate_slice(
-    spark: SparkSession, lake: Lake, manifest: Manifest, merge: Merge, identity: Identity, steps: Sequence[Step]
+    spark: SparkSession,
+    lake: Lake,
+    manifest: Manifest,
+    merge: Merge,
+    identity: Identity,
+    steps: Sequence[Step],
+    *,
+    is_whole: bool = False,
 ) -> int:
     """Put a late or restated label's sealed slice in its place, in one commit on the head; gives its version.
 
@@ -79,6 +88,9 @@ def restate_slice(
     and those whose deletes may beat it. Else the winners of the keys that the old and the new slice touch are made
     again, from the newest stored state before the label and the slices after it, never from START where a state is
     stored. The head stays at its label. Cost: a read of those, and as `commit_winners`.
+
+    `is_whole`: the slice that it replaces is damaged and not among `steps`, so nobody knows which keys it touched. The
+    whole table is made again then, from that stored state and those slices: a fold of them, one write of all rows.
 
     Raises  as `merge_slice`
             E640 where slices that are needed are gone
@@ -89,6 +101,8 @@ def restate_slice(
     if look.done is not None:
         return look.done
     is_unique = _is_unique(spark, folder, manifest, merge)
+    if is_whole:
+        return commit_whole_state(folder, identity, _whole(spark, lake, manifest, merge, look.schema, steps))
     old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
     touching = [each for each in (*old, manifest) if each.rows]
     if not touching or any(_is_same(each, manifest) for each in old):
@@ -103,6 +117,18 @@ def restate_slice(
     else:
         winners = _winners_by_fold(spark, asked, touching)
     return commit_winners(spark, folder, winners, manifest, identity, look)
+
+
+def _whole(
+    spark: SparkSession, lake: Lake, manifest: Manifest, merge: Merge, schema: str, steps: Sequence[Step]
+) -> DataFrame:
+    """Return what all slices add up to, from the newest stored state before one of them."""
+    folder = lake.folder(manifest.table)
+    before = tuple(step for step in steps if step.label < manifest.label)
+    after = manifests_of(folder, [step for step in steps if step.label > manifest.label])
+    start = beginning(spark, lake, manifest.table, before, merge, schema)
+    later = [*start.manifests, manifest, *after]
+    return fold(spark, folder, later, merge, schema, start.past(folder, later, merge, schema))
 
 
 def _winners_by_fold(spark: SparkSession, asked: Restatement, touching: Sequence[Manifest]) -> Winners:

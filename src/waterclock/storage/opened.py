@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waterclock.errors import WaterclockError
+from waterclock.storage.log import damaged_log
 
 _MOST_KEPT = 512
 _kept: OrderedDict[tuple[str, int, int], _Kept] = OrderedDict()
@@ -29,7 +30,7 @@ class _Kept:
 def opened(folder: str) -> Iterator[DeltaTable]:
     """Hold the table of a folder at its newest version; one thread at a time has it.
 
-    Raises  E623 where the folder holds no table
+    Raises  E623 where the folder holds no table, E643 where its log cannot be read
     """
     kept = _of(folder)
     with kept.lock:
@@ -40,6 +41,9 @@ def opened(folder: str) -> Iterator[DeltaTable]:
                 kept.table.update_incremental()
         except TableNotFoundError as error:
             raise _no_table(folder, str(error)) from error
+        except DeltaError as error:
+            kept.table = None
+            raise damaged_log(folder, f"{folder}/_delta_log", str(error).partition("\n")[0][:300]) from error
         try:
             yield kept.table
         except BaseException:

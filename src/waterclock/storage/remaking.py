@@ -15,7 +15,7 @@ from waterclock.faults import fault
 from waterclock.storage.change import NeedsSpark, add_of, may_rewrite
 from waterclock.storage.commit import commit_slices, commit_state
 from waterclock.storage.creation import create_table
-from waterclock.storage.identity import Identity, app_id
+from waterclock.storage.identity import RECREATED, Identity, app_id
 from waterclock.storage.live import live_files
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import forget, opened
@@ -96,7 +96,12 @@ def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, ab
     """
     forget(folder)
     create_table(folder, schema, is_partitioned=is_partitioned, project=project)
-    nothing = Identity(project, "", "recreate", (), "", 0, "").to_json()
+    raise_versions(folder, project=project, above=above)
+
+
+def raise_versions(folder: str, *, project: str, above: int) -> None:
+    """Let a table's versions go on above the last one that anybody knows, by commits of nothing. Cost: 10 ms each."""
+    nothing = Identity(project, "", RECREATED, (), "", 0, "").to_json()
     with opened(folder) as table:
         while table.version() < above:
             table.create_write_transaction(
@@ -107,6 +112,14 @@ def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, ab
                 commit_properties=CommitProperties(custom_metadata={"userMetadata": nothing}, max_commit_retries=0),
             )
             table.update_incremental()
+
+
+def set_log_aside(folder: str, stamp: str) -> str:
+    """Move a table's damaged log out of the way, and return where it lies now; the table has none then."""
+    forget(folder)
+    aside = Path(folder, f"_delta_log.damaged-{stamp}")
+    Path(folder, "_delta_log").rename(aside)
+    return str(aside)
 
 
 def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:

@@ -51,7 +51,14 @@ class _Among:
 
 
 def place_slice(
-    spark: SparkSession, lake: Lake, table: Table, manifest: Manifest, identity: Identity, steps: Sequence[Step]
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    manifest: Manifest,
+    identity: Identity,
+    steps: Sequence[Step],
+    *,
+    is_whole: bool = False,
 ) -> int:
     """Put a label's sealed slice in its place, newest, late or restated, in one commit; gives its version.
 
@@ -59,7 +66,8 @@ def place_slice(
     the old and the new slice touch are made again from all their raw rows, and put in place of those keys' versions as
     `swap_rows` does; where delta-rs must not write, Spark merges what differs.
     Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. Where the slice is a
-    quarter of all raw rows, the whole table is made again.
+    quarter of all raw rows, the whole table is made again; so it is where `is_whole` says that the slice that it
+    replaces is damaged and not among `steps`.
 
     Raises  Killed where the claim was killed first
             E616, E617 where the slice does not fit the table
@@ -70,7 +78,7 @@ def place_slice(
     look = prepare_merge(folder, identity, shown)
     if look.done is not None:
         return look.done
-    among = _among(folder, table, manifest, steps)
+    among = _among(folder, table, manifest, steps, is_whole=is_whole)
     if among is None:
         return commit_nothing(folder, identity)
     slices, schema = among.slices, look.schema
@@ -78,7 +86,7 @@ def place_slice(
     def make(keys: DataFrame | None) -> DataFrame:
         return with_all_columns(versions_of(spark, folder, slices, table, keys), schema)
 
-    if not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
+    if is_whole or not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
         return commit_whole_state(folder, identity, make(None))
     with _keys_touched(spark, folder, table, among) as keys:
         if keys is None:
@@ -86,7 +94,7 @@ def place_slice(
         return _put(spark, folder, make, keys, shown, identity, look)
 
 
-def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step]) -> _Among | None:
+def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step], *, is_whole: bool) -> _Among | None:
     """Put a slice among the others; None where it says nothing that the table does not show."""
     old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
     if any(each.digest is not None and each.digest == manifest.digest and each.code == manifest.code for each in old):
@@ -95,7 +103,7 @@ def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step])
     rivals = tuple(old) or (_one_before(others, manifest) if table.is_snapshot else ())
     # rows of both are told apart in snapshots: those of the one before do not come on top
     most = manifest.rows if table.is_snapshot else sum(each.rows for each in (manifest, *rivals))
-    if not most and not rivals:
+    if not most and not rivals and not is_whole:
         return None
     return _Among(manifest, tuple(sorted((*others, manifest), key=lambda each: each.label)), rivals, most)
 

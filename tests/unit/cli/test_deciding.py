@@ -67,16 +67,25 @@ def test_skip_asks_and_where_nobody_can_answer_it_changes_nothing(busy_shop: Sho
     assert not covered(busy_shop, "shop.orders", 19)
 
 
-def test_skip_wants_a_reason_and_refuses_what_is_done(busy_shop: Shop) -> None:
+def test_skip_gives_up_a_done_batch_whose_rows_are_lost(busy_shop: Shop) -> None:
+    found = busy_shop.ask("skip", "shop.orders", "2024-11-18", "--why", "the disk", "--yes")
+    assert found.exit_code == 0
+    assert "done before, and damaged: 1 batch of shop.orders, " in found.stdout
+    [cell] = [cell for cell in busy_shop.ledger.grid(["shop.orders"]) if cell.label == day(18)]
+    assert (cell.status, cell.requested) == ("done", "skip")
+    [event] = [row for row in busy_shop.ledger.events_rows() if row["kind"] == "given up"]
+    assert "the disk" in event["data"]
+
+
+def test_skip_wants_a_reason_and_a_label(busy_shop: Shop) -> None:
     assert busy_shop.ask("skip", "shop.orders", "2024-11-19", "--yes").exit_code == 2
     assert "E903" in busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", " ", "--yes").stderr
-    assert "E413" in busy_shop.ask("skip", "shop.orders", "2024-11-18", "--why", "x", "--yes").stderr
     assert "E513" in busy_shop.ask("skip", "shop.orders", "2024-12-24", "--why", "x", "--yes").stderr
 
 
 def test_skip_is_json(busy_shop: Shop) -> None:
     told = busy_shop.json("skip", "web.per_order", "2024-11-17..2024-11-18", "--why", "no visits", "--yes")
-    assert told == {"table": "web.per_order", "skipped": texts([day(17), day(18)]), "why": "no visits"}
+    assert told == {"table": "web.per_order", "skipped": texts([day(17), day(18)]), "given_up": [], "why": "no visits"}
 
 
 def test_backfill_shows_plan_and_cost_before_it_asks(busy_shop: Shop, runs: Runs) -> None:

@@ -11,6 +11,7 @@ from tests.ledgers import SOMEWHERE, day, table
 from tests.tiny import Heard
 from waterclock.engine.settings import RunSettings
 from waterclock.flow import Batching, Flow, Kind, Mode, Source, Table, TableType, Unit
+from waterclock.ledger.records import TableRecord
 from waterclock.planner import Batch, Group
 from waterclock.planner.plan import Status
 from waterclock.storage import Manifest
@@ -83,6 +84,13 @@ class FakeConnections:
         return self.clock_at
 
 
+class FakeLedger:
+    """A ledger that knows no table yet."""
+
+    def tables(self) -> list[TableRecord]:
+        return []
+
+
 @dataclass
 class FakeWork:
     """As much of a workplace as planning and retrying ask for."""
@@ -91,6 +99,7 @@ class FakeWork:
     connections: FakeConnections = field(default_factory=FakeConnections)
     settings: RunSettings = field(default_factory=lambda: RunSettings(threads=4, attempts=3, retry_wait=0.0))
     listener: Heard = field(default_factory=Heard)
+    ledger: FakeLedger = field(default_factory=FakeLedger)
 
 
 def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:

@@ -70,9 +70,10 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     path = tmp_path / "notes.txt"
     path.write_text("these are notes, more than a hundred bytes of them, so that a header could stand here " * 3)
     before = path.read_bytes()
-    with pytest.raises(WaterclockError, match="is not a ledger") as refused:
+    with pytest.raises(WaterclockError, match="is damaged") as refused:
         Ledger.open(url_of(path))
-    assert refused.value.code == "E401"
+    assert refused.value.code == "E422"
+    assert "`waterclock ledger rebuild --force`" in str(refused.value.fix)
     assert path.read_bytes() == before
 
 
@@ -165,11 +166,21 @@ def test_a_lock_that_is_not_given_up_is_a_transient_error(tmp_path: Path, monkey
         assert len(ledger.runs()) == 1
 
 
-def test_a_ledger_that_lost_its_file_is_told(tmp_path: Path) -> None:
+def test_a_ledger_that_was_cut_off_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(url_of(path)) as ledger:
+        ledger.add_event("seen", who="ann")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(WaterclockError) as refused:
+        Ledger.open(url_of(path)).tables()
+    assert refused.value.code == "E422"
+
+
+def test_a_statement_that_the_database_refuses_is_told(tmp_path: Path) -> None:
     database = open_database(url_of(tmp_path / "ledger.db"), create=True, clock=None)
     assert database is not None
     with pytest.raises(WaterclockError) as refused, database.read() as connection:
-        connection.execute(sa.text("SELECT * FROM nowhere"))
+        connection.execute(sa.text("SELECT nowhere()"))
     database.close()
     assert refused.value.code == "E416"
     assert "nowhere" in str(refused.value.why)

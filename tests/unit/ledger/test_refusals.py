@@ -17,6 +17,8 @@ URL = sa.make_url("postgresql://ann:secret@db/ledger")
 HOLDER = OpenClaim(7, (day(0), day(1)), "host-1", datetime(2026, 1, 1, 12, 30, tzinfo=UTC))
 ALL = [
     refusals.no_ledger(URL, "its tables are orders"),
+    refusals.lost("sqlite:///ledger.db", ["a.x"]),
+    refusals.damaged(URL, ValueError("file is not a database")),
     refusals.newer(URL, "0009", "0001"),
     refusals.unknown_url("postgresql://x"),
     refusals.other_project("a", "b"),

@@ -1,0 +1,188 @@
+"""Says which batch or table a damaged file belongs to, and which command mends it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow import Batching, Kind, Table
+from waterclock.ledger.records import Slice
+from waterclock.planner import RECOLLECT, RECOMPUTE
+from waterclock.storage import Lake, head, is_older_than
+from waterclock.storage.damage import FilePlace, place_in
+from waterclock.storage.log import damaged_log
+from waterclock.timelabel import label_of
+
+# what is mended outside of the run: the next run tries the batch again by itself
+MENDED_ELSEWHERE = frozenset({"E605", "E752", "E753", "E643", "E754"})
+_OF_A_SLICE = frozenset({"E605", "E640"})
+_WORDS = (
+    "failed_read_file",
+    "cannot_read_file_footer",
+    "path_not_found",
+    "filenotfoundexception",
+    "file not found",
+    "no such file",
+    "checksum error",
+    "is not a parquet file",
+    "could not read footer",
+    "parquet magic bytes",
+)
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
+    """Return the place of the file of a table that an error says is gone or damaged; None where it says so of none."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, WaterclockError):
+            if seen.code in _OF_A_SLICE:
+                return place_in(lake.root, seen.where or "")
+        else:
+            text = str(seen)
+            if any(word in text.lower() for word in _WORDS) and (place := place_in(lake.root, text)) is not None:
+                return place
+        seen = seen.__cause__
+    return None
+
+
+def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
+    """Return an error as that of a damaged batch (E752) or table (E753); None where no file of a table is damaged.
+
+    A slice that no batch rests on any more is none of them: states beyond what is kept are E640.
+    """
+    place = damaged_file(work.lake, error)
+    table = None if place is None else work.flow.tables.get(place.table)
+    if place is None or table is None:
+        return None
+    where = f"{work.lake.location(place.table)}/{place.path}"
+    if place.is_of_log:
+        return damaged_log(work.lake.folder(table.name), where, _why(work, place))
+    why = error.why if isinstance(error, WaterclockError) and error.code == "E605" else _why(work, place)
+    if place.label is None:
+        return WaterclockError(
+            "E753",
+            f"a file of {table.name} is damaged",
+            where=where,
+            why=why,
+            fix=f"`waterclock rebuild {table.name}` makes the table again from its stage",
+        )
+    piece = current_slice(work, table.name, place.label)
+    if piece is None or piece.slice_path != place.slice_path:
+        return None
+    is_manifest = place.path.endswith(".json") or place.path == place.slice_path
+    return slice_error(work, table, piece, where=where, why=why, is_manifest=is_manifest)
+
+
+def slice_error(
+    work: Workplace, table: Table, piece: Slice, *, where: str, why: str | None, is_manifest: bool
+) -> WaterclockError:
+    """Return the error of a batch whose sealed slice is damaged, with what mends it."""
+    return WaterclockError(
+        "E752",
+        f"what {table.name}@{label_of(piece.label)} holds is damaged",
+        where=where,
+        why=why,
+        fix=_mend(work, table, piece, is_manifest=is_manifest),
+    )
+
+
+def telling_damage(
+    ask: Callable[Concatenate[Workplace, _Given], _Answer],
+) -> Callable[Concatenate[Workplace, _Given], _Answer]:
+    """Have a function that reads tables raise E752 or E753 where a damaged file stops it."""
+
+    @functools.wraps(ask)
+    def told(work: Workplace, /, *args: _Given.args, **options: _Given.kwargs) -> _Answer:
+        try:
+            return ask(work, *args, **options)
+        except Exception as raised:
+            damage = as_damage(work, raised)
+            if damage is None:
+                raise
+            raise damage from raised
+
+    return told
+
+
+def current_slice(work: Workplace, table: str, label: datetime) -> Slice | None:
+    """Return the slice that readers of a batch see; None where it is not done."""
+    end = work.flow.tables[table].cadence.next(label)
+    return next((piece for piece in work.ledger.slices(table, label, end) if piece.label == label), None)
+
+
+def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
+    """Return how a done batch is made again without its own slice; None for a snapshot that nobody can take again."""
+    batching = None if table.source is None else table.source.batching
+    if table.kind is not Kind.COLLECT or batching is Batching.ARRIVAL_TIME:
+        return RECOMPUTE
+    if batching is Batching.SNAPSHOT:
+        newest = work.ledger.newest(table.name)
+        return RECOLLECT if newest is not None and newest.label == label else None
+    return RECOLLECT
+
+
+def require_log(work: Workplace, name: str) -> None:
+    """See that a table's log tells of every version that the ledger knows.
+
+    Cost: one read of the ledger, one look at the log.
+    Raises  E754 where the log is older, or gone
+    """
+    error = older_logs(work).get(name)
+    if error is not None:
+        raise error
+
+
+def older_logs(work: Workplace) -> dict[str, WaterclockError]:
+    """Return the error E754 of each table whose log is older than the ledger, or gone.
+
+    Cost: one read of the ledger, one look at each table's log.
+    """
+    found = {}
+    for record in work.ledger.tables():
+        folder = work.lake.folder(record.name)
+        if is_older_than(folder, record.head_version):
+            found[record.name] = _older_log(work, record.name, record.head_version, head(folder))
+    return found
+
+
+def _older_log(work: Workplace, name: str, known: int, found: int) -> WaterclockError:
+    return WaterclockError(
+        "E754",
+        f"the log of {name} is older than the ledger" if found >= 0 else f"the log of {name} is gone",
+        where=f"{work.lake.location(name)}/_delta_log",
+        why=f"the ledger has recorded its version {known}, "
+        + (f"and the log ends at {found}: an older copy was put back" if found >= 0 else "and no version is there"),
+        fix=f"put the newer copy back, or `waterclock rebuild {name}`: it makes the table again from its stage, and "
+        "asks for the batches whose slices are gone",
+    )
+
+
+def _mend(work: Workplace, table: Table, piece: Slice, *, is_manifest: bool) -> str:
+    if is_manifest:
+        return (
+            f"`waterclock rebuild {table.name}` seals it again where its rows are whole, and asks for the batch again "
+            "where they are not"
+        )
+    which = f"{table.name}@{label_of(piece.label)}"
+    verb = verb_of(work, table, piece.label)
+    without = f"`waterclock skip {table.name} {label_of(piece.label)} --why '…'`"
+    if verb is None:
+        return f"{without}: its source holds that snapshot no more, so the one after it stands for its window"
+    if table.kind is not Kind.COLLECT:
+        return f"`waterclock {verb} {which}` makes it again"
+    asks = "asks its source again" if verb == RECOLLECT else "reads its items in the archive again"
+    return f"`waterclock {verb} {which}` {asks}; where that has them no more, {without} goes on without its rows"
+
+
+def _why(work: Workplace, place: FilePlace) -> str:
+    path = Path(work.lake.folder(place.table), place.path)
+    if place.path == place.slice_path:
+        return "its manifest is missing" if path.exists() else "its folder is gone"
+    return "the file was cut off or changed since it was written" if path.exists() else "the file is gone"

@@ -1,0 +1,33 @@
+"""Opens a project's ledger, and tells a lost one from one that was never there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waterclock.dpl import Project
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.refusals import lost
+from waterclock.storage.exports import export_names
+from waterclock.storage.lake import Lake
+
+
+def open_ledger(project: Project) -> Ledger | None:
+    """Open a project's ledger to look at it; None where nothing ever ran, and no trace is left of the look.
+
+    Raises  E421 where tables of the project are there and the ledger is not, E422 where it is damaged
+    """
+    ledger = Ledger.open(project.ledger, create=False)
+    if ledger is None:
+        refuse_lost(project)
+    return ledger
+
+
+def refuse_lost(project: Project) -> None:
+    """Refuse a storage that holds tables of the project and has no ledger: an empty one would make all of it again.
+
+    Raises  E421
+    """
+    lake = Lake(str(project.storage))
+    tables = [name for name in project.flow.tables if Path(lake.folder(name), "_delta_log").is_dir()]
+    if tables or export_names(lake.root):
+        raise lost(project.ledger, tables)
