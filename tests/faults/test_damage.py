@@ -1,0 +1,165 @@
+"""Whatever is damaged at rest: a right answer, or an error of ours whose mend leads to the right answer."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.damage import (
+    CASES,
+    DAMAGES,
+    NOW,
+    Heard,
+    ask,
+    file_of,
+    folder_of,
+    leaves_of,
+    mend,
+    mended,
+    prepare,
+    run,
+)
+from tests.tiny import Tiny, day
+from waterclock.engine import opening
+from waterclock.engine.session import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EARLIER = "2020-01-03"
+# one of each kind of mend; `bin/soak` damages everything in every way
+QUICK = {
+    ("shop.items manifest", "truncate"),
+    ("shop.prices slice", "remove"),
+    ("web.clicks slice", "flip"),
+    ("shop.items state", "flip"),
+    ("shop.orders last commit", "truncate"),
+    ("shop.items last commit", "remove"),
+    ("ledger", "flip"),
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A project in a folder, and what it answers before and after its last day."""
+
+    tiny: Tiny
+    before: Heard
+    after: Heard
+    earlier: Heard
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Made:
+    root = tmp_path_factory.mktemp("damage")
+    tiny = Tiny(root / "made", spark)
+    prepare(tiny)
+    whole = copied(tiny, root / "whole")
+    assert not run(whole)
+    return Made(tiny, ask(tiny), ask(whole), ask(whole, tick=EARLIER))
+
+
+def copied(tiny: Tiny, root: Path) -> Tiny:
+    shutil.copytree(tiny.root, root)
+    return Tiny(root, tiny.spark)
+
+
+@pytest.fixture
+def tiny(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
+    monkeypatch.setattr(opening, "Sessions", lambda **_: Sessions.of(made.tiny.spark))
+    return copied(made.tiny, tmp_path / "project")
+
+
+def assert_answers(tiny: Tiny, made: Made) -> None:
+    """Hold the project to the right answers of today, and of an earlier tick."""
+    for found, wanted in ((ask(tiny), made.after), (ask(tiny, tick=EARLIER), made.earlier)):
+        assert not found.errors, "\n".join(error.render() for error in found.errors)
+        for table, rows in wanted.rows.items():
+            assert found.rows[table] == rows, table
+
+
+def cases() -> list[object]:
+    return [
+        pytest.param(case, how, id=f"{case} {how}", marks=() if (case, how) in QUICK else pytest.mark.soak)
+        for case in CASES
+        for how in DAMAGES
+    ]
+
+
+@pytest.mark.parametrize(("case", "how"), cases())
+def test_a_damaged_file_gives_the_right_answer_or_an_error_that_mends_it(
+    tiny: Tiny, made: Made, case: str, how: str
+) -> None:
+    path = file_of(tiny, case)
+    if path is None:
+        pytest.skip("the table has no such file")
+    DAMAGES[how](path)
+    found = ask(tiny)
+    for table, rows in found.rows.items():
+        assert rows == made.before.rows[table], table
+    mended(tiny, [*found.errors, *run(tiny)])
+    mended(tiny, [*ask(tiny).errors, *ask(tiny, tick=EARLIER).errors])
+    assert_answers(tiny, made)
+
+
+@pytest.mark.parametrize("table", ["shop.items", "shop.prices"])
+def test_several_lost_slices_of_a_fold_are_made_again_one_after_the_other(tiny: Tiny, made: Made, table: str) -> None:
+    for leaf in leaves_of(tiny, table)[:2]:
+        shutil.rmtree(leaf)
+    mend(tiny, f"recollect {table}@2020-01-01..2020-01-02")
+    assert not run(tiny)
+    assert_answers(tiny, made)
+
+
+def test_a_label_whose_source_is_gone_is_given_up_knowingly(tiny: Tiny) -> None:
+    shutil.rmtree(leaves_of(tiny, "shop.prices")[1])
+    tiny.shop("DELETE FROM changes WHERE at LIKE '2020-01-02%'")
+    [error] = run(tiny)
+    assert error.code == "E752"
+    mend(tiny, "skip shop.prices 20200102000000 --why 'the disk was lost'")
+    assert not run(tiny)
+    prices = [price for (price,) in tiny.rows("SELECT price FROM shop.prices")]
+    assert prices
+    assert not [price for price in prices if price in {201, 202}]
+    with tiny.ledger() as ledger:
+        made_of = ledger.audit("shop.prices", day(2)).current
+    assert made_of is not None
+    assert made_of.revision is not None
+    assert made_of.revision.source["given_up"]["rows"] == 2
+
+
+def test_a_whole_label_is_not_given_up(tiny: Tiny) -> None:
+    with pytest.raises(AssertionError):
+        mend(tiny, "skip shop.prices 20200102000000 --why 'no reason'")
+    with tiny.ledger() as ledger:
+        assert not ledger.snapshot(tiny.load().flow).of("shop.prices").requested
+
+
+@pytest.mark.parametrize("table", ["shop.orders", "marts.spent"])
+def test_a_copy_that_was_put_back_is_noticed_before_anything_is_written(tiny: Tiny, made: Made, table: str) -> None:
+    folder = folder_of(tiny, table)
+    shutil.copytree(folder, tiny.root / "copy")
+    assert not run(tiny)
+    shutil.rmtree(folder)
+    shutil.copytree(tiny.root / "copy", folder)
+    tiny.source("lands", "land TEXT, tax INT", [("de", 19), ("fr", 20)])
+    logged = sorted(path.name for path in (folder / "_delta_log").iterdir())
+    with tiny.ledger() as ledger:
+        claims = len([row for row in ledger.events_rows() if row["kind"] == "claimed" and row["table"] == table])
+    assert "E754" in {error.code for error in ask(tiny).errors}
+    later = tiny.run(day(6))
+    assert {report.error.code for report in later.failed if report.error} == {"E754"}
+    assert sorted(path.name for path in (folder / "_delta_log").iterdir()) == logged
+    with tiny.ledger() as ledger:
+        assert len([e for e in ledger.events_rows() if e["kind"] == "claimed" and e["table"] == table]) == claims
+    mend(tiny, f"rebuild {table}")
+    assert not run(tiny)
+    found = ask(tiny, tick=NOW.isoformat())
+    assert not found.errors
+    assert found.rows[table] == made.after.rows[table]
