@@ -99,7 +99,8 @@ LANGUAGE: Mapping[str, Code] = {
     "E215": Code(
         "another answer each time",
         "The same inputs and the same code give the same output, else a batch could not be made again. The moment is "
-        "WINDOW_END(), chance is a hash of a key.",
+        "WINDOW_END(), chance is a hash of a key. A text like 'now' is such a function where a time is read, and a "
+        "TABLESAMPLE takes other rows when Spark divides them otherwise.",
     ),
     "E216": Code(
         "a read that cannot be",
@@ -114,7 +115,11 @@ LANGUAGE: Mapping[str, Code] = {
         "two strings touch",
         r"In 'it''s' some readers of SQL see one text, others two. A quote inside of a string is written \'.",
     ),
-    "E219": Code("an unknown type", "Types are Spark SQL's, as far as a Delta table can hold them."),
+    "E219": Code(
+        "a type that no table stores",
+        "Types are Spark SQL's, as far as a Delta table can hold them: not INTERVAL, VARIANT, TIME and collated text. "
+        "A query may use them on the way to its columns.",
+    ),
     "E220": Code(
         "an expression that cannot be read",
         "An expression of a header is TRUE or FALSE for a row (or a batch) and asks no other table.",
@@ -185,6 +190,10 @@ LANGUAGE: Mapping[str, Code] = {
     "E238": Code(
         "a function that is called wrongly",
         "A function that Waterclock brings to queries takes what its page says, in that order or by name.",
+    ),
+    "E239": Code(
+        "an ambiguous column",
+        "Several tables that a query reads have a column of that name, or one has it twice. Spark takes none of them.",
     ),
     "E240": Code("a project file that is no TOML", "waterclock.toml cannot be read."),
     "E241": Code(

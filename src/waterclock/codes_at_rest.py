@@ -115,7 +115,10 @@ STORAGE: Mapping[str, Code] = {
         "a column name that cannot be stored",
         "Parquet and Delta take no space, tab, line end, comma, semicolon, equals sign or bracket in a name.",
     ),
-    "E615": Code("a type that cannot be stored", "Intervals, VARIANT and TIME have no place in a table; cast them."),
+    "E615": Code(
+        "a type that cannot be stored",
+        "Intervals, VARIANT, TIME and collated text have no place in a table; cast them.",
+    ),
     "E616": Code("nulls in a NOT NULL column", "The table forbids nulls in a column, and the slice holds some."),
     "E617": Code(
         "a slice that does not fit its table",

@@ -40,12 +40,11 @@ TABLE = st.sampled_from(
         "PREVIOUS( raw.customers )",
         "latest(stg.open)",
         "(SELECT * FROM raw.orders)",
-        "raw.orders TABLESAMPLE (5 ROWS)",
     ]
 )
 VALUE = st.sampled_from(
     [
-        "id",
+        "NULL",
         "WINDOW_START()",
         "'raw.orders ;'",
         ":late_minutes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from waterclock.dpl.outputs import illegal_name
 from waterclock.dpl.rules import rule_of
 from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -53,15 +54,8 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], *, is_list: bool) -
         return column.span.refuse(
             "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
         )
-    bad = sorted({sign for sign in column.name if sign in " ,;{}()\n\t=`"})
-    if bad:
-        return column.span.refuse(
-            "E211",
-            f"{column.name!r} cannot be a column",
-            why=f"Delta takes no {' '.join(repr(sign) for sign in bad)} in a column's name",
-            fix="rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name",
-        )
-    return None
+    fix = "rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name"
+    return illegal_name(column.name, column.span, fix)
 
 
 def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:

@@ -18,9 +18,13 @@ RULE_WORDS = frozenset(
 )
 _TYPES = frozenset(
     "BOOLEAN TINYINT BYTE SMALLINT SHORT INT INTEGER BIGINT LONG FLOAT REAL DOUBLE DECIMAL DEC NUMERIC STRING CHAR "
-    "CHARACTER VARCHAR BINARY DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ INTERVAL ARRAY MAP STRUCT".split()
+    "CHARACTER VARCHAR BINARY DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ ARRAY MAP STRUCT".split()
 )
-_UNSTORED = {"VARIANT": "STRING", "VOID": "STRING", "NULL": "STRING", "TIME": "TIMESTAMP_NTZ"}
+_PASSED = frozenset({"INTERVAL", "VARIANT"})  # types of what functions take and give, which no column has
+_UNSTORED = {
+    "VARIANT": "STRING", "VOID": "STRING", "NULL": "STRING", "TIME": "TIMESTAMP_NTZ",
+    "INTERVAL": "BIGINT, a number of its unit",
+}  # fmt: skip
 _FOREIGN = {
     "TEXT": "STRING", "DATETIME": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP", "JSON": "STRING", "UUID": "STRING",
     "BOOL": "BOOLEAN", "INT64": "BIGINT", "INT8": "BIGINT", "INT4": "INT", "INT32": "INT", "FLOAT64": "DOUBLE",
@@ -82,7 +86,7 @@ def _column(cursor: Cursor) -> ColumnSaid:
     draft = _Draft(word.text, cursor.span(word))
     _refuse_clause(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
-        draft.type = take_type(cursor)
+        draft.type = take_type(cursor, is_stored=True)
         if cursor.at("ELSE"):
             raise not_yet("ELSE behind a type", cursor.here())
     while cursor.peek().kind == "word" and not cursor.is_done:
@@ -198,15 +202,18 @@ def _references(cursor: Cursor, draft: _Draft) -> None:
     draft.references = Reference(table, columns, role, at)
 
 
-def take_type(cursor: Cursor) -> str:
-    """Take a type of Spark SQL and give it as written. Raises E219 for a type that is none or cannot be stored."""
+def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
+    """Take a type of Spark SQL and return it as written.
+
+    Raises  E219 for a type that is none or, where it `is_stored` in a table, for one that cannot be
+    """
     start = cursor.index
     word = cursor.name("a type")
     span = cursor.span(word)
     upper = word.text.upper()
-    if upper in _UNSTORED:
+    if upper in _UNSTORED and (is_stored or upper not in _PASSED):
         raise span.refuse("E219", f"a column of type {upper} cannot be stored", fix=f"keep it as {_UNSTORED[upper]}")
-    if upper not in _TYPES:
+    if upper not in _TYPES | _PASSED:
         foreign = f"in Spark SQL that is {_FOREIGN[upper]}" if upper in _FOREIGN else None
         raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or did_you_mean(upper, [*_TYPES, *_SAID]))
     if upper == "INTERVAL":
@@ -215,22 +222,26 @@ def take_type(cursor: Cursor) -> str:
     elif cursor.at("("):
         skip_brackets(cursor)
     elif cursor.at("<"):
-        _inner_types(cursor, upper)
+        _inner_types(cursor, upper, is_stored=is_stored)
     elif upper in {"ARRAY", "MAP", "STRUCT"}:
         raise span.refuse("E219", f"{upper} does not say of what", fix=f"as in {_EXAMPLES[upper]}")
+    if is_stored and cursor.at("COLLATE"):
+        raise cursor.here().refuse(
+            "E219", "a column of collated text cannot be stored", fix="say COLLATE where texts are compared"
+        )
     return " ".join(cursor.since(start).text.split())
 
 
 _EXAMPLES = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<a: INT, b: STRING>"}
 
 
-def _inner_types(cursor: Cursor, upper: str) -> None:
+def _inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
     cursor.need("<")
     while True:
         if upper == "STRUCT":
             cursor.name("a field")
             cursor.accept(":")
-        take_type(cursor)
+        take_type(cursor, is_stored=is_stored)
         while cursor.accept("NOT", "NULL") or cursor.at("COMMENT"):
             if cursor.accept("COMMENT"):
                 cursor.text("a comment")

@@ -32,7 +32,7 @@ VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL"})
 LATER_VALUES = frozenset({"IS_PARTIAL"})
 _READ_WORDS = frozenset({*READS, *LATER_READS, FLAT})
 _WATCHED = frozenset({*_READ_WORDS, *VALUES, *LATER_VALUES, *WATCHED, *BROUGHT})
-_LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER})
+_LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _MISTAKEN_READS = {
     "LAST": "say PAST(table, '7 days') for the days before, LATEST(table) for the newest state",
     "FIRST": "say HISTORY(table) for all of it",
@@ -273,19 +273,26 @@ class _Finder:
             elif kind is TokenType.COMMA:
                 self._comma(index)
             elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
-                if upper in VALUES or upper in LATER_VALUES:
+                if kind is TokenType.IDENTIFIER:  # backquoted: Spark calls its functions by such names too
+                    self._refuse(nondeterministic(self.source, tokens, index, upper))
+                elif upper in VALUES or upper in LATER_VALUES:
                     self._value(index, upper)
                 elif upper in _READ_WORDS and index not in self.reads:
                     self._stray_read(index, upper)
-                elif error := (
-                    nondeterministic(self.source, tokens, index, upper) or miscalled(self.source, tokens, index, upper)
-                ):
-                    self.found.errors.append(error)
+                else:
+                    self._refuse(
+                        nondeterministic(self.source, tokens, index, upper)
+                        or miscalled(self.source, tokens, index, upper)
+                    )
         if "" in variables or "?" in variables:
             at = next((t for t in tokens if t.token_type is TokenType.PLACEHOLDER), tokens[0])
             self.found.errors.append(
                 self.source.span(at.start).refuse("E217", "? has no value", fix="name it: :late_minutes, below [vars]")
             )
+
+    def _refuse(self, error: WaterclockError | None) -> None:
+        if error is not None:
+            self.found.errors.append(error)
 
     def _variable(self, index: int, variables: dict[str, None]) -> None:
         following = self.tokens[index + 1] if index + 1 < len(self.tokens) else None

@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
 
+from waterclock.dpl.determinism import at_the_moment
+from waterclock.dpl.moments import moments
+from waterclock.dpl.projections import family_in, projection_of
+from waterclock.dpl.sight import UNKNOWN, Entry, Frame, Names, Output, Seen, listed
 from waterclock.dpl.source import Source, Span
 from waterclock.errors import WaterclockError, nearest
 
-Names = dict[str, str]  # in lower case → as written: Spark's columns know no case
 _UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
-_NAMELESS = (exp.Func, exp.Binary, exp.Not, exp.Case, exp.Window)
-_UNSURE = (exp.Cast, exp.Anonymous, exp.UDTF, exp.Inline, exp.Explode, exp.Posexplode, exp.Stack, exp.Dot)
+# these look at what the SELECT has made first, and at its sources for what is left
+_OF_MADE = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
 _MOST_LISTED = 12
-
-
-def names_of(columns: Iterable[str]) -> Names:
-    """Give columns the form in which they are looked up."""
-    return {column.lower(): column for column in columns}
-
-
-@dataclass(slots=True)
-class Frame:
-    """What is in sight inside of one SELECT: its sources with their columns (None: not known), and what is outside."""
-
-    sources: list[tuple[str, Names | None]] = field(default_factory=list)
-    hidden: set[str] = field(default_factory=set)
-    aliases: set[str] = field(default_factory=set)
-    outer: Frame | None = None
-
-    def source(self, name: str) -> tuple[str, Names | None] | None:
-        """Give the source of that alias, looking outwards."""
-        lower = name.lower()
-        for source in self.sources:
-            if source[0].lower() == lower:
-                return source
-        return self.outer.source(name) if self.outer else None
-
-    def has(self, name: str) -> bool:
-        """Tell whether a column of that name is in sight, or may be."""
-        lower = name.lower()
-        if lower in self.aliases or any(columns is None or lower in columns for _, columns in self.sources):
-            return True
-        return self.outer.has(name) if self.outer else False
-
-    def all_sources(self) -> list[tuple[str, Names | None]]:
-        """List all sources in sight, the nearest first."""
-        return [*self.sources, *(self.outer.all_sources() if self.outer else [])]
 
 
 class Resolver:
@@ -59,18 +27,14 @@ class Resolver:
     the user gave it none.
     """
 
-    def __init__(
-        self, source: Source, columns_at: Callable[[int], Names | None], alias_at: Callable[[int], str]
-    ) -> None:
+    def __init__(self, source: Source, columns_at: Callable[[int], Output], alias_at: Callable[[int], str]) -> None:
         self.source = source
         self.columns_at = columns_at
         self.alias_at = alias_at
         self.errors: list[WaterclockError] = []
 
-    def output(
-        self, query: Any, outer: Frame | None = None, ctes: Mapping[str, Names | None] | None = None
-    ) -> Names | None:
-        """Give the columns a query makes, None where they are not all known; what it names wrongly goes to `errors`."""
+    def output(self, query: Any, outer: Frame | None = None, ctes: Mapping[str, Output] | None = None) -> Output:
+        """Return the columns a query makes, as far as they are known; what it names wrongly goes to `errors`."""
         ctes = self._ctes(query, outer, dict(ctes or {}))
         if isinstance(query, exp.Subquery):
             return self.output(query.this, outer, ctes)
@@ -80,125 +44,192 @@ class Resolver:
             return left
         if isinstance(query, exp.Select):
             return self._select(query, outer, ctes)
-        return None
+        self._moments(query, Frame(outer=outer))
+        return UNKNOWN
 
-    def _ctes(self, query: Any, outer: Frame | None, ctes: dict[str, Names | None]) -> dict[str, Names | None]:
+    def _ctes(self, query: Any, outer: Frame | None, ctes: dict[str, Output]) -> dict[str, Output]:
         clause = query.args.get("with_")
         for cte in clause.expressions if clause else ():
             name = cte.alias.lower()
             if clause.args.get("recursive"):
-                ctes[name] = _aliased(cte, None)
+                ctes[name] = _aliased(cte, UNKNOWN)
             ctes[name] = _aliased(cte, self.output(cte.this, outer, ctes))
         return ctes
 
-    def _select(self, query: exp.Select, outer: Frame | None, ctes: Mapping[str, Names | None]) -> Names | None:
+    def _select(self, query: exp.Select, outer: Frame | None, ctes: Mapping[str, Output]) -> Output:
         frame = Frame(outer=outer)
         from_ = query.args.get("from_")
         if from_ is not None:
             self._source(from_.this, frame, ctes)
-        for join in query.args.get("joins") or ():
+        joins = query.args.get("joins") or ()
+        in_sight: list[int] = []
+        for join in joins:
             self._source(join.this, frame, ctes)
+            frame.is_natural = frame.is_natural or join.method == "NATURAL"
+            frame.merged.update(column.name.lower() for column in join.args.get("using") or ())
             if join.args.get("kind") in {"SEMI", "ANTI"}:
-                frame.hidden.add(frame.sources[-1][0].lower())
+                frame.hidden.add(frame.sources[-1].alias.lower())
+            in_sight.append(len(frame.sources))
         for lateral in query.args.get("laterals") or ():
             self._source(lateral, frame, ctes)
         frame.aliases = {name.lower() for name in map(_alias, query.expressions) if name}
         for part, value in query.args.items():
             if part not in {"from_", "with_", "hint", "laterals", "joins"}:
-                self._walk(value, frame, ctes)
-        for join in query.args.get("joins") or ():
-            self._walk(join.args.get("on"), frame, ctes)
+                self._walk(value, frame, ctes, None if part in _OF_MADE else frame.visible())
+                self._moments(value, frame)
+        for join, count in zip(joins, in_sight, strict=True):
+            self._walk(join.args.get("on"), frame, ctes, frame.sources[:count])
+            self._moments(join.args.get("on"), frame)
             self._using(join, frame)
         return self._projected(query, frame)
 
-    def _source(self, node: Any, frame: Frame, ctes: Mapping[str, Names | None]) -> None:
+    def _source(self, node: Any, frame: Frame, ctes: Mapping[str, Output]) -> None:
         """Add what stands in FROM or JOIN to the frame."""
         for join in node.args.get("joins") or () if isinstance(node, exp.Table | exp.Subquery) else ():
             self._source(join.this, frame, ctes)
+            frame.is_natural = True  # which of them its conditions see is not followed
         if isinstance(node, exp.Table):
             start = _start(node)
             called = node.alias_or_name or ("" if start is None else self.alias_at(start))
-            frame.sources.append((called, self._table(node, ctes)))
+            frame.sources.append(Seen(called, self._table(node, ctes)))
         elif isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):  # brackets around joins
                 self._source(node.this, frame, ctes)
                 return
             columns = self.output(node, frame.outer, ctes)
-            frame.sources.append((node.alias_or_name, _unless_pivoted(node, _aliased(node, columns))))
+            frame.sources.append(Seen(node.alias_or_name, _unless_pivoted(node, _aliased(node, columns))))
         elif isinstance(node, exp.Lateral):
-            columns = self.output(node.this, frame, ctes) if isinstance(node.this, exp.Subquery) else None
-            if columns is None:
-                self._walk(node.this, frame, ctes)
-            frame.sources.append((node.alias_or_name, _aliased(node, columns)))
+            is_query = isinstance(node.this, exp.Subquery)
+            columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
+            if not is_query:
+                self._walk(node.this, frame, ctes, None)
+                self._moments(node.this, frame)
+            frame.sources.append(Seen(node.alias_or_name, _aliased(node, columns)))
         else:
             alias = node.args.get("alias") if node is not None else None
-            frame.sources.append((node.alias_or_name if alias else "", _aliased(node, None) if alias else None))
+            self._moments(node, frame)
+            frame.sources.append(Seen(node.alias_or_name if alias else "", _aliased(node, UNKNOWN)))
 
-    def _table(self, node: exp.Table, ctes: Mapping[str, Names | None]) -> Names | None:
+    def _table(self, node: exp.Table, ctes: Mapping[str, Output]) -> Output:
         if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in ctes:
             columns = ctes[node.name.lower()]
         else:
             start = _start(node)
-            columns = None if start is None else self.columns_at(start)
+            columns = UNKNOWN if start is None else self.columns_at(start)
         return _unless_pivoted(node, _aliased(node, columns))
 
-    def _walk(self, node: Any, frame: Frame, ctes: Mapping[str, Names | None]) -> None:
-        """Check every column below a node; a query inside of it sees this frame from within its own."""
+    def _walk(self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[Seen] | None) -> None:
+        """Check every column below a node; a query inside of it sees this frame from within its own.
+
+        `strict`: the own sources in sight, of which one alone may have a bare name; None where others go before them.
+        """
         if isinstance(node, list):
             for one in node:
-                self._walk(one, frame, ctes)
+                self._walk(one, frame, ctes, strict)
         elif isinstance(node, exp.Query):
             self.output(node, frame, ctes)
         elif isinstance(node, exp.Column):
-            self._column(node, frame)
+            self._column(node, frame, strict)
         elif isinstance(node, exp.Star):
-            self._walk(node.args.get("replace"), frame, ctes)
+            self._walk(node.args.get("replace"), frame, ctes, strict)
+        elif isinstance(node, exp.DataType):
+            return  # the name of a collation is no column
         elif isinstance(node, exp.Expression):
             for child in node.iter_expressions():
-                self._walk(child, frame, ctes)
+                self._walk(child, frame, ctes, strict)
 
-    def _column(self, node: exp.Column, frame: Frame) -> None:
+    def _moments(self, value: Any, frame: Frame) -> None:
+        """Refuse texts that stand for the moment of the run; a query inside looks after its own."""
+        for node in value if isinstance(value, list) else [value]:
+            if isinstance(node, exp.Expression):
+                self.errors.extend(moments(node, self.source, lambda column: family_in(column, frame)))
+
+    def _column(self, node: exp.Column, frame: Frame, strict: Sequence[Seen] | None) -> None:
         parts = node.parts
         first = parts[0]
         if isinstance(first, exp.Star) or first.name.startswith("_metadata"):
             return
         source = frame.source(first.name) if len(parts) > 1 else None
         if source is not None:
-            column = parts[1]
-            known = source[1]
-            if isinstance(column, exp.Star) or known is None or column.name.lower() in known or frame.has(first.name):
-                return
-            self._unknown(column, f"{source[0]}.{column.name}", [source])
+            self._qualified(parts, source, frame)
         elif not frame.has(first.name):
+            name = ".".join(part.name for part in parts)
             if len(parts) == 1 and first.name.upper() in _UNITS:
                 return
-            name = ".".join(part.name for part in parts)
+            moment = at_the_moment(self.source, first) if len(parts) == 1 else None
+            if moment is not None:
+                self.errors.append(moment)
+                return
             self._unknown(first, name, frame.all_sources(), end=parts[-1])
+        elif strict is not None and (owners := frame.owners(first.name, strict)):
+            self._ambiguous(first, first.name, owners)
 
-    def _unknown(self, node: Any, name: str, sources: list[tuple[str, Names | None]], *, end: Any = None) -> None:
+    def _qualified(self, parts: Sequence[Any], source: Seen, frame: Frame) -> None:
+        column, known = parts[1], source.names
+        if isinstance(column, exp.Star) or known is None:
+            return
+        if column.name.lower() in source.output.twice:
+            self._ambiguous(column, f"{source.alias}.{column.name}", [source])
+        elif column.name.lower() not in known and not frame.has(parts[0].name):
+            self._unknown(column, f"{source.alias}.{column.name}", [source])
+
+    def _ambiguous(self, node: Any, name: str, owners: Sequence[Seen]) -> None:
+        start = node.meta.get("start")
+        if start is None:
+            return
+        aliases = list(dict.fromkeys(owner.alias for owner in owners if owner.alias))
+        bare = name.rpartition(".")[2]
+        is_one = len(aliases) < 2
+        twice = f"{aliases[0] if aliases else 'what is read'} has it twice"
+        self.errors.append(
+            self.source.span(start, node.meta.get("end", start) + 1).refuse(
+                "E239",
+                f"{name} may be one of several columns",
+                why=twice if is_one else f"{' and '.join(aliases)} have it",
+                fix="rename one of them where they are made: ... AS another_name"
+                if is_one
+                else f"say which: {' or '.join(f'{alias}.{bare}' for alias in aliases)}",
+            )
+        )
+
+    def _unknown(self, node: Any, name: str, sources: list[Seen], *, end: Any = None) -> None:
         start = node.meta.get("start")
         if start is None:
             return
         last = (end if end is not None else node).meta.get("end", start)
-        known = {f"{alias}.{column}": column for alias, columns in sources for column in (columns or {}).values()}
-        self.errors.append(unknown_column(self.source.span(start, last + 1), name, known, sources))
+        known = {
+            f"{alias}.{column}": column for alias, columns in listed(sources) for column in (columns or {}).values()
+        }
+        self.errors.append(unknown_column(self.source.span(start, last + 1), name, known, listed(sources)))
 
     def _using(self, join: Any, frame: Frame) -> None:
         for column in join.args.get("using") or ():
-            alias, known = next(
-                ((alias, columns) for alias, columns in frame.sources if alias == join.this.alias_or_name), ("", None)
-            )
-            if known is not None and column.name.lower() not in known:
-                self._unknown(column, f"{alias}.{column.name}", [(alias, known)])
+            source = next((source for source in frame.sources if source.alias == join.this.alias_or_name), None)
+            if source is not None and source.names is not None and column.name.lower() not in source.names:
+                self._unknown(column, f"{source.alias}.{column.name}", [source])
 
-    def _projected(self, query: exp.Select, frame: Frame) -> Names | None:
-        columns: Names = {}
+    def _projected(self, query: exp.Select, frame: Frame) -> Output:
+        entries: list[Entry] = []
+        is_whole = True
         for projection in query.expressions:
-            names = _projection(projection, frame)
-            if names is None:
-                return None
-            columns.update(names_of(names))
-        return columns
+            if isinstance(projection, exp.Dot) and isinstance(projection.expression, exp.Star):
+                self._star_of_call(projection)
+            made = projection_of(projection, frame)
+            entries.extend(made.entries)
+            is_whole = is_whole and made.is_whole
+        return Output(tuple(entries), is_whole=is_whole)
+
+    def _star_of_call(self, node: exp.Dot) -> None:
+        start = min((at for part in node.walk() if (at := part.meta.get("start")) is not None), default=None)
+        if start is not None:
+            self.errors.append(
+                self.source.span(start, node.expression.meta.get("end", start) + 1).refuse(
+                    "E210",
+                    "a .* stands behind a call",
+                    why="Spark takes it behind the name of a column or of a table alone",
+                    fix="name the call in a query below: SELECT made.* FROM (SELECT ... AS made FROM ...)",
+                )
+            )
 
 
 def _start(node: exp.Table) -> int | None:
@@ -208,47 +239,19 @@ def _start(node: exp.Table) -> int | None:
     return start
 
 
-def _projection(node: Any, frame: Frame) -> list[str] | None:
-    """Give the names that one entry of a SELECT makes; None where they are not known."""
-    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-        star = node if isinstance(node, exp.Star) else node.this
-        sources = [source for source in frame.sources if source[0].lower() not in frame.hidden]
-        if isinstance(node, exp.Column):
-            source = frame.source(node.parts[0].name) if len(node.parts) == 2 else None
-            sources = [source] if source else [("", None)]
-        return _star(star, sources)
-    if isinstance(node, exp.Aliases):
-        return [alias.name for alias in node.aliases]
-    if isinstance(node, exp.Alias):
-        return [node.alias]
-    if isinstance(node, exp.Column | exp.Literal):
-        return [node.name]
-    return None if isinstance(node, _UNSURE) else []
-
-
-def _star(star: exp.Star, sources: list[tuple[str, Names | None]]) -> list[str] | None:
-    left_out = {column.name.lower() for column in star.args.get("except_") or ()}
-    names: list[str] = []
-    for _, columns in sources:
-        if columns is None:
-            return None
-        names.extend(column for lower, column in columns.items() if lower not in left_out)
-    return names
-
-
 def _alias(node: Any) -> str | None:
     return node.alias if isinstance(node, exp.Alias) else None
 
 
-def _aliased(node: Any, columns: Names | None) -> Names | None:
-    """Give the columns under the names that an alias gives them: `t(a, b)`."""
-    alias = node.args.get("alias")
+def _aliased(node: Any, columns: Output) -> Output:
+    """Return the columns under the names that an alias gives them: `t(a, b)`."""
+    alias = node.args.get("alias") if node is not None else None
     renamed = alias.args.get("columns") if alias is not None and isinstance(alias, exp.TableAlias) else None
-    return names_of(column.name for column in renamed) if renamed else columns
+    return columns.renamed(column.name for column in renamed) if renamed else columns
 
 
-def _unless_pivoted(node: Any, columns: Names | None) -> Names | None:
-    return None if node.args.get("pivots") else columns
+def _unless_pivoted(node: Any, columns: Output) -> Output:
+    return UNKNOWN if node.args.get("pivots") else columns
 
 
 def unknown_column(
@@ -272,11 +275,3 @@ def _list(columns: Names) -> str:
     names = list(columns.values())
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     return ", ".join(names[:_MOST_LISTED]) + more if names else "no columns"
-
-
-def nameless(tree: Any) -> Iterator[Any]:
-    """Find entries of a query's first SELECT for which Spark would make up a name that no table can have."""
-    while isinstance(tree, exp.Subquery | exp.SetOperation):
-        tree = tree.this
-    if isinstance(tree, exp.Select):
-        yield from (node for node in tree.expressions if isinstance(node, _NAMELESS) and not isinstance(node, _UNSURE))

@@ -8,11 +8,23 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from waterclock.dpl.drafts import Draft
-from waterclock.dpl.found import Found, FoundTable
+from waterclock.dpl.families import Family, family_of_type
+from waterclock.dpl.found import FoundTable
 from waterclock.dpl.keyed import record_name
-from waterclock.dpl.resolution import Names, Resolver, nameless, names_of, unknown_column
-from waterclock.dpl.source import Source, Span, find_name
-from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, QuerySaid, Statement
+from waterclock.dpl.moments import moments
+from waterclock.dpl.outputs import unnamed, unstorable
+from waterclock.dpl.resolution import Resolver, unknown_column
+from waterclock.dpl.sight import UNKNOWN, Entry, Names, Output, names_of, output_of
+from waterclock.dpl.source import Span, find_name
+from waterclock.dpl.statements import (
+    ColumnSaid,
+    ColumnsSaid,
+    Expression,
+    ModeSaid,
+    QuerySaid,
+    Statement,
+    StatementKind,
+)
 from waterclock.dpl.views import Queries
 from waterclock.errors import WaterclockError
 from waterclock.flow import RECORD, Flat, Kind, clashes_of, flat_columns
@@ -40,12 +52,14 @@ class Schemas:
         self.known = known
         self.errors: list[WaterclockError] = []
         self._tables: dict[str, Names | None] = {}
-        self._views: dict[str, Names | None] = {}
+        self._families: dict[str, dict[str, Family]] = {}
+        self._views: dict[str, Output] = {}
 
     def check(self, drafts: Iterable[Draft]) -> list[WaterclockError]:
         """Check tables given upstream first, and every view; give what is wrong."""
         ordered = list(drafts)
         for draft in ordered:  # closed lists first: they are what PREVIOUS(own) reads
+            self._families[draft.name] = _declared_families(draft.statement)
             if draft.kind is not Kind.PUBLISH:
                 self._tables[draft.name] = _seen(draft, _closed(draft.statement))
         for draft in ordered:
@@ -58,7 +72,9 @@ class Schemas:
         return self.errors
 
     def _table(self, draft: Draft) -> None:
-        output = self._output(draft.name, draft.statement)
+        made = self._output(draft.name, draft.statement)
+        output = made.names
+        self._families[draft.name] = {**made.families, **self._families[draft.name]}
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         columns = _closed(draft.statement)
         if draft.kind is not Kind.COLLECT:
@@ -75,38 +91,46 @@ class Schemas:
         elif draft.temporal is not None:  # its rows are not known, what its last run has left of them is
             self._tables[draft.name] = self._last_run(draft, None, self.known.tables)
 
-    def _output(self, name: str, statement: Statement) -> Names | None:
+    def _output(self, name: str, statement: Statement) -> Output:
         found = self.queries.found.get(name)
         said = statement.value("AS", QuerySaid)
         if found is None or said is None:
-            return None
+            return UNKNOWN
         list_said = statement.value("COLUMNS", ColumnsSaid)
-        outputs: list[Names | None] = []
+        outputs: list[Output] = []
         for part, inside in found.branches or [(said, found)]:
             if inside.tree is None:
-                return None
+                return UNKNOWN
             at = _At({table.start: table for table in inside.tables}, self)
             resolver = Resolver(part.span.source, at, at.alias)
             outputs.append(resolver.output(inside.tree))
             self.errors.extend(resolver.errors)
             if list_said is None or list_said.is_open:
-                self.errors.extend(_unnamed(inside, part.span.source))
+                self.errors.extend(unnamed(inside.tree, part.span.source))
+            if statement.kind is StatementKind.TRANSFORM:
+                self.errors.extend(unstorable(outputs[-1], part.span, list_said))
         return _together(outputs)
 
     def columns_of(self, name: str) -> Names | None:
         """Give the columns of a table or view, the label's among them; None where they are not all known."""
         if name in self.queries.views:
-            return self._view(name)
+            return self._view(name).names
         columns = self._tables.get(name)
         return None if columns is None else {**columns, _LABEL: _LABEL}
 
-    def of_flat(self, flat: Flat | None, span: Span) -> Names | None:
-        """Give the columns of a flat read, and refuse names that are there twice; None where not all are known."""
+    def output_of(self, name: str) -> Output:
+        """Give the columns of a table or view with their families of types."""
+        if name in self.queries.views:
+            return self._view(name)
+        return output_of(self.columns_of(name), self._families.get(name))
+
+    def of_flat(self, flat: Flat | None, span: Span) -> Output:
+        """Give the columns of a flat read, and refuse names that are there twice; UNKNOWN where not all are known."""
         columns = (
             flat_columns(flat, lambda name: list((self._tables.get(name) or {}).values()) or None) if flat else None
         )
         if flat is None or columns is None:
-            return None
+            return UNKNOWN
         clashes = clashes_of(columns)
         if clashes:
             tables = {name: " and of ".join(each.table for each in found) for name, found in clashes.items()}
@@ -118,17 +142,22 @@ class Schemas:
                     fix="give what is referred to another ROLE, whose name is put behind, or rename a column",
                 )
             )
-        return {**names_of(each.name for each in columns), _LABEL: _LABEL}
+        families = {
+            each.name.lower(): family
+            for each in columns
+            if (family := self._families.get(each.table, {}).get(each.column.lower())) is not None
+        }
+        return output_of({**names_of(each.name for each in columns), _LABEL: _LABEL}, families)
 
-    def _view(self, name: str) -> Names | None:
+    def _view(self, name: str) -> Output:
         if name not in self._views:
-            self._views[name] = None  # a view that reads itself, which is reported
+            self._views[name] = UNKNOWN  # a view that reads itself, which is reported
             output = self._output(name, self.queries.views[name])
             said = self.queries.views[name].value("COLUMNS", ColumnsSaid)
-            if said is not None and output is not None:
-                self.errors.extend(_missing(said.columns, output, "the query"))
+            if said is not None and output.names is not None:
+                self.errors.extend(_missing(said.columns, output.names, "the query"))
             listed = self.queries.columns_of(name)
-            self._views[name] = names_of(listed) if listed else output
+            self._views[name] = output_of(names_of(listed), output.families) if listed else output
         return self._views[name]
 
     def _last_run(
@@ -137,6 +166,8 @@ class Schemas:
         known = by_name.get(draft.name)
         if known is None or draft.statement.has_failed("COLUMNS"):
             return None
+        types = {column.lower(): family_of_type(written) for column, written in known.items()}
+        self._families[draft.name] = {**types, **self._families[draft.name]}
         return names_of([*known, *(column.name for column in (said.columns if said else ()))])
 
     def _declared(self, said: ColumnsSaid | None, output: Names | None, draft: Draft) -> None:
@@ -156,8 +187,12 @@ class Schemas:
 
     def _named_in_header(self, draft: Draft, columns: Names) -> None:
         whole = {**columns, _LABEL: _LABEL}
+        families = self._families[draft.name]
         for expression in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, whole, draft.name))
+            self.errors.extend(
+                moments(expression.tree, expression.span.source, lambda node: families.get(node.parts[0].name.lower()))
+            )
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         for column in said.columns if said else ():
             self.errors.extend(self._referred(column, columns, draft.name))
@@ -202,15 +237,15 @@ class _At:
         self.tables = tables
         self.schemas = schemas
 
-    def __call__(self, offset: int) -> Names | None:
+    def __call__(self, offset: int) -> Output:
         table = self.tables.get(offset)
         if table is None:
-            return None
+            return UNKNOWN
         if table.is_flat:
             return self.schemas.of_flat(
                 self.schemas.queries.flats.known(table.name, is_exact=table.is_exact), table.span
             )
-        return self.schemas.columns_of(table.name)
+        return self.schemas.output_of(table.name)
 
     def alias(self, offset: int) -> str:
         """Give the name that a reference without an alias goes by."""
@@ -225,14 +260,23 @@ def _closed(statement: Statement) -> Names | None:
     return names_of(column.name for column in said.columns)
 
 
-def _together(outputs: Iterable[Names | None]) -> Names | None:
+def _declared_families(statement: Statement) -> dict[str, Family]:
+    said = statement.value("COLUMNS", ColumnsSaid)
+    return {
+        column.name.lower(): family_of_type(column.type) for column in (said.columns if said else ()) if column.type
+    }
+
+
+def _together(outputs: Iterable[Output]) -> Output:
     """Give the columns of several queries by name, each where it first comes."""
-    together: Names = {}
-    for names in outputs:
-        if names is None:
-            return None
-        together = {**together, **{lower: name for lower, name in names.items() if lower not in together}}
-    return together
+    outputs = list(outputs)
+    if len(outputs) == 1:
+        return outputs[0]
+    together: dict[str, Entry] = {}
+    for output in outputs:
+        for entry in output.entries:
+            together.setdefault(entry.name.lower(), entry)
+    return Output(tuple(together.values()), is_whole=all(output.is_whole for output in outputs))
 
 
 def _seen(draft: Draft, columns: Names | None) -> Names | None:
@@ -246,18 +290,6 @@ def _missing(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterato
     for column in columns:
         if column.name.lower() not in known:
             yield _unknown(column.span, column.name, known, where)
-
-
-def _unnamed(found: Found, source: Source) -> Iterator[WaterclockError]:
-    for node in nameless(found.tree):
-        start = min((at for part in node.walk() if (at := part.meta.get("start")) is not None), default=None)
-        if start is not None:
-            yield source.span(start).refuse(
-                "E234",
-                "a column of this query has no name",
-                why="Spark would make one up of the expression, with signs in it that no table takes",
-                fix="name it: ... AS name",
-            )
 
 
 def _rules(statement: Statement) -> Iterator[Expression]:

@@ -90,7 +90,7 @@ class Schemas:
         try:
             frames = {read: self._nothing(read.table, table, extras) for read in table.reads}
             rows = rows_over(self.work, self.spark, table, window, frames)
-            shaped = conform(rows, table.columns, None, table=table.name)
+            shaped = conform(rows, table.columns, None, table=table.name, may_rename=False)
         except (WaterclockError, PySparkException):
             # the run tells what is wrong with the query; until then what is declared is all that is known
             said = {column.name: column.type or _UNSAID for column in table.columns.named}

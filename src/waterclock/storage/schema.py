@@ -317,7 +317,11 @@ def _refuse_unstorable(fields: Iterable[StructField], table: str) -> None:
             )
 
 
-_WAYS_OUT = {"variant": "to_json(…), and parse_json(…) where it is read", "interval": "to a number of its unit"}
+_WAYS_OUT = {
+    "string": "collate(…, 'UTF8_BINARY'), and say COLLATE where texts are compared",
+    "variant": "to_json(…), and parse_json(…) where it is read",
+    "interval": "to a number of its unit",
+}
 
 
 def _unstorable(type_: DataType) -> str | None:
@@ -328,7 +332,8 @@ def _unstorable(type_: DataType) -> str | None:
     if isinstance(type_, MapType):
         return _unstorable(type_.keyType) or _unstorable(type_.valueType)
     name = str(type_.jsonValue()).split("(", 1)[0]
-    return None if name in _STORED else _said(type_)
+    is_collated = isinstance(type_, StringType) and " collate " in _said(type_)  # the JSON of a type does not tell it
+    return None if name in _STORED and not is_collated else _said(type_)
 
 
 def _said(type_: DataType) -> str:

@@ -122,6 +122,7 @@ def test_names_that_cannot_be_stored_are_mended_or_refused(spark: SparkSession) 
         ("SELECT parse_json('1') AS a", opened(), None, "E615 raw.t.a is variant, which cannot be stored"),
         ("SELECT INTERVAL 1 DAY AS a", opened(), None, "E615 raw.t.a is interval day, which cannot be stored"),
         ("SELECT array(INTERVAL 1 DAY) AS a", opened(), None, "E615 raw.t.a is interval day"),
+        ("SELECT 'x' COLLATE UTF8_LCASE AS a", opened(), None, "E615 raw.t.a is string collate UTF8_LCASE"),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -81,7 +81,7 @@ FROM h, stg, PAST(raw.a, '7 days') AS p JOIN PAST(raw.a, INTERVAL 7 DAYS) q JOIN
 WHERE h.at >= WINDOW_START() AND EXISTS (SELECT 1 FROM stg.bigger)
 """,  # noqa: E501  as the DPL has it
 )
-wc.transform("marts.wrapped", every="day", as_="SELECT seen FROM PREVIOUS(stg.bigger) TABLESAMPLE (5 ROWS)")
+wc.transform("marts.wrapped", every="day", as_="SELECT seen FROM PREVIOUS(stg.bigger) ORDER BY seen LIMIT 5")
 wc.transform(
     "marts.merged",
     columns="id BIGINT KEY, n BIGINT, *",

@@ -109,7 +109,8 @@ wc.transform(
 )
 wc.transform(
     "marts.sale_flat",
-    as_="""SELECT s.id, s.home_payer, s.city_home_payer, s.boss, city_work_buyer, name_buyer, s.timelabel AS label, c.*
+    as_="""SELECT s.id, s.home_payer, s.city_home_payer, s.boss, city_work_buyer, name_buyer, s.timelabel AS label,
+c.* EXCEPT (id)
 FROM FLAT(fact.sale) s LEFT JOIN flat ( dim.client , 'Exact' ) c ON c.id = s.buyer AND c.rec_is_current""",
 )
 wc.view("stg.clients", as_="SELECT id, city_home FROM FLAT(dim.client)")

@@ -35,12 +35,6 @@ SELECT * FROM plain_raw_orders o
 SELECT * FROM `raw`.`orders` AS `o`
 SELECT * FROM plain_raw_orders AS `o`
 
-SELECT * FROM raw.orders TABLESAMPLE (10 PERCENT) REPEATABLE (1) WHERE id = 1
-SELECT * FROM plain_raw_orders TABLESAMPLE (10 PERCENT) REPEATABLE (1) AS `orders` WHERE id = 1
-
-SELECT * FROM raw.orders TABLESAMPLE (5 ROWS) o
-SELECT * FROM plain_raw_orders TABLESAMPLE (5 ROWS) o
-
 SELECT * FROM raw.orders PIVOT (sum(amount) FOR customer IN ('a')) p
 SELECT * FROM plain_raw_orders AS `orders` PIVOT (sum(amount) FOR customer IN ('a')) p
 

@@ -11,7 +11,7 @@ FLOW = """COLLECT raw.a PARTITIONED (id BIGINT) FROM land.acme.a EVERY DAY BY AR
   CREATE VIEW clean.a AS SELECT * FROM raw.a; CREATE VIEW clean.b AS SELECT id FROM clean.a;
 -- it's said; here
 TRANSFORM marts.t PARTITIONED COMMENT 'one; two' -- three;
-AS SELECT /* four; */ id, ';' AS `a;b`
+AS SELECT /* four; */ id AS `a`, ';' AS b
    FROM clean.b;
 TRANSFORM marts.u PARTITIONED AS SELECT id FROM raw.a"""
 PYTHON = """import waterclock as wc
@@ -37,7 +37,7 @@ def test_declarations_are_shown_as_they_stand_with_the_views_between(tmp_path: P
     assert found["clean.b"].text == "CREATE VIEW clean.b AS SELECT id FROM clean.a;"
     assert found["marts.t"].text == (
         "TRANSFORM marts.t PARTITIONED COMMENT 'one; two' -- three;\n"
-        "AS SELECT /* four; */ id, ';' AS `a;b`\n   FROM clean.b;"
+        "AS SELECT /* four; */ id AS `a`, ';' AS b\n   FROM clean.b;"
     )
     assert found["marts.u"].text == "TRANSFORM marts.u PARTITIONED AS SELECT id FROM raw.a"
     assert found["marts.p"].language == "python"

@@ -1,0 +1,144 @@
+"""Which family of types an expression's value belongs to, as far as its text and the types of columns tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any
+
+from sqlglot import exp
+
+
+class Family(StrEnum):
+    """Families of types that `check` tells apart; OTHER holds all types that a table stores and that are no time."""
+
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+    INTERVAL = "INTERVAL"
+    VARIANT = "VARIANT"
+    COLLATED = "collated text"
+    TIME = "TIME"
+    OTHER = "other"
+
+
+UNSTORED = frozenset({Family.INTERVAL, Family.VARIANT, Family.COLLATED, Family.TIME})
+INSTANTS = frozenset({Family.DATE, Family.TIMESTAMP})
+FamilyOf = Callable[[Any], Family | None]
+
+_D = exp.DType
+_OF_TYPE = {
+    _D.DATE: Family.DATE, _D.DATE32: Family.DATE,
+    _D.TIMESTAMP: Family.TIMESTAMP, _D.TIMESTAMPTZ: Family.TIMESTAMP, _D.TIMESTAMPNTZ: Family.TIMESTAMP,
+    _D.TIMESTAMPLTZ: Family.TIMESTAMP, _D.DATETIME: Family.TIMESTAMP,
+    _D.INTERVAL: Family.INTERVAL, _D.VARIANT: Family.VARIANT, _D.TIME: Family.TIME,
+}  # fmt: skip
+_OF_CALL = {
+    "MAKE_INTERVAL": Family.INTERVAL, "MAKE_DT_INTERVAL": Family.INTERVAL, "MAKE_YM_INTERVAL": Family.INTERVAL,
+    "TRY_MAKE_INTERVAL": Family.INTERVAL,
+    "PARSE_JSON": Family.VARIANT, "TRY_PARSE_JSON": Family.VARIANT, "TO_VARIANT_OBJECT": Family.VARIANT,
+    "WINDOW_START": Family.TIMESTAMP, "WINDOW_END": Family.TIMESTAMP, "TIMESTAMP_SECONDS": Family.TIMESTAMP,
+    "TIMESTAMP_MILLIS": Family.TIMESTAMP, "TIMESTAMP_MICROS": Family.TIMESTAMP, "TRY_TO_TIMESTAMP": Family.TIMESTAMP,
+    "MAKE_TIMESTAMP": Family.TIMESTAMP, "TO_TIMESTAMP_NTZ": Family.TIMESTAMP, "TO_TIMESTAMP_LTZ": Family.TIMESTAMP,
+    "MAKE_DATE": Family.DATE, "DATE_FROM_UNIX_DATE": Family.DATE, "TRY_TO_DATE": Family.DATE,
+}  # fmt: skip
+_DATES = (exp.TsOrDsToDate, exp.CurrentDate, exp.LastDay, exp.DateFromParts, exp.TsOrDsAdd, exp.DateAdd, exp.DateSub)
+_TIMESTAMPS = (
+    exp.StrToTime, exp.TimestampTrunc, exp.CurrentTimestamp, exp.UnixToTime, exp.TimestampFromParts, exp.FromTimeZone,
+)  # fmt: skip
+_HANDS_ON = (exp.Paren, exp.Alias, exp.Filter, exp.Window, exp.IgnoreNulls, exp.RespectNulls, exp.Neg, exp.Distinct)
+# their value is one of their arguments' values, or is made of them within one family
+_CHOOSES = (
+    exp.Max, exp.Min, exp.Sum, exp.Avg, exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.Lag,
+    exp.Lead, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Array, exp.ArrayAgg,
+)  # fmt: skip
+_OF_TEXT = (exp.Upper, exp.Lower, exp.Trim, exp.Substring, exp.Concat, exp.DPipe, exp.Pad, exp.Repeat, exp.Reverse)
+
+
+def family_of_type(written: str) -> Family:
+    """Return the family of a column's declared type, or of one as Spark writes it."""
+    word = written.strip().upper()
+    if word.startswith("TIMESTAMP"):
+        return Family.TIMESTAMP
+    return Family.DATE if word == "DATE" else Family.OTHER
+
+
+def family_of(node: Any, column: FamilyOf) -> Family | None:
+    """Return the family of an expression's value, None where it is not known; `column` tells those of columns."""
+    rule = next((rule for kinds, rule in _RULES if isinstance(node, kinds)), None)
+    return rule(node, column) if rule else None
+
+
+def _of_collate(node: Any, _: FamilyOf) -> Family | None:
+    return Family.OTHER if "UTF8_BINARY" in node.expression.name.upper() else Family.COLLATED
+
+
+def _of_if(node: Any, column: FamilyOf) -> Family | None:
+    return _first((node.args.get("true"), node.args.get("false")), column)
+
+
+def _of_case(node: Any, column: FamilyOf) -> Family | None:
+    return _first([*(one.args.get("true") for one in node.args["ifs"]), node.args.get("default")], column)
+
+
+def _of_text(node: Any, column: FamilyOf) -> Family | None:
+    of_parts = {family_of(part, column) for part in node.iter_expressions()}
+    return Family.COLLATED if Family.COLLATED in of_parts else Family.OTHER
+
+
+def _of_path(node: Any, column: FamilyOf) -> Family | None:
+    return family_of(node.this, column) if node.args.get("variant_extract") else None
+
+
+def _of_anonymous(node: Any, _: FamilyOf) -> Family | None:
+    name = node.name.upper()
+    if name in {"VARIANT_GET", "TRY_VARIANT_GET"}:
+        return Family.VARIANT if len(node.expressions) == 2 else None
+    return _OF_CALL.get(name)
+
+
+def _of_arithmetic(node: Any, column: FamilyOf) -> Family | None:
+    left, right = family_of(node.this, column), family_of(node.expression, column)
+    if isinstance(node, exp.Sub) and left in INSTANTS and right in INSTANTS:
+        return Family.INTERVAL
+    if isinstance(node, exp.Mul | exp.Div):
+        return Family.INTERVAL if Family.INTERVAL in {left, right} else None
+    found = [one for one in (left, right) if one in INSTANTS]
+    if found:
+        return found[0]
+    return Family.INTERVAL if left is Family.INTERVAL and right is Family.INTERVAL else None
+
+
+def _first(nodes: Iterable[Any], column: FamilyOf) -> Family | None:
+    """Return the first known family among alternatives: one that tells more than OTHER wins."""
+    found = [family for node in nodes if node is not None and (family := family_of(node, column))]
+    return next((one for one in found if one is not Family.OTHER), found[0] if found else None)
+
+
+def _of_data_type(type_: Any) -> Family:
+    for inner in type_.find_all(exp.DataType):
+        family = _OF_TYPE.get(inner.this)
+        if family in UNSTORED or (family is not None and inner is type_):
+            return family
+        if inner.args.get("collate") is not None:
+            return Family.COLLATED
+    return Family.OTHER
+
+
+_RULES: tuple[tuple[Any, Callable[[Any, FamilyOf], Family | None]], ...] = (
+    (exp.Column, lambda node, column: column(node)),
+    (exp.Cast, lambda node, _: _of_data_type(node.to)),
+    (exp.Literal, lambda *_: Family.OTHER),
+    (exp.Interval, lambda *_: Family.INTERVAL),
+    (exp.Collate, _of_collate),
+    (_HANDS_ON, lambda node, column: family_of(node.this, column)),
+    ((exp.Add, exp.Sub, exp.Mul, exp.Div), _of_arithmetic),
+    (exp.If, _of_if),
+    (exp.Case, _of_case),
+    (_CHOOSES, lambda node, column: _first(node.iter_expressions(), column)),
+    (exp.JSONExtract, _of_path),
+    (_OF_TEXT, _of_text),
+    (exp.ParseJSON, lambda *_: Family.VARIANT),
+    (_DATES, lambda *_: Family.DATE),
+    (_TIMESTAMPS, lambda *_: Family.TIMESTAMP),
+    (exp.Anonymous, _of_anonymous),
+)
