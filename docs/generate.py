@@ -16,6 +16,7 @@ from typing import Any
 import typer
 
 from waterclock import codes
+from waterclock.cli.answers import JSON_VERSION
 from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.cli.shapes import ALIKE, SHAPES
 from waterclock.connectors.files import CAPABILITIES as FILES
@@ -99,9 +100,12 @@ def commands_page() -> str:
         "",
         f"`waterclock COMMAND --help` says the same on the terminal. {EPILOG}",
         "",
-        "Every command takes `--json`: it then prints one JSON object on stdout and nothing else there; an error is",
-        '`{"error": {code, what, where, why, fix, excerpt, transient}}`. Colours heed `NO_COLOR`, and',
-        "`WATERCLOCK_THEME` (`light` or `dark`) where the terminal does not tell its ground.",
+        "Every command takes `--json`: it then prints one JSON object on stdout and nothing else there; an error, that",
+        'of a command line which cannot be read included, is `{"error": {code, what, where, why, fix, excerpt,',
+        "transient}}`.",
+        f"Each object has a `version`, now {JSON_VERSION}: keys may be added to it, and where one is taken away or",
+        "given another meaning the version is raised. Colours heed `NO_COLOR`, and `WATERCLOCK_THEME` (`light` or",
+        "`dark`) where the terminal does not tell its ground.",
         "",
     ]
     for heading, functions in COMMANDS.items():

@@ -267,10 +267,15 @@ SELECTION: Mapping[str, Code] = {
     ),
     "E522": Code(
         "a state that was not made",
-        "A regular table has a state at a tick once all its windows up to there are made. Of a REPLACE transform the "
-        "states that nobody reads are not made; `backfill` makes them.",
+        "A table has a content at a tick once all its windows up to there are made, or skipped; as known then, once "
+        "they were by then. Of a REPLACE transform the states that nobody reads are not made; `backfill` makes them. "
+        "`--partial` answers without what is missing, and lists it.",
     ),
-    "E523": Code("no settled tick", "`latest` is the newest tick at which all tables of the query are settled."),
+    "E523": Code(
+        "no tick, or no instant, at which all agrees",
+        "`latest` is the newest tick at which all tables of the query are settled. While something was restated and "
+        "not all has followed, an answer is the one known at the last instant at which all agreed: there was none.",
+    ),
     "E518": Code("a label that was dropped", "What RETAIN has dropped is gone, and is never made again as if empty."),
     "E519": Code(
         "a source that cannot be asked again",
@@ -348,6 +353,11 @@ CLI: Mapping[str, Code] = {
     "E904": Code(
         "a time that cannot be run to",
         "A window is read once it is over. `plan --now` looks ahead, `run --watch` waits; `--until` follows `--now`.",
+    ),
+    "E906": Code(
+        "a command line that cannot be read",
+        "An option, an argument or a command is unknown, missing or of another kind. `waterclock COMMAND --help` lists "
+        "what there is.",
     ),
     "E907": Code("an unknown kind of drawing", "The data model is drawn as .svg, .png or .dot."),
     "E908": Code(

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.engine.moments import AsOf
+from waterclock.engine.moments import AsOf, Gap
+from waterclock.engine.opening import apply_flow
 from waterclock.engine.query import Answer, query
+from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
+from waterclock.selection import Labels
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,9 +64,9 @@ def rows(tiny: Tiny, sql: str, tick: str, **more: Any) -> list[tuple[Any, ...]]:
     return list(asked(tiny, sql, tick, **more).rows)
 
 
-def refusal(tiny: Tiny, sql: str, tick: str) -> WaterclockError:
+def refusal(tiny: Tiny, sql: str, tick: str, **more: Any) -> WaterclockError:
     with pytest.raises(WaterclockError) as refused:
-        asked(tiny, sql, tick)
+        asked(tiny, sql, tick, **more)
     return refused.value
 
 
@@ -153,7 +156,54 @@ def test_while_a_ripple_runs_the_answer_is_the_one_before_it_and_says_so(tiny: T
 def test_nothing_was_known_before_the_first_batch(asked_alone: Tiny) -> None:
     with asked_alone.ledger() as ledger:
         long_ago = ledger.now() - timedelta(days=300)
-    assert rows(asked_alone, "SELECT count(*) FROM shop.orders", "2020-01-04", known_at=long_ago) == [(0,)]
+    error = refusal(asked_alone, "SELECT count(*) FROM shop.orders", "2020-01-04", known_at=long_ago)
+    assert (error.code, error.where) == ("E522", f"shop.orders@{labels(1)[0]}")
+
+
+def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2)])
+    tiny.declare("""
+    COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders
+      EVERY DAY BY DATA TIME at;
+    TRANSFORM sales.total (total BIGINT) AS SELECT sum(amount) AS total FROM HISTORY(shop.orders);
+    TRANSFORM sales.twice (twice BIGINT) AS SELECT 2 * total AS twice FROM sales.total;
+    """)
+    assert not tiny.run(day(2), day(3)).failed
+    tiny.shop("UPDATE orders SET amount = 500 WHERE id = 1")
+    with tiny.ledger() as ledger:
+        ledger.request_restate("shop.orders", [day(1)], "recollect", who="ann")
+    assert not tiny.run(day(3)).failed
+    with tiny.ledger() as ledger:
+        ledger.request_restate("sales.total", [day(1)], "recompute", who="ann")
+    assert not tiny.run(day(3), only=["sales.total"]).failed
+    three = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total), "
+    three += "(SELECT twice FROM sales.twice)"
+    answer = asked(tiny, three, "2020-01-02")
+    assert answer.rows == ((10, 10, 20),), "twice has not followed: all as before the first restatement"
+    assert answer.moment is not None
+    assert answer.moment.behind == {"sales.twice": (day(1),)}
+    two = "SELECT (SELECT total FROM sales.total), (SELECT twice FROM sales.twice)"
+    assert rows(tiny, two, "2020-01-02") == [(10, 20)], "nor of two of them, though orders is not asked"
+    followed = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total)"
+    assert rows(tiny, followed, "2020-01-02") == [(500, 500)]
+    assert rows(tiny, three, "2020-01-03") == [(520, 520, 1040)], "the newest states have followed"
+
+    tiny.shop("INSERT INTO orders VALUES (4, 40, '2020-01-04 12:00:00')")
+    with tiny.opened() as work:
+        apply_flow(work, day(5))
+        assert (
+            Runner(work, only=["shop.orders"], labels={"shop.orders": Labels.between(day(4), day(5))})
+            .run_once(day(5))
+            .done
+            == 1
+        )
+    count = "SELECT count(*) FROM shop.orders"
+    assert refusal(tiny, count, "2020-01-05").where == "shop.orders@20200103000000"
+    partial = asked(tiny, count, "2020-01-05", is_partial=True)
+    assert partial.rows == ((3,),)
+    assert partial.moment is not None
+    assert partial.moment.missing == (Gap("shop.orders", day(3), day(3), 1),)
 
 
 def test_a_notebook_gets_a_table_as_of_a_tick_in_its_own_session(asked_alone: Tiny) -> None:
@@ -164,6 +214,9 @@ def test_a_notebook_gets_a_table_as_of_a_tick_in_its_own_session(asked_alone: Ti
     assert newest.sparkSession.sparkContext.applicationId == asked_alone.spark.sparkContext.applicationId
     assert {(row.id, row.amount) for row in newest.collect()} == {(0, 20), (1, 30)}
     assert {(row.id, row.amount) for row in older.collect()} == {(1, 10)}
+    largest, total = wc.resolve(["sales.largest", "sales.total"], "2020-01-03", project=asked_alone.root)
+    assert {(row.id, row.amount) for row in largest.collect()} == {(0, 20), (1, 10)}
+    assert [row.total for row in total.collect()] == [30]
     with pytest.raises(WaterclockError) as refused:
         wc.resolve("sales.largst", project=asked_alone.root)
     assert "sales.largest" in str(refused.value.fix)

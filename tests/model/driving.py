@@ -15,7 +15,7 @@ from waterclock.flow import Flow, Kind, Table
 from waterclock.ledger.facts import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.planner import Batch, Group, Planner, ReadScope, starts_to_write
+from waterclock.planner import Batch, BoundRead, Group, Planner, ReadScope, starts_to_write
 from waterclock.timelabel import UTC, Window
 
 CODE = "code"
@@ -44,9 +44,22 @@ class Flight:
     turn: int
 
 
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One label committed at an instant of the ledger's clock: its rows, what it read, and what stood there then."""
+
+    at: datetime
+    table: str
+    label: datetime
+    rows: Rows
+    stands_from: datetime | None
+    reads: tuple[BoundRead, ...]
+    evidence: object
+
+
 @dataclass(slots=True)
 class Driver:
-    """One life of one flow.
+    """One life of one flow; `log` holds all its commits, oldest first.
 
     `commits` counts the batches committed since the last restatement. `is_wild`: batches are asked to be restated
     while others, and they themselves, are being made; then nobody can say how often each must run.
@@ -69,6 +82,7 @@ class Driver:
     ticks: dict[Key, dict[str, datetime]] = field(default_factory=dict)
     skipped: set[Key] = field(default_factory=set)
     first_look: datetime = EVE
+    log: list[Commit] = field(default_factory=list)
     trouble_rate: float = 0.0
     is_wild: bool = False
     turn: int = 0
@@ -108,10 +122,11 @@ class Driver:
         self.clear_troubles()
         self.rest()
 
-    def rest(self) -> None:
+    def rest(self, most: int = 1_000_000) -> None:
         """Run whatever is ready, in any order, until nothing is; each batch must need to run only once for that.
 
-        What was ready stays ready while others are made and committed: it need not be asked for again.
+        What was ready stays ready while others are made and committed: it need not be asked for again. `most`: how
+        many claims are taken; with fewer than there is to do, work is left half done.
         """
         self.commits.clear()
         self.ledger.set_starts(starts_to_write(self.flow, self.snapshot(), self.now), who="test")
@@ -123,12 +138,13 @@ class Driver:
                 interruptions -= 1
                 self.restate()
                 ready = []
-            if not ready or self.random.random() < 0.2:
+            if most and (not ready or self.random.random() < 0.2):
                 ready = self.ready()
-            if not ready and not self.flights:
+            if not (ready and most) and not self.flights:
                 self.end_following()
                 return
-            if ready and (not self.flights or self.random.random() < 0.6):
+            if ready and most and (not self.flights or self.random.random() < 0.6):
+                most -= 1
                 self.take_off(ready.pop(self.random.randrange(len(ready))))
             else:
                 self.land(self.flights.pop(self.random.randrange(len(self.flights))))
@@ -260,23 +276,26 @@ class Driver:
     def _commit(self, flight: Flight) -> None:
         name = flight.group.table
         toy = self.lake.tables[name]
-        results = []
+        results: list[BatchResult] = []
         for batch in flight.group.batches:
             rows = flight.made[batch.label]
             results.append(
                 BatchResult(
                     label=batch.label,
                     end=batch.window.end,
-                    version=flight.claim.number,
+                    version=len(self.log),
                     rows=len(rows),
                     bytes=len(rows),
                     digest=digest(rows),
-                    slice_path=str(flight.claim.number),
+                    slice_path=str(len(self.log) + len(results)),
                     stands_from=batch.stands_from,
                 )
             )
         self.ledger.record_done(flight.claim, results)
+        at = self.clock.at
         for batch in flight.group.batches:
+            rows, evidence = flight.made[batch.label], flight.evidence[batch.label]
+            self.log.append(Commit(at, name, batch.label, rows, batch.stands_from, batch.reads, evidence))
             self._note(flight, batch)
             toy.slices[batch.label] = flight.made[batch.label]
             if batch.stands_from is not None:

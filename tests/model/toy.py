@@ -65,18 +65,21 @@ class ToyTable:
 
     def parts(self, read: BoundRead) -> tuple[tuple[datetime, Rows], ...]:
         """Give the slices that a read rests on, oldest first, empty ones left out."""
+        return tuple((label, self.slices[label]) for label in self.chosen(read) if self.slices[label])
+
+    def chosen(self, read: BoundRead) -> list[datetime]:
+        """Give the labels that a read rests on, oldest first."""
         if read.low >= read.high:
-            return ()
+            return []
         if read.scope is ReadScope.STATE and self.table.mode is Mode.REPLACE:
-            standing = [
-                label
-                for label in sorted(self.slices)
-                if label >= read.low and self.stands.get(label, label) <= read.low
-            ]
-            chosen = standing[:1]
-        else:
-            chosen = [label for label in sorted(self.slices) if read.low <= label < read.high]
-        return tuple((label, self.slices[label]) for label in chosen if self.slices[label])
+            standing = self.standing(read.low)
+            return [] if standing is None else [standing]
+        return [label for label in sorted(self.slices) if read.low <= label < read.high]
+
+    def standing(self, start: datetime) -> datetime | None:
+        """Give the label whose state stands for the window that starts there."""
+        found = (label for label in sorted(self.slices) if label >= start and self.stands.get(label, label) <= start)
+        return next(found, None)
 
 
 @dataclass(slots=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from waterclock.cli.labels import count_words, instant_words
+from waterclock.cli.labels import count_words, instant_words, label_range
 from waterclock.cli.look import console
 from waterclock.cli.opening import open_project, zone_of
-from waterclock.engine.moments import AsOf, Moment
+from waterclock.engine.moments import AsOf, Gap, Moment
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query import Answer, preview, query
 from waterclock.timelabel import label_of, parse_instant
@@ -47,6 +47,8 @@ class Told:
             "as_of": None if moment is None else _plain(moment.tick),
             "known_at": None if moment is None or moment.known_at is None else _plain(moment.known_at),
             "is_rippling": moment is not None and moment.is_rippling,
+            "behind": [] if moment is None else _behind(moment),
+            "missing": [] if moment is None else [_gap(gap) for gap in moment.missing],
         }
 
 
@@ -56,13 +58,20 @@ def text_of(sql: str) -> str:
 
 
 def asked(
-    folder: Path, env: str | None, sql: str, limit: int, *, as_of: str | None = None, known_at: str | None = None
+    folder: Path,
+    env: str | None,
+    sql: str,
+    limit: int,
+    *,
+    as_of: str | None = None,
+    known_at: str | None = None,
+    partial: bool = False,
 ) -> Told:
     """Ask a query of a project's tables, as they are or as of a tick."""
     with open_workplace(open_project(folder, env), is_question=True) as work:
         zone = zone_of(work.flow)
         known = None if known_at is None else parse_instant(known_at, zone)
-        moment = None if as_of is None else AsOf(as_of, known, zone)
+        moment = None if as_of is None else AsOf(as_of, known, zone, is_partial=partial)
         return Told(query(work, sql, limit=limit, as_of=moment), zone)
 
 
@@ -93,8 +102,29 @@ def moment_lines(moment: Moment, zone: str) -> list[str]:
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
     if moment.is_rippling:
-        lines.append("what it reads was restated since, and not all has followed: this is the answer known before")
+        said = "what it reads was restated since, and not all has followed: this is the answer known before"
+        lines += [said, *(f"  {_batches(each['table'], each['labels'])} not followed" for each in _behind(moment))]
+    lines += [f"without {_labels(gap)}: not there" for gap in moment.missing]
     return lines
+
+
+def _batches(table: str, labels: list[str]) -> str:
+    """Write batches of a table, the oldest by name."""
+    more = len(labels) - 1
+    return f"{table}@{labels[0]} has" if not more else f"{table}@{labels[0]} and {count_words(more, 'other')} have"
+
+
+def _labels(gap: Gap) -> str:
+    counted = f", {count_words(gap.labels, 'label')}" if gap.labels > 1 else ""
+    return f"{gap.table}@{label_range(gap.first, gap.last)}{counted}"
+
+
+def _behind(moment: Moment) -> list[dict[str, Any]]:
+    return [{"table": name, "labels": [label_of(at) for at in labels]} for name, labels in moment.behind.items()]
+
+
+def _gap(gap: Gap) -> dict[str, Any]:
+    return {"table": gap.table, "first": label_of(gap.first), "last": label_of(gap.last), "labels": gap.labels}
 
 
 def answer_table(answer: Answer) -> Table:

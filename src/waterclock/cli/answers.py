@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+JSON_VERSION = 1  # raised where a key is taken away or gets another meaning; a new key does not raise it
 _json = contextvars.ContextVar("waterclock_json", default=False)
 _folder = contextvars.ContextVar("waterclock_folder", default=Path())
 
@@ -38,9 +39,9 @@ def folder_noted() -> Path:
     return _folder.get()
 
 
-def print_json(value: Any) -> None:
-    """Print a value; instants as `2013-01-05T05:00:00Z`."""
-    json.dump(value, sys.stdout, indent=2, default=_plain, ensure_ascii=False)
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print an object, the version of its shape first; instants as `2013-01-05T05:00:00Z`."""
+    json.dump({"version": JSON_VERSION, **value}, sys.stdout, indent=2, default=_plain, ensure_ascii=False)
     sys.stdout.write("\n")
 
 

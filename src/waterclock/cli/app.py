@@ -46,6 +46,23 @@ EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stoppe
 class Commands(TyperGroup):
     """The commands in groups, and the one place where errors become cards."""
 
+    def main(self, *arguments: Any, **more: Any) -> Any:
+        """Run a command line; one that cannot be read is answered in JSON where JSON was asked for."""
+        said = more.get("args")
+        if "--json" not in (sys.argv if said is None else said) or not more.get("standalone_mode", True):
+            return super().main(*arguments, **more)
+        try:
+            code = super().main(*arguments, **more | {"standalone_mode": False})
+        except typer.Abort:
+            code = 1
+        except Exception as error:
+            if not _is_usage(error):
+                raise
+            from waterclock.cli.cards import usage_json
+
+            code = usage_json(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
         """List the commands of each group with their first line."""
         for heading, functions in COMMANDS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -26,6 +26,17 @@ def fail(error: WaterclockError) -> int:
         sys.stdout.flush()
         show_errors(console(stderr=True), [error])
     return 1
+
+
+def usage_json(error: Any) -> int:
+    """Print what is wrong with a command line as JSON, and return its exit code; `error` is Typer's."""
+    from waterclock.cli.answers import print_json
+
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "waterclock"
+    what = error.format_message().rstrip(".")
+    told = WaterclockError("E906", what, where=path, fix=f"`{path} --help` lists what there is")
+    print_json({"error": told.to_dict()})
+    return int(error.exit_code)
 
 
 def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:

@@ -38,7 +38,7 @@ def print_grid(to: Console, grid: Grid) -> None:
     width = cell_width(grid)
     shown = grid.latest(fitting(to.width, names, width))
     left = _name_width(names)
-    for line in _header(shown, left, width):
+    for line in _header(shown, left, width, to.width):
         to.print(line, soft_wrap=True)
     for at, (_, rows) in enumerate(groupby(shown.rows, key=lambda row: row.table.partition(".")[0])):
         if at:
@@ -76,34 +76,40 @@ def _name_width(names: list[str]) -> int:
     return min(_NAME_WIDTH, max((len(name) for name in names), default=0))
 
 
-def _header(grid: Grid, left: int, width: int) -> list[Text]:
-    """Give two lines: the month or day where it begins, and the number of each column below it."""
+def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
+    """Return two lines: the month or day over its own columns alone, and the number of each column below it.
+
+    Where its columns are too few for the whole name a shorter one stands there, or none; the last may use what is
+    left of the line.
+    """
     above, below = _heads(grid)
-    top = " " * left
-    end = 0
-    for at, text in enumerate(above):
-        column = left + at * width + 1
-        if text and column >= end:
-            top = top.ljust(column) + text
-            end = column + len(text) + 1
+    begins = [at for at, names in enumerate(above) if at == 0 or names[0] != above[at - 1][0]]
+    top = ""
+    for at, until in zip(begins, [*begins[1:], None], strict=True):
+        column = left + at * width + max(0, width - len(below[at]))
+        room = line - column if until is None else (until - at) * width - 1
+        name = next((name for name in above[at] if len(name) <= room), "")
+        top = top.ljust(column) + name
     numbers = "".join(f"{text:>{width}}" for text in below)
     return [Text(top.rstrip(), style="quiet"), Text(" " * left + numbers, style="quiet")]
 
 
-def _heads(grid: Grid) -> tuple[list[str], list[str]]:
+def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return of each column the names that may stand above it, the longest first, and its number."""
     unit = grid.cadence.period.unit
+    forms: tuple[str, ...]
     local = [start.astimezone(nominal_zone(grid.cadence.zone)) for start in grid.columns]
     if unit is Unit.MINUTE:
         is_hours = grid.cadence.period.minutes % 60 == 0
         lower = [f"{at:%H}" if is_hours else f"{at:%M}" for at in local]
-        upper = [f"{at:%Y-%m-%d}" if is_hours else f"{at:%Y-%m-%d %H}h" for at in local]
+        forms = ("%Y-%m-%d", "%m-%d") if is_hours else ("%Y-%m-%d %Hh", "%m-%d %Hh", "%Hh")
     elif unit in {Unit.DAY, Unit.WEEK}:
         lower = [f"{at:%d}" for at in local]
-        upper = [f"{at:%B %Y}" for at in local]
+        forms = ("%B %Y", "%b %Y", "%B", "%b")
     else:
         lower = [f"{at:%m}" if unit is not Unit.YEAR else f"{at:%y}" for at in local]
-        upper = [f"{at:%Y}" for at in local]
-    return [text if at == 0 or text != upper[at - 1] else "" for at, text in enumerate(upper)], lower
+        forms = ("%Y", "%y")
+    return [tuple(at.strftime(form) for form in forms) for at in local], lower
 
 
 def _line(to: Console, row: Row, left: int, width: int) -> Text:

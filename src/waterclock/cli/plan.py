@@ -31,6 +31,7 @@ def plan(
     from collections import Counter
 
     from waterclock.cli.answers import print_json
+    from waterclock.cli.first_windows import not_begun
     from waterclock.cli.look import console
     from waterclock.cli.opening import reading, selected
     from waterclock.cli.plan_view import exit_code, plan_json, print_plan
@@ -46,8 +47,9 @@ def plan(
             for name, it in quiet(at.planner, at.snapshot, at.now, planned).items()
             if name in found.tables and not by_table
         }
+        waiting = not_begun(at, found.tables)
         if json:
-            print_json(plan_json(made, at.flow, at.project.env, silent))
+            print_json(plan_json(made, at.flow, at.project.env, silent, waiting))
         else:
-            print_plan(console(), made, at.flow, at.zone, silent)
+            print_plan(console(), made, at.flow, at.zone, silent, waiting)
     raise typer.Exit(exit_code(made) if detailed_exitcode else 0)

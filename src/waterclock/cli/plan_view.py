@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from waterclock.cli.behind_view import print_behind
+from waterclock.cli.first_windows import FirstWindow, not_begun_lines
 from waterclock.cli.labels import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.cli.look import LOOKS, State, sign, state_of
 from waterclock.flow import Flow, Kind
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _IN_TROUBLE = frozenset({Status.BLOCKED, Status.FAILED, Status.HELD, Status.EXPIRED})
 _PLAIN_REASONS = frozenset({"", "due", "running"})
+_NONE: Mapping[str, FirstWindow] = {}
 NOTHING_DUE, WORK_IS_DUE, IN_TROUBLE = 0, 10, 11
 
 
@@ -90,8 +92,15 @@ def next_due_words(plan: Plan, zone: str) -> str:
     return "nothing becomes due" if plan.next_due is None else f"next due {instant_words(plan.next_due, zone)}"
 
 
-def print_plan(to: Console, plan: Plan, flow: Flow, zone: str, quiet: Mapping[str, Quiet]) -> None:
-    """Print a plan for people."""
+def print_plan(
+    to: Console,
+    plan: Plan,
+    flow: Flow,
+    zone: str,
+    quiet: Mapping[str, Quiet],
+    waiting: Mapping[str, FirstWindow] = _NONE,
+) -> None:
+    """Print a plan for people; `waiting` are the first windows of tables of which none was due yet."""
     to.print(Text.assemble((summary_words(plan), "head"), f"; {next_due_words(plan, zone)}"))
     for name, runs in stretches(plan.batches):
         to.print()
@@ -109,9 +118,15 @@ def print_plan(to: Console, plan: Plan, flow: Flow, zone: str, quiet: Mapping[st
         tables = ", ".join(f"{name} ({number_words(each)})" for name, each in plan.following.items())
         to.print(Text(f"then, where rows turn out to differ, up to {total}: {tables}", style="quiet"))
     _print_quiet(to, plan, flow, quiet)
+    if waiting:
+        to.print()
+        for line in not_begun_lines(waiting):
+            to.print(Text(line, style="quiet"), soft_wrap=True)
 
 
-def plan_json(plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet]) -> dict[str, Any]:
+def plan_json(
+    plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet], waiting: Mapping[str, FirstWindow] = _NONE
+) -> dict[str, Any]:
     """Give a plan as JSON: `Plan.to_dict`, with `summary` counting by status and the local date beside each label."""
     counts = Counter(str(batch.status) for batch in plan.batches)
     told = plan.to_dict()
@@ -125,6 +140,7 @@ def plan_json(plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet]) -> d
         **told,
         "not_needed": {name: it.not_needed for name, it in quiet.items() if it.not_needed},
         "stood_for": {name: it.stood_for for name, it in quiet.items() if it.stood_for},
+        "not_begun": {name: first.to_json() for name, first in waiting.items()},
     }
 
 

@@ -27,16 +27,21 @@ Known = Annotated[
     str | None,
     typer.Option("--known-at", metavar="TIME", help="With --as-of: as it was known then, by the real clock."),
 ]
+Partial = Annotated[
+    bool,
+    typer.Option("--partial", help="With --as-of: answer without the labels that are not there, and list them."),
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows at most.")]
 
 
-def query(
+def query(  # noqa: PLR0913 - the options of the command
     sql: Sql,
     *,
     project: ProjectDir = HERE,
     env: Env = None,
     as_of: Tick = None,
     known_at: Known = None,
+    partial: Partial = False,
     limit: Limit = 100,
     json: AsJson = False,
 ) -> None:
@@ -46,7 +51,9 @@ def query(
 
     if known_at is not None and as_of is None:
         raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
-    answer = asked(project, env, text_of(sql), limit, as_of=as_of, known_at=known_at)
+    if partial and as_of is None:
+        raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--partial")
+    answer = asked(project, env, text_of(sql), limit, as_of=as_of, known_at=known_at, partial=partial)
     if json:
         print_json(answer.to_json())
     else:

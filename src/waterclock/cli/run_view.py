@@ -11,12 +11,13 @@ from rich.text import Text
 
 from waterclock.cli.answers import instant_text
 from waterclock.cli.cards import show_errors
-from waterclock.cli.labels import count_words, seconds_words
+from waterclock.cli.labels import count_words, instant_words, seconds_words
 from waterclock.cli.look import LOOKS, State, sign
 from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_words
+from waterclock.engine.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow
-from waterclock.ledger.facts import FOREVER
+from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.planner import Plan
 from waterclock.timelabel import label_of
 
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
 
     from waterclock.engine.progress import GroupReport
     from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.sources import HeldBack
 
 _OF_A_BATCH = re.compile(r"@?\d{14}|\bclaim \d+")  # what tells one batch's failure from another's of the same reason
 _MOST_PLACES = 5
 
 
-def print_outcome(to: Console, outcome: RunOutcome, zone: str, seconds: float) -> None:
+def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, seconds: float) -> None:
     """Print the end of a run: errors as cards, what they block, and a line that sums up."""
     for alike in _alike(outcome.failed):
         to.print()
@@ -52,6 +54,8 @@ def print_outcome(to: Console, outcome: RunOutcome, zone: str, seconds: float) -
         to.print(Text.assemble((f"{sign(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
     if outcome.done or outcome.failed:
         to.print()
+    for held in outcome.held_back:
+        to.print(Text(held_words(held, flow), style="quiet"), soft_wrap=True)
     to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
 
 
@@ -76,6 +80,15 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
             for report in outcome.failed
         ],
         "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
+        "held_by_source": [
+            {
+                "table": held.table,
+                "label": held.window.label,
+                "end": instant_text(held.window.end),
+                "clock": None if held.clock == BEGINNING else instant_text(held.clock),
+            }
+            for held in outcome.held_back
+        ],
         "next_due": None if plan is None else instant_text(plan.next_due),
     }
 
@@ -89,6 +102,19 @@ def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, Waterc
             told = tuple(part and _OF_A_BATCH.sub("", part) for part in (error.what, error.why))
             found.setdefault((report.group.table, error.code, *told), []).append((report, error))
     return list(found.values())
+
+
+def held_words(held: HeldBack, flow: Flow) -> str:
+    """Say which batch waits for its source, and how far that has come."""
+    zone = flow.tables[held.table].cadence.zone
+    if held.clock == BEGINNING:
+        clock = "no file has come yet"
+    elif held.of_items:
+        clock = f"newest file {instant_words(held.clock - STAMP_RESOLUTION, zone)}"
+    else:
+        clock = instant_words(held.clock, zone)
+    ends = instant_words(held.window.end, zone)
+    return f"{held.table}@{held.window.label} waits for the source's clock: {clock}; the window ends {ends}"
 
 
 def place_of(report: GroupReport) -> str:

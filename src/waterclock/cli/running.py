@@ -7,16 +7,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.cli.answers import print_json
-from waterclock.cli.labels import instant_words
 from waterclock.cli.look import console
 from waterclock.cli.opening import now_of, zone_of
 from waterclock.cli.progress import Progress
 from waterclock.cli.run_view import print_outcome, run_json
 from waterclock.cli.stopping import INTERRUPTED, stoppable
+from waterclock.cli.watching import watch
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.engine.settings import RunSettings
@@ -71,7 +71,7 @@ def carry_out(project: Project, asked: Asked) -> int:
         if asked.is_json:
             print_json(run_json(outcome, project.flow, now, until, seconds))
         else:
-            print_outcome(to, outcome, zone, seconds)
+            print_outcome(to, outcome, project.flow, zone, seconds)
     if outcome.was_stopped and asked.watch_seconds is None:
         return INTERRUPTED
     return 1 if outcome.failed else 0
@@ -109,30 +109,8 @@ def _driven(
     stop: threading.Event,
 ) -> RunOutcome:
     if asked.watch_seconds is not None:
-        return _watched(runner, work, progress, asked.watch_seconds, stop)
+        return watch(runner, work, progress, asked.watch_seconds, stop)
     return runner.run_once(now) if until is None else runner.run_until(now, until)
-
-
-def _watched(runner: Runner, work: Workplace, progress: Progress, every: int, stop: threading.Event) -> RunOutcome:
-    """Run again and again by the ledger's clock, at every instant at which something becomes due."""
-    total = RunOutcome()
-    while True:
-        now = work.real_now()
-        outcome = runner.run_once(now)
-        total.done += outcome.done
-        total.rows += outcome.rows
-        total.failed.extend(outcome.failed)
-        total.plan, total.was_stopped = outcome.plan, outcome.was_stopped
-        if stop.is_set():
-            return total
-        upcoming = outcome.plan.next_due if outcome.plan else None
-        wait = timedelta(seconds=every)
-        if upcoming is not None:
-            wait = min(wait, max(upcoming - work.real_now(), timedelta(0)))
-            progress.note(f"watching; next due {instant_words(upcoming, progress.zone)}")
-        if stop.wait(wait.total_seconds()):
-            total.was_stopped = True
-            return total
 
 
 @contextmanager

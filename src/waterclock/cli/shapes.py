@@ -1,7 +1,7 @@
 """What does each command print with --json? The keys of its one object, held by tests and shown in the docs.
 
 Instants are `2013-01-05T05:00:00Z`, labels `20130105050000`; `local` is the label's date or time in its table's zone.
-Keys may be added, and are never taken away or given another meaning.
+Each object begins with `version`. Keys may be added; where one is taken away or given another meaning, it is raised.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "reported": "by table, the done labels that read what was restated since (ON RESTATE REPORT)",
             "not_needed": "by table, how many due labels nobody reads",
             "stood_for": "by table, how many labels a later snapshot stands for",
+            "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
         },
         "run": {
             "now": "the instant it began with",
@@ -60,6 +61,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "stopped": "whether it was asked to stop",
             "failed": "list of {table, kind, labels, claim, error}; error as in check",
             "left": "counts by status of what is due and not done",
+            "held_by_source": "list of {table, label, end, clock}: due, and not over by the clock of their source",
             "next_due": "when something becomes due next, or null",
         },
         "skip": {
@@ -92,6 +94,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "reads": "list of reads, in the language's words",
             "columns": "list of {name, type, says, comment}",
             "is_open": "whether columns that are not named are let in",
+            "first": "{label, local, end, due} of its first window",
             "newest_label": "or null",
             "newest_end": "the end of its window, or null",
             "labels": "how many labels are done",
@@ -107,6 +110,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "as_of": "the tick, or null where the tables were read as they are",
             "known_at": "only what was committed by then counts, or null",
             "is_rippling": "whether known_at was set as what is read was restated, and not all has followed",
+            "behind": "list of {table, labels}: the batches that have not followed",
+            "missing": "with --partial: list of {table, first, last, labels}: the labels left out, and how many",
         },
         "model": {
             "flat": "with --flat: the table whose FLAT it is, else null",

@@ -10,6 +10,7 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from waterclock.cli.answers import instant_text
+from waterclock.cli.first_windows import FirstWindow, first_windows
 from waterclock.cli.labels import count_words, instant_words, local_label
 from waterclock.cli.lineage_view import kind_words
 from waterclock.cli.look import LOOKS, console, sign, state_of
@@ -40,6 +41,7 @@ class Described:
     table: Table
     columns: tuple[ColumnSaid, ...]
     is_open: bool
+    first: FirstWindow
     newest: Slice | None
     labels: int
     rows: int
@@ -65,6 +67,7 @@ class Described:
                 {"name": it.name, "type": it.type, "says": it.says, "comment": it.comment} for it in self.columns
             ],
             "is_open": self.is_open,
+            "first": self.first.to_json(),
             "newest_label": label_of(self.newest.label) if self.newest else None,
             "newest_end": instant_text(self.newest.end) if self.newest else None,
             "labels": self.labels,
@@ -135,6 +138,7 @@ def _described(at: Reading, table: Table) -> Described:
         table=table,
         columns=_columns(table, _stored_columns(at, table)),
         is_open=table.columns.is_open,
+        first=first_windows(at, [table.name])[table.name],
         newest=newest,
         labels=len(cells),
         rows=sum(cell.rows or 0 for cell in cells),
@@ -198,7 +202,7 @@ def _declared(table: Table) -> list[tuple[str, str]]:
 
 def _standing(found: Described) -> list[tuple[str, str]]:
     if found.newest is None:
-        return [("holds", "nothing yet")]
+        return [("holds", "nothing yet"), ("first", f"window {found.first.words()}")]
     zone = found.table.cadence.zone
     total = count_words(found.rows, "row")
     label = local_label(found.newest.label, found.table.cadence)

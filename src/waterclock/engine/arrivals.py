@@ -9,7 +9,7 @@ from waterclock.connectors.interface import Item
 from waterclock.timelabel import IntervalSet, Window
 
 # a stamp names the last second an item holds: that second is over one second later
-_STAMP_RESOLUTION = timedelta(seconds=1)
+STAMP_RESOLUTION = timedelta(seconds=1)
 
 
 def assign(
@@ -40,4 +40,4 @@ def _is_late(item: Item, sealed: IntervalSet, oldest_open: Window) -> bool:
 
 def complete_until(newest_stamp: datetime) -> datetime:
     """Give the instant up to which a source that stamps its items is complete."""
-    return newest_stamp + _STAMP_RESOLUTION
+    return newest_stamp + STAMP_RESOLUTION

@@ -1,24 +1,45 @@
-"""As of which tick, and as known when, is a query of several tables answered? (ARCHITECTURE 4, Ad hoc)."""
+"""Finds as of which tick, and as known when, a query of several tables is answered."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from waterclock.engine.workplace import Workplace
-from waterclock.planner import Planner, read_tick
+from waterclock.ledger.facts import BEGINNING
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner import Planner, Ticks, read_tick
+from waterclock.planner.unanswered import may_lack, never_agreed, not_known, not_made
+from waterclock.planner.worlds import Conflict, Worlds, past_now
+from waterclock.timelabel import IntervalSet
 
-_INSTANT = timedelta(microseconds=1)
+# How far a look at the past reaches beyond where it must, so that few looks do: by so much, and at least so long.
+_FURTHER = 8
+_LEAST = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """What somebody asks for: a tick in the words of `planner.read_tick`, and as known when; None: as known now."""
+    """What somebody asks for: a tick in the words of `planner.read_tick`, and as known when; None: as known now.
+
+    `is_partial`: windows that are not there are left out, and named.
+    """
 
     tick: str
     known_at: datetime | None = None
     zone: str = "UTC"
+    is_partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Labels of a table in a row that an answer does without, from the first to the last."""
+
+    table: str
+    first: datetime
+    last: datetime
+    labels: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +47,135 @@ class Moment:
     """As of which tick all tables are read, and what is known of them.
 
     `known_at`: only revisions recorded by then count; None: all. `is_rippling`: it was set because what the query reads
-    was restated and not all has followed; it is the last instant before that.
+    was restated and not all has followed; it is the last instant at which all agreed. `behind`: the batches that have
+    not followed, by table. `missing`: what is left out.
     """
 
     tick: datetime
     known_at: datetime | None = None
     is_rippling: bool = False
+    behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    missing: tuple[Gap, ...] = ()
 
 
 def moment_of(work: Workplace, tables: Collection[str], asked: AsOf) -> Moment:
-    """Find the moment at which tables are asked together; while a ripple runs, the one known before it.
+    """Find the moment at which tables are asked together, as `Questions.moment`."""
+    return Questions(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
-    Cost: one snapshot of the ledger. Raises as `read_tick`, `Ticks.latest` and `Ticks.require`.
-    """
-    planner, now = Planner(work.flow), work.real_now()
-    known = planner.ticks(work.ledger.snapshot(work.flow), now)
-    said = read_tick(asked.tick, work.flow, asked.zone)
-    tick = known.latest(tables) if said is None else said
-    known.require(tables, tick)
-    if asked.known_at is not None:
-        return Moment(tick, asked.known_at)
-    since = work.ledger.changed_since(known.disturbed(tables, tick))
-    return Moment(tick) if since is None else Moment(tick, since - _INSTANT, is_rippling=True)
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Finds moments by one ledger, at one time of its clock."""
+
+    planner: Planner
+    ledger: Ledger
+    now: datetime
+
+    def moment(self, tables: Collection[str], asked: AsOf) -> Moment:
+        """Find the newest moment at which all tables have their content as of a tick, and all they rest on agrees.
+
+        That is now, or as known then, unless something of it was restated and not all has followed: then the last
+        instant before. One instant holds for all tables.
+
+        Raises E521 for a tick in the future or before a table's first window, E522 where a window before the tick is
+        not made, or was not by then, E518 where RETAIN dropped it, E523 where there is no such tick or instant, and
+        as `read_tick`.
+        Cost: one snapshot of the ledger; where something does not agree, or `known_at` is given, a look at what was
+        committed since (`ledger.history`), again for eight times the time where that is not far enough.
+        """
+        snapshot = self.ledger.snapshot(self.planner.flow)
+        ticks = self.planner.ticks(snapshot, self.now)
+        said = read_tick(asked.tick, self.planner.flow, asked.zone)
+        search = _Search(self, ticks, tuple(tables), asked)
+        if asked.known_at is not None:
+            worlds = search.worlds(asked.known_at)
+            tick = said or ticks.latest_known(tables, worlds, asked.known_at, is_partial=asked.is_partial)
+        else:
+            modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
+            worlds = Worlds(ticks.graph, snapshot, past_now(snapshot, modes, self.now))
+            tick = said or ticks.latest(tables, is_partial=asked.is_partial)
+        return search.moment(tick, worlds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search for the instant of one question."""
+
+    questions: Questions
+    ticks: Ticks
+    tables: tuple[str, ...]
+    asked: AsOf
+
+    def worlds(self, since: datetime) -> Worlds:
+        """Return the worlds since an instant."""
+        history = self.questions.ledger.history(self.questions.planner.flow, self.tables, since)
+        return Worlds(self.ticks.graph, self.ticks.snapshot, history)
+
+    def moment(self, tick: datetime, worlds: Worlds) -> Moment:
+        """Return the newest moment as of a tick, going back restatement by restatement."""
+        missing = self.ticks.missing(self.tables, tick)
+        if any(not self._may_lack(name) for name in missing):
+            raise not_made(self.ticks, missing, tick, is_partial=self.asked.is_partial)
+        needs, at = self.ticks.kept(self.tables, tick), self.asked.known_at
+        left_out = worlds.missing(needs, at)
+        self._refuse_unknown(left_out, tick, worlds)
+        conflicts = first = worlds.conflicts(needs, at)
+        while conflicts:
+            at = worlds.before(conflicts, at)
+            if at < worlds.history.since:
+                worlds = self.worlds(self._further(at))
+            lacks = worlds.missing(needs, at)
+            if lacks != left_out:
+                raise never_agreed(self.ticks, self._in_order(first), _more(lacks, left_out), tick)
+            conflicts = worlds.conflicts(needs, at)
+        return Moment(
+            tick,
+            at,
+            is_rippling=bool(first),
+            behind=_by_table(self._in_order(first)),
+            missing=self._gaps(_joined(missing, left_out)),
+        )
+
+    def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, worlds: Worlds) -> None:
+        """Refuse a question as known at an instant at which something of it was not made."""
+        for name, gaps in left_out.items():
+            if self.asked.known_at is not None and not self._may_lack(name):
+                node = self.ticks.graph.nodes[name]
+                first = worlds.first_made(name, node.table.cadence.floor(next(iter(gaps))[0]))
+                raise not_known(node, gaps, tick, self.asked.known_at, first)
+
+    def _may_lack(self, name: str) -> bool:
+        return self.asked.is_partial and may_lack(self.ticks.graph.nodes[name])
+
+    def _further(self, at: datetime) -> datetime:
+        """Return since when to look at the past, so that it holds an instant."""
+        passed = max(self.questions.now - at, _LEAST)
+        return max(BEGINNING, at - _FURTHER * passed)
+
+    def _in_order(self, conflicts: Collection[Conflict]) -> list[Conflict]:
+        nodes = self.ticks.graph.nodes
+        return sorted(conflicts, key=lambda each: (nodes[each.table].rank, each.label))
+
+    def _gaps(self, missing: Mapping[str, IntervalSet]) -> tuple[Gap, ...]:
+        found = []
+        for name, gaps in missing.items():
+            cadence = self.ticks.graph.nodes[name].table.cadence
+            found += [Gap(name, low, cadence.previous(high), cadence.count(low, high)) for low, high in gaps]
+        return tuple(found)
+
+
+def _more(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
+    """Return what is missing beyond what was left out anyway."""
+    found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
+    return {name: gaps for name, gaps in found.items() if gaps}
+
+
+def _by_table(conflicts: Collection[Conflict]) -> dict[str, tuple[datetime, ...]]:
+    found: dict[str, dict[datetime, None]] = {}
+    for conflict in conflicts:
+        found.setdefault(conflict.table, {})[conflict.label] = None
+    return {name: tuple(labels) for name, labels in found.items()}
+
+
+def _joined(some: Mapping[str, IntervalSet], others: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
+    return {name: some.get(name, IntervalSet()) | others.get(name, IntervalSet()) for name in (*some, *others)}

@@ -1,10 +1,10 @@
-"""Gives a project's tables to a notebook, as of a tick."""
+"""Gives a project's tables to a notebook, all as of one tick and as known at one instant."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from waterclock.connectors import capabilities
 from waterclock.dpl import load_project
@@ -20,29 +20,57 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+@overload
 def resolve(
     table: str,
     as_of: str = "latest",
     *,
     known_at: datetime | None = None,
+    partial: bool = False,
     project: str | Path = ".",
     env: str | None = None,
-) -> DataFrame:
-    """Give a table of a project as of a tick, `timelabel` among its columns; grain: the table's.
+) -> DataFrame: ...
+@overload
+def resolve(
+    table: list[str] | tuple[str, ...],
+    as_of: str = "latest",
+    *,
+    known_at: datetime | None = None,
+    partial: bool = False,
+    project: str | Path = ".",
+    env: str | None = None,
+) -> tuple[DataFrame, ...]: ...
+def resolve(
+    table: str | list[str] | tuple[str, ...],
+    as_of: str = "latest",
+    *,
+    known_at: datetime | None = None,
+    partial: bool = False,
+    project: str | Path = ".",
+    env: str | None = None,
+) -> DataFrame | tuple[DataFrame, ...]:
+    """Return a table of a project as of a tick, `timelabel` among its columns; grain: the table's.
 
-    `as_of` is an instant (UTC where it has no offset), a timelabel, `table@label` (the end of its window) or `latest`,
-    the newest tick at which the table is settled. `known_at`: only what was committed by then counts, by the ledger's
-    clock. While the table is being restated, it is what was known before. Takes the Spark session that is there, else
-    starts one and leaves it open. Cost: one look at the ledger; rows are read when the frame is.
+    A list of tables gives a tuple of frames in its order, all as of one tick and as known at one instant, so that they
+    can be joined. `as_of` is an instant (UTC where it has no offset), a timelabel, `table@label` (the end of its
+    window) or `latest`, the newest tick at which all the tables are settled. `known_at`: only what was committed by
+    then counts, by the ledger's clock. While something of it is being restated, it is what was known at the last
+    instant at which all agreed. `partial` answers without the labels that are not there. Takes the Spark session that
+    is there, else starts one and leaves it open. Cost: a few looks at the ledger; rows are read when a frame is.
 
     Raises ProjectErrors for a project with errors; WaterclockError E511 for a table that is not there, E706 for a
-    destination, E521 to E523 where the table has no content as of the tick, E640 where it is not kept any more.
+    destination, E518 and E521 to E523 where the tables have no content as of the tick, E640 where it is not kept any
+    more.
     """
+    names = [table] if isinstance(table, str) else list(table)
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     sessions = Sessions(work_folder=Path(loaded.storage) / "spark")
     with open_workplace(loaded, sessions=sessions, is_question=True) as work:
-        declared = require_table(work.flow, table)
-        require_log(work, table)
+        declared = [require_table(work.flow, name) for name in names]
+        for name in names:
+            require_log(work, name)
         known = None if known_at is None else utc_of(known_at)
-        moment = moment_of(work, [table], AsOf(as_of, known))
-        return frame_as_of(work, sessions.root(), declared, moment.tick, known_at=moment.known_at)
+        moment = moment_of(work, names, AsOf(as_of, known, is_partial=partial))
+        spark = sessions.root()
+        frames = tuple(frame_as_of(work, spark, each, moment.tick, known_at=moment.known_at) for each in declared)
+    return frames[0] if isinstance(table, str) else frames

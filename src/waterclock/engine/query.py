@@ -52,8 +52,8 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
 
     Each table is read at one Delta version, taken before the query begins, so that no table changes under it. As of a
     tick, regular tables are read as of their last boundary before it, and partitioned ones up to there.
-    Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E520 to
-    E523 and E640 where the tables have no content as of the tick.
+    Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E518,
+    E521 to E523 and E640 where the tables have no content as of the tick.
     """
     asked = adhoc_query(sql, work.flow, status_tables=STATUS_TABLES)
     tables = [name for name in tables_of(asked) if name not in STATUS_TABLES]

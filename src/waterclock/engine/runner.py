@@ -11,7 +11,7 @@ from datetime import datetime
 
 from waterclock.engine.damage import older_logs
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.sources import SourceClocks
+from waterclock.engine.sources import HeldBack, SourceClocks
 from waterclock.engine.translate import placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -24,13 +24,21 @@ from waterclock.timelabel import label_of
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run came to: batches done and failed, and the plan as it stands after it."""
+    """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source."""
 
     done: int = 0
     rows: int = 0
     failed: list[GroupReport] = field(default_factory=list)
     was_stopped: bool = False
     plan: Plan | None = None
+    held_back: tuple[HeldBack, ...] = ()
+
+    def add(self, later: RunOutcome) -> None:
+        """Add what a later look came to; how things stand is as it found them."""
+        self.done += later.done
+        self.rows += later.rows
+        self.failed.extend(later.failed)
+        self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
 
 
 class Runner:
@@ -55,6 +63,7 @@ class Runner:
         self._labels = labels or None
         self._force = force or {}
         self._stop = threading.Event()
+        self._unreachable: dict[str, str] = {}
 
     def stop(self) -> None:
         """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
@@ -110,11 +119,7 @@ class Runner:
         total = RunOutcome()
         while True:
             outcome = self.run_once(now)
-            total.done += outcome.done
-            total.rows += outcome.rows
-            total.failed.extend(outcome.failed)
-            total.was_stopped = outcome.was_stopped
-            total.plan = outcome.plan
+            total.add(outcome)
             upcoming = outcome.plan.next_due if outcome.plan else None
             if self.is_stopping or upcoming is None or upcoming > until:
                 return total
@@ -137,6 +142,7 @@ class Runner:
                 self._take_up(ready, running, threads, now)
             if not running:
                 if self.is_stopping or not ready:
+                    outcome.held_back = clocks.held_back
                     return
                 continue
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -170,11 +176,21 @@ class Runner:
             except Exception as raised:  # noqa: BLE001 - a source that cannot tell its clock holds its own tables alone
                 where = f"{group.table}@{label_of(group.batches[0].label)}"
                 error = placed(to_error(raised, where=where), group.table, where)
-                self._note(GroupReport(group, None, error=error), tried, outcome)
+                self._note_unreachable(GroupReport(group, None, error=error), tried, outcome)
                 continue
+            self._unreachable.pop(group.table, None)
             if passed.batches:
                 fresh.append(passed)
         return fresh
+
+    def _note_unreachable(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+        """Note a source that cannot tell its clock; a run that looks again and again tells of it once."""
+        table, said = report.group.table, str(report.error)
+        if self._unreachable.get(table) == said:
+            tried.update((table, batch.label) for batch in report.group.batches)
+            return
+        self._unreachable[table] = said
+        self._note(report, tried, outcome)
 
     def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         return any(self._has_slot(group, running) for group in ready)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from waterclock.flow import Connection, Options, Secret, Unit, Value
 from waterclock.ledger.facts import BEGINNING
 from waterclock.planner import Group
 from waterclock.secrets import Secrets
+from waterclock.timelabel import Window
 
 if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
@@ -66,6 +68,19 @@ class Connections:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The oldest window of a table that is due, and that its source's clock has not passed.
+
+    `of_items`: the clock is the newest stamp of items that arrived, and what it is complete up to.
+    """
+
+    table: str
+    window: Window
+    clock: datetime
+    of_items: bool
+
+
 class SourceClocks:
     """How far each source has come at one `now`: asked once a run, before anything is claimed.
 
@@ -76,6 +91,12 @@ class SourceClocks:
         self._work = work
         self._now = now
         self._clocks: dict[str, datetime | None] = {}
+        self._held: dict[str, HeldBack] = {}
+
+    @property
+    def held_back(self) -> tuple[HeldBack, ...]:
+        """The oldest window of each table that waits for its source's clock."""
+        return tuple(self._held.values())
 
     def complete(self, group: Group) -> Group:
         """Leave out the labels whose windows the source has not passed yet."""
@@ -86,6 +107,10 @@ class SourceClocks:
         if clock is None:
             return group
         passed = tuple(batch for batch in group.batches if batch.window.end <= clock)
+        ahead = next((batch.window for batch in group.batches if batch.window.end > clock), None)
+        if ahead is not None:
+            collector = self._work.connections.collector(table.source.unit.connection)
+            self._held[table.name] = HeldBack(table.name, ahead, clock, isinstance(collector, ArrivalCollector))
         return dataclasses.replace(group, batches=passed)
 
     def _clock(self, declared: Unit) -> datetime | None:

@@ -19,6 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.flow import Mode
+from waterclock.ledger.facts import content_text
 from waterclock.ledger.instants import to_micros
 from waterclock.ledger.schema import AnyRow, batches
 
@@ -84,13 +85,13 @@ def content_of(connection: sa.Connection, table: str, mode: str, interval: Inter
         row = connection.execute(_STANDING, {"name": table, "low": low}).first()
     else:
         row = connection.execute(_SUM, {"name": table, "low": low, "high": high}).first()
-    return NOTHING if row is None or row[0] is None else _text(row[0], row[1])
+    return NOTHING if row is None or row[0] is None else content_text(row[0], row[1])
 
 
 def content_of_slices(rows: Sequence[AnyRow]) -> str:
     """Give the content of an interval of an APPEND table by the current slices in it."""
     held = [row for row in rows if row.hash_high is not None]
-    return _text(sum(row.hash_high for row in held), sum(row.hash_low for row in held)) if held else NOTHING
+    return content_text(sum(row.hash_high for row in held), sum(row.hash_low for row in held)) if held else NOTHING
 
 
 def contents_of(
@@ -122,7 +123,7 @@ def _many_sums(connection: sa.Connection, table: str, intervals: set[Interval]) 
     texts: dict[Interval, str] = {}
     for low, high in intervals:
         first, last = bisect_left(labels, low), bisect_left(labels, high)
-        texts[low, high] = _text(highs[last] - highs[first], lows[last] - lows[first]) if low < high else NOTHING
+        texts[low, high] = content_text(highs[last] - highs[first], lows[last] - lows[first]) if low < high else NOTHING
     return texts
 
 
@@ -135,9 +136,5 @@ def _many_standing(connection: sa.Connection, table: str, intervals: set[Interva
 def _standing(rows: Any, labels: list[datetime], low: datetime) -> str:
     for row in rows[bisect_left(labels, low) :]:
         if row.stands_from <= low:
-            return _text(row.hash_high, row.hash_low)
+            return content_text(row.hash_high, row.hash_low)
     return NOTHING
-
-
-def _text(high: int, low: int) -> str:
-    return f"{int(high):x}.{int(low):x}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from waterclock.flow import Mode
 from waterclock.timelabel import UTC, IntervalSet
 
 # The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
@@ -112,3 +113,48 @@ class LedgerSnapshot:
 
 
 _NOTHING = TableFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One revision of a batch: recorded `at`, it stands for `[low, high)`; `weight` is its part of a content."""
+
+    claim: int
+    at: datetime
+    low: datetime
+    high: datetime
+    weight: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TableHistory:
+    """How one table has changed since an instant.
+
+    `covered`: done, skipped or stood for, as of now. `made`: by label, in order, the revisions recorded since then,
+    oldest first, after the one that held before; no other label has changed. `read`: by label and claim, what the
+    revisions read that may have rested on something else than what lay there at some time since then.
+    """
+
+    mode: Mode
+    covered: IntervalSet = field(default_factory=IntervalSet)
+    made: Mapping[datetime, tuple[Made, ...]] = field(default_factory=dict)
+    read: Mapping[datetime, Mapping[int, tuple[InputFact, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How tables have changed since an instant by the ledger's clock."""
+
+    since: datetime
+    tables: Mapping[str, TableHistory]
+
+
+def content_text(high: int, low: int) -> str:
+    """Write the sums of what some slices weigh as `InputFact` has them."""
+    return f"{int(high):x}.{int(low):x}"
+
+
+def content_sums(text: str) -> tuple[int, int]:
+    """Read what `content_text` wrote."""
+    high, _, low = text.partition(".")
+    return int(high, 16), int(low, 16)

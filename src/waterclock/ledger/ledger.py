@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Literal, Self, overload
 
 from waterclock.flow import Flow
-from waterclock.ledger import applying, claims, closing, decisions, provenance, reading, record, runs, status
+from waterclock.ledger import applying, claims, closing, decisions, history, provenance, reading, record, runs, status
 from waterclock.ledger.applying import Applied
 from waterclock.ledger.database import Clock, Database, open_database
-from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, LedgerSnapshot
+from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, History, LedgerSnapshot
 from waterclock.ledger.keeping import Keeping
 from waterclock.ledger.records import (
     BatchResult,
@@ -198,9 +198,9 @@ class Ledger:
         """See `reading.changed_slices`."""
         return reading.changed_slices(self._database, table, after)
 
-    def changed_since(self, readers: Mapping[str, Collection[datetime]]) -> datetime | None:
-        """See `reading.changed_since`."""
-        return reading.changed_since(self._database, readers)
+    def history(self, flow: Flow, names: Collection[str], since: datetime) -> History:
+        """See `history.history`."""
+        return history.history(self._database, flow, names, since)
 
     def content(self, table: str, low: datetime, high: datetime) -> str:
         """Give what an interval of a table holds, as `facts.InputFact` compares it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -15,7 +15,6 @@ from waterclock.ledger.database import Database
 from waterclock.ledger.facts import FOREVER
 from waterclock.ledger.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
 from waterclock.ledger.schema import AnyRow, batches, items, revisions, tables, versions
-from waterclock.ledger.schema import inputs as inputs_table
 
 _TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
 _TABLES = sa.select(tables).order_by(tables.c.name)
@@ -59,28 +58,6 @@ _LABELS_SINCE = sa.select(revisions.c.label).where(
     revisions.c.table_name == sa.bindparam("of"), revisions.c.version > sa.bindparam("after")
 )
 _COMMITTED_SINCE = _COMMITTED.where(revisions.c.label.in_(_LABELS_SINCE))
-_CHANGED_SINCE = (
-    sa.select(sa.func.min(revisions.c.recorded_at))
-    .select_from(inputs_table)
-    .join(
-        batches,
-        sa.and_(
-            batches.c.table_name == inputs_table.c.reader,
-            batches.c.label == inputs_table.c.label,
-            batches.c.current_claim == inputs_table.c.claim,
-        ),
-    )
-    .join(
-        revisions,
-        sa.and_(
-            revisions.c.table_name == inputs_table.c.table_name,
-            revisions.c.label >= inputs_table.c.low,
-            sa.func.coalesce(revisions.c.stands_from, revisions.c.label) < inputs_table.c.high,
-            revisions.c.claim > inputs_table.c.claim,
-        ),
-    )
-    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
-)
 _TAKEN = sa.select(items.c.item).where(items.c.table_name == sa.bindparam("of"))
 _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
 
@@ -159,20 +136,6 @@ def changed_slices(database: Database, name: str, after: int) -> list[Committed]
         rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
     before = {row.label: row for row in rows if row.version <= after}
     return [*before.values(), *(row for row in rows if row.version > after)]
-
-
-def changed_since(database: Database, readers: Mapping[str, Collection[datetime]]) -> datetime | None:
-    """Say since when the inputs of done batches are no more what these read; None where they still are.
-
-    By the ledger's clock: when the first revision of any of them was recorded that is newer than its reader.
-    """
-    with database.read() as connection:
-        found = (
-            connection.execute(_CHANGED_SINCE, {"of": name, "at": label}).scalar()
-            for name, labels in readers.items()
-            for label in labels
-        )
-        return min((instant for instant in found if instant is not None), default=None)
 
 
 def contents(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -29,6 +29,7 @@ _READERS = (
         inputs.c.low < sa.bindparam("high"),
     )
 )
+_READERS_AMONG = _READERS.where(inputs.c.reader.in_(sa.bindparam("among", expanding=True)))
 _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(
     batches.c.table_name == sa.bindparam("name"),
     batches.c.label >= sa.bindparam("low"),
@@ -36,8 +37,10 @@ _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches
 )
 
 
-def resting_on(connection: sa.Connection, flow: Flow, seeds: Mapping[Key, Span]) -> Mapping[str, set[datetime]]:
-    """Give the seeds and every done batch that rests on one, by table.
+def resting_on(
+    connection: sa.Connection, flow: Flow, seeds: Mapping[Key, Span], *, among: Collection[str] | None = None
+) -> Mapping[str, set[datetime]]:
+    """Return the seeds and every done batch that rests on one, by table; `among`: of these tables alone.
 
     Goes from table to table by merged spans, not from batch to batch. Tables that read each other in a circle (through
     PREVIOUS) are taken whole from the oldest span on: an upper bound, found in one step instead of one a window.
@@ -51,7 +54,7 @@ def resting_on(connection: sa.Connection, flow: Flow, seeds: Mapping[Key, Span])
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():
-            for row in _readers(connection, name, of_table, circles.get(name, ())):
+            for row in _readers(connection, name, of_table, circles.get(name, ()), among):
                 if row[1] not in found[row[0]]:
                     found[row[0]].add(row[1])
                     reached[row[0]].append((row[3] or row[1], row[2]))
@@ -104,10 +107,17 @@ def _reachable(reads: Mapping[str, set[str]], name: str) -> set[str]:
     return found
 
 
-def _readers(connection: sa.Connection, name: str, spans: Iterable[Span], circle: Iterable[str]) -> Iterable[AnyRow]:
+def _readers(
+    connection: sa.Connection,
+    name: str,
+    spans: Iterable[Span],
+    circle: Iterable[str],
+    among: Collection[str] | None,
+) -> Iterable[AnyRow]:
     merged = IntervalSet.from_intervals(spans)
+    query, more = (_READERS, {}) if among is None else (_READERS_AMONG, {"among": sorted(among)})
     for low, high in merged:
-        yield from connection.execute(_READERS, {"name": name, "low": low, "high": high})
+        yield from connection.execute(query, {"name": name, "low": low, "high": high} | more)
     oldest = next(low for low, _ in merged)
-    for other in circle:
+    for other in circle if among is None else set(circle).intersection(among):
         yield from connection.execute(_LATER, {"name": other, "low": oldest})

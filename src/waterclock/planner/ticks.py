@@ -1,8 +1,8 @@
-"""At which tick can tables be asked together, and what must be known by then? Pure (ARCHITECTURE 4, Ad hoc)."""
+"""Reads ticks, finds the newest at which tables can be asked together, and says what each needs there. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -13,8 +13,9 @@ from waterclock.flow import Flow, Mode
 from waterclock.ledger.facts import BEGINNING, LedgerSnapshot
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.settling import Settlement
+from waterclock.planner.worlds import Worlds
 from waterclock.selection import parse_labels
-from waterclock.timelabel import IntervalSet, label_of, local_text, parse_instant
+from waterclock.timelabel import Interval, IntervalSet, label_of, local_text, parse_instant
 
 # How many boundaries are looked at before it is said that there is no tick: three years of days, ten days of minutes.
 _TRIED = 1500
@@ -59,25 +60,54 @@ class Ticks:
     starts: Mapping[str, datetime]
     now: datetime
 
-    def latest(self, tables: Collection[str]) -> datetime:
-        """Give the newest tick at which all the tables are settled.
+    def latest(self, tables: Collection[str], *, is_partial: bool = False) -> datetime:
+        """Return the newest tick at which all the tables are settled.
 
-        Raises  E523 where there is none
+        `is_partial`: windows may be missing before a table's last one. Raises  E523 where there is none
         """
-        for tick in islice(self._boundaries(tables), _TRIED):
-            if all(self._is_settled(self.graph.nodes[name], tick) for name in tables):
-                return tick
-        raise WaterclockError(
-            "E523",
-            "there is no tick at which all of it is settled",
-            why=f"asked of {', '.join(sorted(tables))}",
-            fix="`waterclock status` shows what is not done; --as-of TICK asks for a tick of your own",
-        )
 
-    def require(self, tables: Collection[str], tick: datetime) -> None:
-        """See that every table has a content as of a tick.
+        def spans(name: str) -> IntervalSet:
+            return self.settlement.settled[name]
 
-        Raises  E521 for a tick in the future or before a table's first window; E522 where windows up to it are not made
+        def is_settled(tick: datetime) -> bool:
+            return all(self._is_settled(self.graph.nodes[name], tick, is_partial=is_partial) for name in tables)
+
+        return self._newest(tables, spans, is_settled, is_partial=is_partial)
+
+    def latest_known(
+        self, tables: Collection[str], worlds: Worlds, at: datetime, *, is_partial: bool = False
+    ) -> datetime:
+        """Return the newest tick at which all the tables had their content as known at an instant, and agreed.
+
+        Raises  E523 where there was none
+        """
+
+        def spans(name: str) -> IntervalSet:
+            return worlds.covered(name, at)
+
+        def agrees(tick: datetime) -> bool:
+            needs = self.needs(tables, tick)
+            if any(low >= high for low, high in needs.values()):
+                return False
+            last = {name: (self._last(name, high), high) for name, (_, high) in needs.items()} if is_partial else needs
+            return not worlds.missing(last, at) and not worlds.conflicts(needs, at)
+
+        return self._newest(tables, spans, agrees, is_partial=is_partial)
+
+    def needs(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
+        """Return the windows that each table's content as of a tick rests on, as one interval."""
+        return {name: self._read(self.graph.nodes[name], tick) for name in tables}
+
+    def kept(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
+        """Return what the tables need as of a tick, without what RETAIN has dropped."""
+        dropped = {name: self.snapshot.of(name).dropped_before or BEGINNING for name in tables}
+        needs = self.needs(tables, tick)
+        return {name: (min(max(low, dropped[name]), high), high) for name, (low, high) in needs.items()}
+
+    def missing(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
+        """Return what is not there, or no more, of the windows that the tables' content as of a tick rests on.
+
+        Raises  E521 for a tick in the future or before a table's first window
         """
         if tick > self.now:
             raise WaterclockError(
@@ -86,74 +116,10 @@ class Ticks:
                 why=f"it is {self.now:%Y-%m-%d %H:%MZ}",
                 fix="--as-of latest gives the newest tick that is settled",
             )
-        for name in tables:
-            self._require(self.graph.nodes[name], tick)
+        found = {name: self._missing(self.graph.nodes[name], tick) for name in tables}
+        return {name: gaps for name, gaps in found.items() if gaps}
 
-    def disturbed(self, tables: Collection[str], tick: datetime) -> Mapping[str, frozenset[datetime]]:
-        """Give the stale batches, by table, that keep the tables' content as of a tick from being settled.
-
-        They are batches of what is read, or of what these stand on, directly or through others.
-        """
-        found: dict[str, set[datetime]] = {}
-        seen: set[tuple[str, datetime]] = set()
-        to_do = [(name, *self._read(self.graph.nodes[name], tick)) for name in tables]
-        while to_do:
-            name, low, high = to_do.pop()
-            unsettled = self.settlement.unsettled.get(name, _NOWHERE)
-            if low >= high or unsettled.first_gap(low, high) == (low, high):
-                continue
-            stale = self.settlement.stale.get(name, frozenset())
-            found.setdefault(name, set()).update(label for label in stale if low <= label < high)
-            for label, inputs in self.snapshot.of(name).suspects.items():
-                if low <= label < high and label not in stale and (name, label) not in seen:
-                    seen.add((name, label))
-                    to_do += [(fact.table, fact.low, fact.high) for fact in inputs]
-        return {name: frozenset(labels) for name, labels in found.items() if labels}
-
-    def _boundaries(self, tables: Collection[str]) -> Iterator[datetime]:
-        """Give the boundaries of the tables up to where the first of them ends, newest first, each once."""
-        nodes = [self.graph.nodes[name] for name in tables]
-        ends = [self.settlement.newest_tick(node, self.starts[node.table.name]) for node in nodes]
-        known = [end for end in ends if end is not None]
-        if len(known) < len(nodes):
-            return
-        limit = min(node.table.cadence.next(end) for node, end in zip(nodes, known, strict=True))
-        last = None
-        for tick in merge(*(self._descending(node, limit) for node in nodes), reverse=True):
-            if tick != last:
-                yield tick
-            last = tick
-
-    def _descending(self, node: Node, limit: datetime) -> Iterator[datetime]:
-        cadence, first = node.table.cadence, self.starts[node.table.name]
-        tick = cadence.previous(limit) if limit <= self.now else cadence.floor(self.now)
-        while tick > first or node.table.is_snapshot:
-            yield tick
-            tick = cadence.previous(tick)
-
-    def _is_settled(self, node: Node, tick: datetime) -> bool:
-        low, high = self._read(node, tick)
-        if low >= high:
-            return False
-        settled = self.settlement.settled[node.table.name]
-        if not node.table.is_partitioned:
-            return settled.covers(low, high)
-        last = node.table.cadence.previous(high)
-        return settled.covers(last, high) and not _begins_before(
-            self.settlement.unsettled.get(node.table.name, _NOWHERE), high
-        )
-
-    def _read(self, node: Node, tick: datetime) -> tuple[datetime, datetime]:
-        """Give the windows that a table's content as of a tick rests on."""
-        table, high = node.table, node.table.cadence.floor(tick)
-        if table.mode is Mode.REPLACE:
-            return table.cadence.previous(high), high
-        low = self.starts[table.name]
-        if table.retain is not None and table.mode is Mode.APPEND:
-            low = max(low, table.cadence.ceil(table.retain.before(high, table.cadence.zone)))
-        return low, high
-
-    def _require(self, node: Node, tick: datetime) -> None:
+    def _missing(self, node: Node, tick: datetime) -> IntervalSet:
         table, (low, high) = node.table, self._read(node, tick)
         zone, start = table.cadence.zone, self.starts[table.name]
         if high <= start and not table.is_snapshot:
@@ -164,19 +130,84 @@ class Ticks:
                 why=f"its first window starts {local_text(start, zone)}",
                 fix=f"ask as of {label_of(table.cadence.next(start))} or later",
             )
-        gap = self.snapshot.of(table.name).covered.first_gap(low, high)
-        if gap is None or table.is_partitioned:
-            return
-        window = table.cadence.window_of(gap[0])
+        return self.lost(table.name, low, high) | self.snapshot.of(table.name).covered.gaps(low, high)
+
+    def lost(self, name: str, low: datetime, high: datetime) -> IntervalSet:
+        """Return what RETAIN has dropped of an interval of a table."""
+        dropped = self.snapshot.of(name).dropped_before
+        if dropped is None or dropped <= low:
+            return _NOWHERE
+        return IntervalSet.from_intervals([(low, min(dropped, high))])
+
+    def _newest(
+        self,
+        tables: Collection[str],
+        spans: Callable[[str], IntervalSet],
+        is_right: Callable[[datetime], bool],
+        *,
+        is_partial: bool,
+    ) -> datetime:
+        for tick in islice(self._boundaries(tables, spans, is_partial=is_partial), _TRIED):
+            if is_right(tick):
+                return tick
         raise WaterclockError(
-            "E522",
-            f"{table.name} has no state as of {label_of(tick)}",
-            where=f"{table.name}@{window.label}",
-            why="that batch is not made" + ("; a state that nobody reads is not needed" if node.is_optional else ""),
-            fix=f"`waterclock backfill {table.name} {window.label}` makes it, or ask as of another tick",
+            "E523",
+            "there is no tick at which all of it is settled",
+            why=f"asked of {', '.join(sorted(tables))}",
+            fix="`waterclock status` shows what is not done; --as-of TICK asks for a tick of your own",
         )
 
+    def _boundaries(
+        self, tables: Collection[str], spans: Callable[[str], IntervalSet], *, is_partial: bool
+    ) -> Iterator[datetime]:
+        """Give the boundaries of the tables up to where the first of them ends, newest first, each once."""
+        nodes = [self.graph.nodes[name] for name in tables]
+        ends = [self._end(node, spans(node.table.name), is_partial=is_partial) for node in nodes]
+        known = [end for end in ends if end is not None]
+        if len(known) < len(nodes):
+            return
+        limit = min(node.table.cadence.next(end) for node, end in zip(nodes, known, strict=True))
+        last = None
+        for tick in merge(*(self._descending(node, limit) for node in nodes), reverse=True):
+            if tick != last:
+                yield tick
+            last = tick
 
-def _begins_before(spans: IntervalSet, tick: datetime) -> bool:
-    first = next(iter(spans), None)
-    return first is not None and first[0] < tick
+    def _end(self, node: Node, spans: IntervalSet, *, is_partial: bool) -> datetime | None:
+        """Return the newest boundary up to which a table has all that its content there rests on."""
+        cadence = node.table.cadence
+        for low, high in reversed(list(spans)):
+            end = cadence.floor(high)
+            if is_partial or low <= self._read(node, end)[0] < high:
+                return end
+        return None
+
+    def _descending(self, node: Node, limit: datetime) -> Iterator[datetime]:
+        cadence, first = node.table.cadence, self.starts[node.table.name]
+        tick = cadence.previous(limit) if limit <= self.now else cadence.floor(self.now)
+        while tick > first or node.table.is_snapshot:
+            yield tick
+            tick = cadence.previous(tick)
+
+    def _is_settled(self, node: Node, tick: datetime, *, is_partial: bool) -> bool:
+        low, high = self._read(node, tick)
+        if low >= high:
+            return False
+        settled = self.settlement.settled[node.table.name]
+        if not is_partial:
+            return settled.covers(low, high)
+        unsettled = self.settlement.unsettled.get(node.table.name, _NOWHERE)
+        return settled.covers(self._last(node.table.name, high), high) and unsettled.gaps(low, high).covers(low, high)
+
+    def _last(self, name: str, high: datetime) -> datetime:
+        return self.graph.nodes[name].table.cadence.previous(high)
+
+    def _read(self, node: Node, tick: datetime) -> Interval:
+        """Give the windows that a table's content as of a tick rests on."""
+        table, high = node.table, node.table.cadence.floor(tick)
+        if table.mode is Mode.REPLACE:
+            return table.cadence.previous(high), high
+        low = self.starts[table.name]
+        if table.retain is not None and table.mode is Mode.APPEND:
+            low = max(low, table.cadence.ceil(table.retain.before(high, table.cadence.zone)))
+        return low, high

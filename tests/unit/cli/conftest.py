@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from waterclock.cli import app, backfilling, restating, retrying
+from waterclock.cli.answers import JSON_VERSION
 from waterclock.cli.opening import open_project
 from waterclock.cli.running import Asked
 from waterclock.cli.starter import start_project
@@ -45,8 +46,10 @@ class Shop:
         return ask(*arguments, "--project", str(self.folder), *timed, width=width, **environment)
 
     def json(self, *arguments: str) -> Any:
-        """Run one command with --json, and give what it printed."""
-        return json.loads(self.ask(*arguments, "--json").stdout)
+        """Run one command with --json, and give what it printed behind its version."""
+        told = json.loads(self.ask(*arguments, "--json").stdout)
+        assert told.pop("version") == JSON_VERSION
+        return told
 
     def done(self, table: str, *days: int, rows: int = 10) -> None:
         """Record batches as done, or as made again, read as the planner binds them."""

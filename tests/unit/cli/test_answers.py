@@ -10,6 +10,7 @@ from waterclock.cli.answer_view import Told, print_answer
 from waterclock.cli.answers import instant_text, print_json
 from waterclock.cli.cards import card, flattened
 from waterclock.cli.look import make_console
+from waterclock.engine.moments import Gap, Moment
 from waterclock.engine.query import Answer
 from waterclock.errors import ProjectErrors, WaterclockError
 
@@ -53,6 +54,28 @@ def test_an_answer_without_rows_says_so() -> None:
     assert told(Answer((("n", "int"),), (), is_cut=False))[-1] == "0 rows"
 
 
+MOMENT = Moment(
+    datetime(2013, 1, 3, tzinfo=UTC),
+    datetime(2013, 2, 1, tzinfo=UTC),
+    is_rippling=True,
+    behind={"b": (datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC))},
+    missing=(Gap("a", datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC), 2),),
+)
+
+
+def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> None:
+    assert told(Answer((("n", "int"),), ((1,),), is_cut=False, moment=MOMENT))[-5:] == [
+        "1 row",
+        "as of 2013-01-03 00:00Z, tick 20130103000000, as known at 2013-02-01 00:00Z",
+        "what it reads was restated since, and not all has followed: this is the answer known before",
+        "  b@20130101000000 and 1 other have not followed",
+        "without a@20130101000000..20130102000000, 2 labels: not there",
+    ]
+    shown = Told(Answer((), (), is_cut=False, moment=MOMENT)).to_json()
+    assert shown["behind"] == [{"table": "b", "labels": ["20130101000000", "20130102000000"]}]
+    assert shown["missing"] == [{"table": "a", "first": "20130101000000", "last": "20130102000000", "labels": 2}]
+
+
 def test_a_value_with_brackets_is_text_and_no_markup() -> None:
     assert "[red]x[/red]" in told(Answer((("t", "string"),), (("[red]x[/red]",),), is_cut=False))[1]
 
@@ -69,6 +92,7 @@ def test_rows_are_json_values() -> None:
 def test_json_holds_instants_dates_and_decimals(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"at": datetime(2013, 1, 1, 5, tzinfo=UTC), "on": date(2013, 1, 1), "sum": Decimal("1.50"), "é": {2, 1}})
     assert json.loads(capsys.readouterr().out) == {
+        "version": 1,
         "at": "2013-01-01T05:00:00Z",
         "on": "2013-01-01",
         "sum": "1.50",

@@ -129,6 +129,37 @@ def test_with_json_an_error_is_json_on_stdout_and_nothing_else(tmp_path: Path) -
     assert found.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("plan", "--json", "--nwo", "x"), "--nwo"),
+        (("--nonsense", "plan", "--json"), "--nonsense"),
+        (("plann", "--json"), "plann"),
+        (("show", "--json"), "Missing argument"),
+        (("ledger", "nothing", "--json"), "nothing"),
+        (("run", "--threads", "many", "--json"), "--threads"),
+        (("run", "--json", "--watch", "--now", "2024-11-19"), "--watch goes by the clock"),
+    ],
+)
+def test_with_json_a_command_line_that_cannot_be_read_is_json_too(
+    fresh: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    found = ask(*arguments, *(("--project", str(fresh)) if arguments[0] == "run" else ()))
+    assert found.exit_code == 2
+    told = json.loads(found.stdout)
+    assert told["version"] == 1
+    assert told["error"]["code"] == "E906"
+    assert says in told["error"]["what"]
+    assert "--help" in told["error"]["fix"]
+    assert found.stderr == ""
+
+
+def test_with_json_the_exit_code_is_that_of_the_command(fresh: Path) -> None:
+    assert ask("check", "--json", "--project", str(fresh)).exit_code == 0
+    assert ask("plan", "--json", "--detailed-exitcode", "--project", str(fresh)).exit_code == 10
+    assert main(["plan", "--json", "--nwo"]) == 2
+
+
 def test_a_defect_is_one_card_and_its_traceback_lies_in_the_project(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

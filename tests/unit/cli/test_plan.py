@@ -89,3 +89,21 @@ def test_now_is_read_in_the_projects_zone_and_refused_where_it_is_no_time(fresh:
     found = ask("plan", "--now", "yesterday", "--project", str(fresh))
     assert found.exit_code == 1
     assert "E106" in found.stderr
+
+
+def test_a_table_of_which_no_window_is_over_says_when_its_first_one_closes(fresh: Path) -> None:
+    toml = fresh / "waterclock.toml"
+    toml.write_text(toml.read_text().replace('start = "2024-11-17"', 'start = "2024-11-20"'))
+    found = ask("plan", "shop.orders", "shop.customers", "--now", "2024-11-20T08:00Z", "--project", str(fresh)).stdout
+    closes = "first window 2024-11-20, closes 2024-11-21 00:00Z"
+    assert found.splitlines()[0] == "nothing is due; next due 2024-11-21 00:00Z"
+    assert f"not begun: shop.orders, shop.customers; {closes}" in found
+
+    told = json.loads(ask("plan", "--json", "--now", "2024-11-20", "--project", str(fresh)).stdout)["not_begun"]
+    end = "2024-11-21T00:00:00Z"
+    assert told["shop.orders"] == {"label": "20241120000000", "local": "2024-11-20", "end": end, "due": end}
+
+
+def test_a_plan_of_tables_that_have_begun_says_nothing_of_first_windows(busy_shop: Shop) -> None:
+    assert "not begun" not in busy_shop.ask("plan").stdout
+    assert busy_shop.json("plan")["not_begun"] == {}

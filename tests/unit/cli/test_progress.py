@@ -4,6 +4,7 @@ import io
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -18,8 +19,10 @@ from waterclock.cli.run_view import place_of, print_outcome, run_json
 from waterclock.cli.screen import Screen
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import RunOutcome
+from waterclock.engine.sources import HeldBack
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow
+from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.ledger import ClaimRefused
 from waterclock.planner import Batch, Cause, Group, Plan, Status
 from waterclock.timelabel import Window
@@ -251,7 +254,7 @@ def outcome(**more: object) -> RunOutcome:
 
 def told(of: RunOutcome) -> str:
     out = io.StringIO()
-    print_outcome(make_console(out), of, "UTC", 12.3)
+    print_outcome(make_console(out), of, FLOW, "UTC", 12.3)
     return out.getvalue()
 
 
@@ -318,9 +321,25 @@ def test_the_same_failure_of_several_labels_is_told_once(out: io.StringIO) -> No
         error = WaterclockError("E731", f"raw.a@2013010{day}000000 cannot be read", why="it holds no number")
         outcome.failed.append(GroupReport(group("raw.a", label), day, error=error))
     outcome.failed.append(GroupReport(group("marts.delays", "2013-01-01"), 9, error=BROKEN))
-    print_outcome(make_console(out), outcome, "UTC", 1.0)
+    print_outcome(make_console(out), outcome, FLOW, "UTC", 1.0)
     said = out.getvalue()
     assert said.count("it holds no number") == 1
     assert "and the same of raw.a@20130102000000, " in said
     assert "raw.a@20130106000000 and 2 more" in said
     assert "flows/a.dpl:3:7" in said
+
+
+def test_a_batch_that_waits_for_its_source_says_how_far_that_has_come() -> None:
+    held = HeldBack("raw.a", window("2013-01-03"), at("2013-01-03 21:48:08"), of_items=True)
+    said = told(outcome(held_back=(held,)))
+    assert said.splitlines()[0] == (
+        "raw.a@20130103000000 waits for the source's clock: newest file 2013-01-03 21:48Z; "
+        "the window ends 2013-01-04 00:00Z"
+    )
+    assert "clock: 2013-01-03 21:48Z;" in told(outcome(held_back=(replace(held, of_items=False),)))
+    assert "no file has come yet" in told(outcome(held_back=(replace(held, clock=BEGINNING),)))
+
+    told_json = run_json(outcome(held_back=(held,)), FLOW, at("2013-01-04"), None, 1.0)
+    assert told_json["held_by_source"] == [
+        {"table": "raw.a", "label": "20130103000000", "end": "2013-01-04T00:00:00Z", "clock": "2013-01-03T21:48:08Z"}
+    ]

@@ -31,7 +31,7 @@ def test_a_command_prints_the_keys_that_are_documented(busy_shop: Shop, command:
 
 
 def test_init_prints_the_keys_that_are_documented(tmp_path: Path) -> None:
-    assert set(json.loads(ask("init", str(tmp_path / "x"), "--json").stdout)) == set(SHAPES["init"])
+    assert set(json.loads(ask("init", str(tmp_path / "x"), "--json").stdout)) == {"version", *SHAPES["init"]}
 
 
 def test_a_columns_lineage_has_a_column_and_no_arrows(busy_shop: Shop) -> None:

@@ -33,3 +33,10 @@ def test_an_unknown_table_is_refused_with_the_nearest(busy_shop: Shop) -> None:
     found = busy_shop.ask("show", "shop.order")
     assert found.exit_code == 1
     assert "did you mean shop.orders" in found.stderr
+
+
+def test_a_table_that_holds_nothing_says_when_its_first_window_closes(busy_shop: Shop) -> None:
+    found = busy_shop.ask("show", "web.per_order", "--rows", "0").stdout
+    assert "first     window 2024-11-17, closes 2024-11-18 00:00Z" in found
+    assert "first  " not in busy_shop.ask("show", "shop.orders", "--rows", "0").stdout
+    assert busy_shop.json("show", "shop.orders", "--rows", "0")["first"]["due"] == "2024-11-18T00:00:00Z"

@@ -96,3 +96,27 @@ def test_what_no_period_is_is_refused_by_name(busy_shop: Shop) -> None:
     found = busy_shop.ask("status", "--by", "7 hours")
     assert found.exit_code == 1
     assert "E102" in found.stderr
+
+
+def test_each_month_stands_over_its_own_days(busy_shop: Shop) -> None:
+    found = busy_shop.ask("status", "--now", "2025-01-03", width=140).stdout.splitlines()
+    months, days = found[2:4]
+    assert days.split()[-3:] == ["31", "01", "02"]
+    assert months.index("December 2024") == _column(days, "01")
+    assert months.index("Jan") == days.rindex("01")
+    assert months.index("November 2024") == days.index(days.split()[0])
+
+
+@pytest.mark.parametrize(("until", "above"), [("2024-12-03", "Nov"), ("2024-12-02", "Nov"), ("2024-12-20", "Nov 2024")])
+def test_a_month_of_few_days_is_written_short_and_never_over_those_of_another(
+    busy_shop: Shop, until: str, above: str
+) -> None:
+    labels = f"2024-11-{'29' if above == 'Nov' else '27'}..{until}"
+    found = busy_shop.ask("status", "shop.orders", "--labels", labels, "--now", "2024-12-31").stdout.splitlines()
+    months, days = found[2:4]
+    assert months.strip().split("  ")[0] == above
+    assert months.index("December 2024") == _column(days, "01")
+
+
+def _column(days: str, number: str) -> int:
+    return days.index(f" {number}") + 1

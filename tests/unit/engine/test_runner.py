@@ -115,6 +115,23 @@ def test_a_source_that_cannot_tell_its_clock_fails_its_own_batches_alone(monkeyp
     assert failed.error.where == "landing (a.b@20130102000000)"
 
 
+def test_a_source_that_cannot_tell_its_clock_is_told_of_once_while_it_says_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work = work_of([collect("a.b")], connections=FakeConnections(WaterclockError("E804", "the folder is not there")))
+    runner = Planned(work, group("a.b", 1))
+    assert [len(drained(monkeypatch, runner, {}).failed) for _ in range(3)] == [1, 0, 0]
+
+    work.connections.clock_at = WaterclockError("E804", "the folder cannot be read")
+    assert [len(drained(monkeypatch, runner, {}).failed) for _ in range(2)] == [1, 0]
+
+    work.connections.clock_at = day(1)  # there again, and not far enough
+    held = drained(monkeypatch, runner, {})
+    assert (held.failed, [each.table for each in held.held_back]) == ([], ["a.b"])
+    work.connections.clock_at = WaterclockError("E804", "the folder cannot be read")
+    assert len(drained(monkeypatch, runner, {}).failed) == 1
+
+
 def test_a_stopped_runner_takes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = Planned(work_of([table("a.b")]), group("a.b", 1))
     runner.stop()

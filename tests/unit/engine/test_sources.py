@@ -49,3 +49,13 @@ def test_a_source_that_cannot_tell_says_why() -> None:
     with pytest.raises(WaterclockError) as raised:
         passed(FakeConnections(gone), group("shop.orders", 1))
     assert raised.value is gone
+
+
+def test_the_oldest_label_of_each_table_that_waits_for_its_source_is_known() -> None:
+    clocks = SourceClocks(work_of([collect("shop.orders")], connections=FakeConnections(day(2))), day(10))
+    clocks.complete(group("shop.orders", 0, 1, 2, 3))
+    (held,) = clocks.held_back
+    assert (held.table, held.window.start, held.clock, held.of_items) == ("shop.orders", day(2), day(2), False)
+    passed_it = SourceClocks(work_of([collect("shop.orders")], connections=FakeConnections(day(9))), day(10))
+    passed_it.complete(group("shop.orders", 1))
+    assert passed_it.held_back == ()

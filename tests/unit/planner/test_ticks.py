@@ -4,12 +4,13 @@ from datetime import datetime
 
 import pytest
 
-from tests.model.flows import at, collect, flow, merge_transform, replace_transform, snapshot, transform
-from tests.unit.planner.pasts import done, past, read_then
+from tests.model.flows import at, collect, days, flow, merge_transform, replace_transform, snapshot, transform
+from tests.unit.planner.pasts import covered, done, past, read_then
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow
 from waterclock.ledger.facts import LedgerSnapshot
 from waterclock.planner import Planner, Ticks, read_tick
+from waterclock.planner.unanswered import not_made
 
 NOW = at("2013-01-05 03:00")
 A = collect("a")
@@ -84,42 +85,39 @@ class TestLatest:
         assert refused.value.code == "E523"
 
 
-class TestRequired:
+class TestMissing:
     @pytest.mark.parametrize(
         ("tick", "code"), [("2013-01-01", "E521"), ("2013-01-01 12:00", "E521"), ("2014-01-01", "E521")]
     )
     def test_a_tick_before_start_or_to_come_has_no_content(self, tick: str, code: str) -> None:
         with pytest.raises(WaterclockError) as refused:
-            ticks(flow(A), past(a=done(ALL))).require(["a"], at(tick))
+            ticks(flow(A), past(a=done(ALL))).missing(["a"], at(tick))
         assert refused.value.code == code
 
     def test_a_state_that_was_not_made_is_refused_with_the_command_that_makes_it(self) -> None:
         ledger = past(a=done(ALL), t=done(("2013-01-02", "2013-01-03")))
         known = ticks(flow(A, replace_transform("t", ["a"])), ledger)
-        known.require(["t"], at("2013-01-03"))
-        with pytest.raises(WaterclockError) as refused:
-            known.require(["t"], at("2013-01-04"))
-        assert refused.value.code == "E522"
-        assert "backfill t 20130103000000" in str(refused.value.fix)
+        assert known.missing(["t"], at("2013-01-03")) == {}
+        missing = known.missing(["a", "t"], at("2013-01-04"))
+        assert missing == {"t": covered(("2013-01-03", "2013-01-04"))}
+        error = not_made(known, missing, at("2013-01-04"), is_partial=False)
+        assert error.code == "E522"
+        assert "backfill t 20130103000000" in str(error.fix)
+
+    def test_a_partitioned_table_misses_every_window_from_start_on(self) -> None:
+        ledger = past(a=done(("2013-01-02", "2013-01-03"), ("2013-01-04", "2013-01-05")))
+        missing = ticks(flow(A), ledger).missing(["a"], at("2013-01-05"))
+        assert missing == {"a": covered(("2013-01-01", "2013-01-02"), ("2013-01-03", "2013-01-04"))}
 
     def test_a_snapshot_stands_for_all_before_it(self) -> None:
         ledger = past(s=done(("2012-12-01", "2013-01-04")))
-        ticks(flow(snapshot("s")), ledger).require(["s"], at("2012-12-25"))
+        assert ticks(flow(snapshot("s")), ledger).missing(["s"], at("2012-12-25")) == {}
 
-
-class TestDisturbed:
-    def test_the_stale_batches_behind_what_is_read_are_named_through_others(self) -> None:
-        b, c = transform("b", ["a"]), transform("c", ["b"])
-        stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
-        behind = {at("2013-01-02"): (read_then("b", "2013-01-02", "2013-01-03", is_changed=False),)}
-        ledger = past(a=done(ALL), b=done(ALL, suspects=stale), c=done(ALL, suspects=behind))
-        known = ticks(flow(A, b, c), ledger)
-        assert known.disturbed(["c"], at("2013-01-05")) == {"b": {at("2013-01-02")}}
-        assert known.disturbed(["c"], at("2013-01-02")) == {}, "what is read ends before it"
-        assert known.disturbed(["a"], at("2013-01-05")) == {}
-
-    def test_an_old_state_that_stays_stale_disturbs_no_newer_tick(self) -> None:
-        stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
-        known = ticks(flow(A, replace_transform("t", ["a"])), past(a=done(ALL), t=done(ALL, suspects=stale)))
-        assert known.disturbed(["t"], at("2013-01-05")) == {}
-        assert known.disturbed(["t"], at("2013-01-03")) == {"t": {at("2013-01-02")}}
+    def test_what_retain_let_go_is_not_missing_and_what_it_dropped_is(self) -> None:
+        kept = collect("k", retain=days(2))
+        ledger = past(k=done(("2013-01-02", "2013-01-05"), dropped_before=at("2013-01-02")))
+        known = ticks(flow(kept), ledger)
+        assert known.missing(["k"], at("2013-01-05")) == {}
+        assert known.missing(["k"], at("2013-01-03")) == {"k": covered(("2013-01-01", "2013-01-02"))}
+        error = not_made(known, known.missing(["k"], at("2013-01-03")), at("2013-01-03"), is_partial=False)
+        assert error.code == "E518"

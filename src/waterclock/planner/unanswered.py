@@ -1,0 +1,116 @@
+"""Says why a question as of a tick has no answer, naming the batch in the way and what helps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from waterclock.errors import WaterclockError
+from waterclock.flow import Mode
+from waterclock.ledger.facts import BatchStatus, TableFacts
+from waterclock.planner.graph import Node
+from waterclock.planner.ticks import Ticks
+from waterclock.planner.worlds import Conflict
+from waterclock.timelabel import IntervalSet, Window, label_of, local_text
+
+Missing = Mapping[str, IntervalSet]
+
+
+def may_lack(node: Node) -> bool:
+    """Whether a part of a table's content may be shown: rows of labels, not a state that is one batch."""
+    return node.table.mode is not Mode.REPLACE
+
+
+def not_made(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool) -> WaterclockError:
+    """Say that windows up to a tick are not there: not made, not due yet, or dropped (E522, E518)."""
+    name = next(
+        (each for each in missing if not is_partial or not may_lack(ticks.graph.nodes[each])), next(iter(missing))
+    )
+    node = ticks.graph.nodes[name]
+    low, high = next(iter(missing[name]))
+    window = node.table.cadence.window_of(low)
+    if ticks.lost(name, low, high):
+        return _dropped(ticks, node, window, tick, is_partial=is_partial)
+    why, fix = _reason(node, ticks.snapshot.of(name), window, ticks.now)
+    if others := sum(node.table.cadence.count(*gap) for gap in missing[name]) - 1:
+        why += f"; nor are {others} more"
+    return WaterclockError(
+        "E522",
+        f"{name} has no state as of {label_of(tick)}",
+        where=f"{name}@{window.label}",
+        why=why,
+        fix=fix + _or_partial(node, is_partial=is_partial),
+    )
+
+
+def not_known(
+    node: Node, missing: IntervalSet, tick: datetime, known_at: datetime, first: datetime | None
+) -> WaterclockError:
+    """Say that windows up to a tick were not made by an instant (E522); `first`: when the first of them was."""
+    name, zone = node.table.name, node.table.cadence.zone
+    window = node.table.cadence.window_of(next(iter(missing))[0])
+    made = "it is not made yet" if first is None else f"it was made at {local_text(first, zone)}"
+    return WaterclockError(
+        "E522",
+        f"{name} had no state as of {label_of(tick)} that was known by {local_text(known_at, zone)}",
+        where=f"{name}@{window.label}",
+        why=f"that batch was not made by then; {made}",
+        fix="ask as known at a later time, or as of an earlier tick",
+    )
+
+
+def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, tick: datetime) -> WaterclockError:
+    """Say that no instant was found at which all that is asked was there and agreed (E523).
+
+    `conflicts` stand in the way now, upstream first; going back before them, `missing` was not made yet.
+    """
+    first = next(iter(conflicts))
+    name, window = next(
+        (name, ticks.graph.nodes[name].table.cadence.window_of(next(iter(gaps))[0])) for name, gaps in missing.items()
+    )
+    batch = f"{first.table}@{label_of(first.label)}"
+    return WaterclockError(
+        "E523",
+        f"what is asked as of {label_of(tick)} never agreed",
+        where=batch,
+        why=f"{batch} was made of what {first.read.table} held before it was restated; "
+        f"before that, {name}@{window.label} was not made",
+        fix=f"`waterclock audit {batch}` shows what keeps it from following; "
+        f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again",
+    )
+
+
+def _dropped(ticks: Ticks, node: Node, window: Window, tick: datetime, *, is_partial: bool) -> WaterclockError:
+    dropped = ticks.snapshot.of(node.table.name).dropped_before or window.end
+    return WaterclockError(
+        "E518",
+        f"{node.table.name} has no state as of {label_of(tick)} any more",
+        where=f"{node.table.name}@{window.label}",
+        why=f"RETAIN has dropped all labels before {label_of(dropped)}",
+        fix="ask as of a later tick" + _or_partial(node, is_partial=is_partial),
+    )
+
+
+def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tuple[str, str]:
+    """Say why a batch is not made, and what makes it."""
+    name, cadence, label = node.table.name, node.table.cadence, label_of(window.start)
+    due, trouble = window.end + cadence.delay, facts.troubles.get(window.start)
+    if due > now:
+        return f"that batch is not due before {local_text(due, cadence.zone)}", "ask as of an earlier tick"
+    if any(window.start in claim.labels for claim in facts.open_claims):
+        return "that batch is being made", "ask again when it is done, or as of another tick"
+    if trouble is not None:
+        how = "was held back by a rule" if trouble.status is BatchStatus.HELD else "failed"
+        return (
+            f"that batch {how}: {next(iter(trouble.error.splitlines()), '')}",
+            f"`waterclock audit {name}@{label}` tells more, `waterclock retry {name} {label}` tries it again",
+        )
+    nobody = "; a state that nobody reads is not needed" if node.is_optional else ""
+    return (
+        f"that batch is not made{nobody}",
+        f"`waterclock backfill {name} {label}` makes it, or ask as of another tick",
+    )
+
+
+def _or_partial(node: Node, *, is_partial: bool) -> str:
+    return "" if is_partial or not may_lack(node) else "; --partial answers without it"

@@ -1,0 +1,211 @@
+"""What tables held as known at an instant, and whether all they rest on agreed then. Pure.
+
+A world is what all commits up to an instant left. It agrees where every batch that counts read exactly what lies
+there, and so on for what it read: then nothing of it is older or newer than the rest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from waterclock.flow import Mode, OnRestate
+from waterclock.ledger.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_sums, content_text
+from waterclock.planner.graph import FlowGraph
+from waterclock.planner.settling import is_dropped
+from waterclock.timelabel import Interval, IntervalSet
+
+INSTANT = timedelta(microseconds=1)
+_NOBODY: Mapping[int, tuple[InputFact, ...]] = {}
+_CURRENT = 0  # the claim of a batch of which one revision alone is known
+
+Needs = Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A batch that read something else of an interval of a table than what lies there."""
+
+    table: str
+    label: datetime
+    read: InputFact
+
+
+def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime) -> History:
+    """Return the past as of now alone: what a snapshot of the ledger says of it."""
+    tables = {
+        name: TableHistory(
+            mode=modes[name],
+            covered=facts.covered,
+            read={label: {_CURRENT: inputs} for label, inputs in facts.suspects.items()},
+        )
+        for name, facts in snapshot.tables.items()
+        if name in modes
+    }
+    return History(now, tables)
+
+
+class Worlds:
+    """The worlds that a history knows: those since `history.since`; the instant None is now."""
+
+    def __init__(self, graph: FlowGraph, snapshot: LedgerSnapshot, history: History) -> None:
+        self.history = history
+        self._graph = graph
+        self._snapshot = snapshot
+        self._is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
+        self._read = {name: sorted(table.read) for name, table in history.tables.items()}
+        self._made = {name: list(table.made) for name, table in history.tables.items()}
+
+    def missing(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
+        """Return what is not covered of the intervals that are needed, by table."""
+        found = {name: self.covered(name, at).gaps(*interval) for name, interval in needs.items()}
+        return {name: gaps for name, gaps in found.items() if gaps}
+
+    def covered(self, name: str, at: datetime | None) -> IntervalSet:
+        """Return what was done, skipped or stood for by an instant; a skip counts as if it had always been there."""
+        table = self.history.tables.get(name)
+        if table is None:
+            return IntervalSet()
+        if at is None or not table.made:
+            return table.covered
+        then = (_at(made, at) for made in table.made.values())
+        now = IntervalSet.from_intervals((made[-1].low, made[-1].high) for made in table.made.values())
+        return (table.covered - now) | IntervalSet.from_intervals((made.low, made.high) for made in then if made)
+
+    def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
+        """Return the batches that do not agree with what they read, among all that the intervals needed rest on.
+
+        A table with ON RESTATE REPORT, and a batch of which RETAIN has dropped something, keeps what it has: it agrees.
+        Cost: a look at each batch that may have read something else, whatever else there is.
+        """
+        found: list[Conflict] = []
+        to_do = [(name, *interval) for name, interval in needs.items()]
+        asked, seen = set(to_do), set[tuple[str, datetime]]()
+        while to_do:
+            name, low, high = to_do.pop()
+            for label in self._doubted(name, low, high):
+                if (name, label) in seen:
+                    continue
+                seen.add((name, label))
+                for fact in self._inputs(name, label, at):
+                    if self._content(fact, at) != fact.recorded:
+                        found.append(Conflict(name, label, fact))
+                    span = (fact.table, fact.low, fact.high)
+                    if span not in asked:
+                        asked.add(span)
+                        to_do.append(span)
+        return found
+
+    def before(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
+        """Return the newest instant before `at` at which none of these conflicts was there.
+
+        Where that is older than `history.since`, it is only the newest instant of which nothing is known here.
+        """
+        return min(self._agreed(conflict, at) for conflict in conflicts)
+
+    def first_made(self, table: str, label: datetime) -> datetime | None:
+        """Return when the batch was recorded first, as far as it is known here."""
+        made = self.history.tables[table].made.get(label)
+        return made[0].at if made else None
+
+    def _doubted(self, name: str, low: datetime, high: datetime) -> list[datetime]:
+        node = self._graph.nodes.get(name)
+        if node is None or node.table.on_restate is OnRestate.REPORT:
+            return []
+        labels = self._read.get(name, [])
+        return labels[bisect_left(labels, low) : bisect_left(labels, high)]
+
+    def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
+        """Return what a batch's revision of that instant read, but empty intervals; nothing where RETAIN took it."""
+        table = self.history.tables[name]
+        by_claim = table.read.get(label, _NOBODY)
+        if label in table.made:
+            revision = _at(table.made[label], at)
+            inputs = by_claim.get(revision.claim, ()) if revision is not None else ()
+        else:
+            inputs = next(iter(by_claim.values()), ())
+        if self._is_any_dropped and self._is_gone(name, label, inputs):
+            return ()
+        return tuple(fact for fact in inputs if fact.low < fact.high)
+
+    def _is_gone(self, name: str, label: datetime, inputs: tuple[InputFact, ...]) -> bool:
+        dropped = self._snapshot.of(name).dropped_before
+        if dropped is not None and label < dropped:
+            return True
+        return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), self._snapshot) is not None
+
+    def _content(self, fact: InputFact, at: datetime | None) -> str:
+        """Return what lay in an interval at an instant, as `InputFact` has it."""
+        table = self.history.tables.get(fact.table)
+        if at is None or table is None or not table.made:
+            return fact.current
+        if table.mode is Mode.REPLACE:
+            return _standing(table, fact, at)
+        high, low = content_sums(fact.current)
+        for _, by_high, by_low in self._changes(fact, after=at):
+            high, low = high - by_high, low - by_low
+        return content_text(high, low)
+
+    def _agreed(self, conflict: Conflict, at: datetime | None) -> datetime:
+        """Return the newest instant before `at` at which the batch was not there yet, or what it read was."""
+        fact, made = conflict.read, self.history.tables[conflict.table].made.get(conflict.label)
+        revision = _at(made, at) if made else None
+        oldest = max(self.history.since, revision.at if revision is not None else self.history.since)
+        return next((then for then in self._agreements(fact, at) if then >= oldest), oldest - INSTANT)
+
+    def _agreements(self, fact: InputFact, at: datetime | None) -> Iterator[datetime]:
+        """Return the instants before `at`, newest first, up to which an interval held what was read of it."""
+        table = self.history.tables.get(fact.table)
+        if table is None or not table.made:
+            return
+        is_replace = table.mode is Mode.REPLACE
+        high, low = (0, 0) if is_replace else content_sums(self._content(fact, at))
+        for instant, by_high, by_low in self._changes(fact, until=at, whole=is_replace):
+            high, low = high - by_high, low - by_low
+            then = instant - INSTANT
+            if (_standing(table, fact, then) if is_replace else content_text(high, low)) == fact.recorded:
+                yield then
+
+    def _changes(
+        self,
+        fact: InputFact,
+        *,
+        after: datetime | None = None,
+        until: datetime | None = None,
+        whole: bool = False,
+    ) -> list[tuple[datetime, int, int]]:
+        """Return how an interval's content changed after one instant and up to another, newest first.
+
+        `whole`: changes of the whole table, for a snapshot stands for windows before its own.
+        """
+        table, labels = self.history.tables[fact.table], self._made[fact.table]
+        within = labels if whole else labels[bisect_left(labels, fact.low) : bisect_left(labels, fact.high)]
+        found = []
+        for label in within:
+            weight = (0, 0)
+            for made in table.made[label]:
+                is_within = (after is None or made.at > after) and (until is None or made.at <= until)
+                if made.at > self.history.since and is_within:
+                    found.append((made.at, made.weight[0] - weight[0], made.weight[1] - weight[1]))
+                weight = made.weight
+        return sorted(found, reverse=True)
+
+
+def _at(made: tuple[Made, ...], at: datetime | None) -> Made | None:
+    """Return the revision that held at an instant."""
+    if at is None:
+        return made[-1]
+    return next((each for each in reversed(made) if each.at <= at), None)
+
+
+def _standing(table: TableHistory, fact: InputFact, at: datetime) -> str:
+    """Return the content of the one batch of a REPLACE table that stood for the window that was read."""
+    now = False
+    for made in table.made.values():
+        then = _at(made, at)
+        if then is not None and then.low <= fact.low < then.high:
+            return content_text(*then.weight)
+        now = now or made[-1].low <= fact.low < made[-1].high
+    return content_text(0, 0) if now else fact.current

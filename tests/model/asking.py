@@ -1,0 +1,167 @@
+"""What a question as of a tick must answer, found by going back through the history of commits one by one.
+
+It shares nothing with `planner.ticks` and `planner.worlds`: a world is what all commits up to an instant left, and it
+agrees where every batch that counts saw what lies there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+
+from tests.model.driving import Commit
+from tests.model.oracle import Key, earlier, floor, window_before, windows_of
+from tests.model.toy import Rows, ToyTable
+from waterclock.flow import Flow, Mode, Table
+
+Shown = dict[str, tuple[tuple[datetime, Rows], ...]]
+
+
+@dataclass(slots=True)
+class Past:
+    """All that happened to a flow: its commits, what was skipped, and what RETAIN has dropped."""
+
+    flow: Flow
+    starts: Mapping[str, datetime]
+    log: list[Commit]
+    skipped: Collection[Key]
+    dropped: Mapping[str, datetime]
+
+    def answer(
+        self, tables: Collection[str], tick: datetime, known_at: datetime | None, *, is_partial: bool = False
+    ) -> tuple[datetime | None, Shown] | None:
+        """Give the instant of the last commit that the answer knows of, with what it shows; None: it is refused."""
+        worlds = self.worlds(known_at)
+        first = next(worlds)
+        missing = first.missing(tables, tick)
+        if missing and not (is_partial and all(self._may_lack(name) for name, _ in missing)):
+            return None
+        for world in chain((first,), worlds):  # one world that goes back in time: each is to be asked as it comes
+            if world.missing(tables, tick) != missing:
+                return None
+            if world.agrees(tables, tick):
+                return world.at, {name: world.shown(name, tick) for name in tables}
+        return None
+
+    def _may_lack(self, name: str) -> bool:
+        return self.flow.tables[name].mode is not Mode.REPLACE
+
+    def worlds(self, known_at: datetime | None) -> Iterator[World]:
+        """Give the worlds after each commit, newest first, down to the one before all."""
+        known = [commit for commit in self.log if known_at is None or commit.at <= known_at]
+        world = World(self)
+        replaced = [world.put(commit) for commit in known]
+        while known:
+            if world.at is None or known[-1].at != world.at:
+                world.at = known[-1].at
+            yield world
+            at = known[-1].at
+            while known and known[-1].at == at:
+                world.take_back(known.pop(), replaced.pop())
+        world.at = None
+        yield world
+
+
+@dataclass(slots=True)
+class World:
+    """What the commits up to one of them left, that of `at`."""
+
+    past: Past
+    at: datetime | None = None
+    current: dict[Key, Commit] = field(default_factory=dict)
+    tables: dict[str, ToyTable] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tables = {name: ToyTable(table) for name, table in self.past.flow.tables.items()}
+
+    def put(self, commit: Commit) -> Commit | None:
+        """Let a commit happen; give the one whose place it takes."""
+        key = (commit.table, commit.label)
+        before = self.current.get(key)
+        self.current[key] = commit
+        self._show(commit)
+        self.at = commit.at
+        return before
+
+    def take_back(self, commit: Commit, before: Commit | None) -> None:
+        """Undo the newest commit."""
+        key, toy = (commit.table, commit.label), self.tables[commit.table]
+        del self.current[key], toy.slices[commit.label]
+        toy.stands.pop(commit.label, None)
+        if before is not None:
+            self.current[key] = before
+            self._show(before)
+
+    def missing(self, tables: Collection[str], tick: datetime) -> frozenset[Key]:
+        """Give the windows that the tables have no batch of, among those that their content as of a tick is."""
+        return frozenset(
+            (name, start)
+            for name in tables
+            for start in self._wanted(self.past.flow.tables[name], tick)
+            if (name, start) not in self.past.skipped and not self._is_there(name, start)
+        )
+
+    def agrees(self, tables: Collection[str], tick: datetime) -> bool:
+        """Tell whether all that the tables' content rests on, through others too, saw what lies here."""
+        to_do = [(name, label) for name in tables for label in self._labels(name, tick)]
+        seen: set[Key] = set()
+        while to_do:
+            key = to_do.pop()
+            if key in seen:
+                continue
+            seen.add(key)
+            commit = self.current[key]
+            if self._is_gone(commit):
+                continue
+            saw = tuple((read.read.table, self.tables[read.read.table].parts(read)) for read in commit.reads)
+            if saw != commit.evidence:
+                return False
+            to_do += [
+                (read.read.table, at) for read in commit.reads for at in self.tables[read.read.table].chosen(read)
+            ]
+        return True
+
+    def shown(self, name: str, tick: datetime) -> tuple[tuple[datetime, Rows], ...]:
+        """Give a table's content as of a tick, slice by slice."""
+        slices = self.tables[name].slices
+        return tuple((label, slices[label]) for label in self._labels(name, tick) if slices[label])
+
+    def _show(self, commit: Commit) -> None:
+        toy = self.tables[commit.table]
+        toy.slices[commit.label] = commit.rows
+        if commit.stands_from is not None:
+            toy.stands[commit.label] = commit.stands_from
+
+    def _wanted(self, table: Table, tick: datetime) -> list[datetime]:
+        """List the starts of the windows that make up a table as of a tick."""
+        b, start = floor(table, tick), self.past.starts[table.name]
+        if table.mode is Mode.REPLACE:
+            return [window_before(table, b).start]
+        kept = start
+        if table.retain is not None and table.mode is Mode.APPEND:
+            kept = max(start, earlier(b, table.retain, table.cadence.zone))
+        return [window.start for window in windows_of(table.cadence) if kept <= window.start and window.end <= b]
+
+    def _is_there(self, name: str, start: datetime) -> bool:
+        toy = self.tables[name]
+        if toy.table.mode is Mode.REPLACE:
+            return toy.standing(start) is not None
+        return start in toy.slices and start >= self.past.dropped.get(name, start)
+
+    def _labels(self, name: str, tick: datetime) -> list[datetime]:
+        toy = self.tables[name]
+        wanted = self._wanted(toy.table, tick)
+        if toy.table.mode is Mode.REPLACE:
+            standing = toy.standing(wanted[0])
+            return [] if standing is None else [standing]
+        dropped = self.past.dropped.get(name)
+        return [label for label in wanted if label in toy.slices and (dropped is None or label >= dropped)]
+
+    def _is_gone(self, commit: Commit) -> bool:
+        """Tell whether RETAIN has taken the batch, or something that it read."""
+        dropped = self.past.dropped
+        return commit.label < dropped.get(commit.table, commit.label) or any(
+            read.low < min(read.high, dropped.get(read.read.table, read.low)) for read in commit.reads
+        )

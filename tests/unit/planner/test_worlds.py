@@ -1,0 +1,135 @@
+"""Whether all agreed at an instant, by a history written by hand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
+from tests.unit.planner.pasts import covered, done, past, read_then
+from waterclock.flow import Flow, Mode
+from waterclock.ledger.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_text
+from waterclock.planner.graph import graph_of
+from waterclock.planner.worlds import INSTANT, Conflict, Worlds, past_now
+
+A = collect("a")
+ALL = ("2013-01-01", "2013-01-05")
+NOON = at("2014-01-01 12:00")
+SINCE = at("2014-01-01")
+
+
+def now(tables: Flow, ledger: LedgerSnapshot) -> Worlds:
+    modes = {name: table.mode for name, table in tables.tables.items()}
+    return Worlds(graph_of(tables), ledger, past_now(ledger, modes, NOON))
+
+
+def then(tables: Flow, **of: TableHistory) -> Worlds:
+    return Worlds(graph_of(tables), LedgerSnapshot(), History(SINCE, of))
+
+
+def needs(name: str, low: str, high: str) -> dict[str, tuple[datetime, datetime]]:
+    return {name: (at(low), at(high))}
+
+
+def made(claim: int, instant: str, low: str, high: str, weight: int) -> Made:
+    return Made(claim, at(instant), at(low), at(high), (weight, 0))
+
+
+def found(conflicts: list[Conflict]) -> set[tuple[str, datetime]]:
+    return {(each.table, each.label) for each in conflicts}
+
+
+class TestNow:
+    def test_the_stale_batches_behind_what_is_read_are_found_through_others(self) -> None:
+        b, c = transform("b", ["a"]), transform("c", ["b"])
+        stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
+        behind = {at("2013-01-02"): (read_then("b", "2013-01-02", "2013-01-03", is_changed=False),)}
+        known = now(flow(A, b, c), past(a=done(ALL), b=done(ALL, suspects=stale), c=done(ALL, suspects=behind)))
+        assert found(known.conflicts(needs("c", *ALL), None)) == {("b", at("2013-01-02"))}
+        assert not known.conflicts(needs("c", "2013-01-01", "2013-01-02"), None), "what is read ends before it"
+        assert not known.conflicts(needs("a", *ALL), None)
+
+    def test_an_old_state_that_stays_stale_is_in_the_way_of_no_newer_tick(self) -> None:
+        stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
+        known = now(flow(A, replace_transform("t", ["a"])), past(a=done(ALL), t=done(ALL, suspects=stale)))
+        assert not known.conflicts(needs("t", "2013-01-04", "2013-01-05"), None)
+        assert found(known.conflicts(needs("t", "2013-01-02", "2013-01-03"), None)) == {("t", at("2013-01-02"))}
+
+    def test_a_batch_that_read_what_was_dropped_since_keeps_what_it_has(self) -> None:
+        stale = {at("2013-01-02"): (read_then("a", "2013-01-01", "2013-01-03", is_changed=True),)}
+        gone = done(ALL, dropped_before=at("2013-01-02"))
+        known = now(flow(A, transform("t", [history("a")])), past(a=gone, t=done(ALL, suspects=stale)))
+        assert not known.conflicts(needs("t", *ALL), None)
+
+
+class TestThen:
+    # a@01-01 weighed 5, since 10:00 7, since 11:00 5 again, since 12:00 9; a@01-02 weighs 1 at any time
+    CHANGED = (
+        made(1, "2013-06-01", "2013-01-01", "2013-01-02", 5),
+        made(2, "2014-01-01 10:00", "2013-01-01", "2013-01-02", 7),
+        made(3, "2014-01-01 11:00", "2013-01-01", "2013-01-02", 5),
+        made(4, "2014-01-01 12:00", "2013-01-01", "2013-01-02", 9),
+    )
+    HISTORY = transform("h", [history("a")])
+
+    def worlds(self) -> Worlds:
+        read = InputFact("a", at("2013-01-01"), at("2013-01-03"), content_text(6, 0), content_text(10, 0))
+        a = TableHistory(Mode.APPEND, covered(ALL), {at("2013-01-01"): self.CHANGED})
+        h = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-02"): {8: (read,)}})
+        return then(flow(A, self.HISTORY), a=a, h=h)
+
+    def test_content_is_what_it_is_now_without_what_came_since(self) -> None:
+        needed = needs("h", *ALL)
+        assert self.worlds().conflicts(needed, None)
+        assert not self.worlds().conflicts(needed, at("2014-01-01 11:30"))
+        assert self.worlds().conflicts(needed, at("2014-01-01 10:30"))
+        assert not self.worlds().conflicts(needed, at("2014-01-01 09:30"))
+
+    def test_the_step_back_is_to_the_newest_instant_that_agrees(self) -> None:
+        known = self.worlds()
+        conflicts = known.conflicts(needs("h", *ALL), None)
+        assert known.before(conflicts, None) == at("2014-01-01 12:00") - INSTANT
+        earlier = known.conflicts(needs("h", *ALL), at("2014-01-01 10:30"))
+        assert known.before(earlier, at("2014-01-01 10:30")) == at("2014-01-01 10:00") - INSTANT
+
+    def test_a_batch_that_was_not_there_is_in_nobodys_way(self) -> None:
+        read = InputFact("a", at("2013-01-01"), at("2013-01-02"), content_text(7, 0), content_text(9, 0))
+        again = (
+            made(5, "2013-07-01", "2013-01-01", "2013-01-02", 1),
+            made(6, "2014-01-01 11:15", "2013-01-01", "2013-01-02", 1),
+        )
+        old = InputFact("a", at("2013-01-01"), at("2013-01-02"), content_text(5, 0), content_text(9, 0))
+        a = TableHistory(Mode.APPEND, covered(ALL), {at("2013-01-01"): self.CHANGED})
+        h = TableHistory(
+            Mode.APPEND, covered(ALL), {at("2013-01-01"): again}, {at("2013-01-01"): {5: (old,), 6: (read,)}}
+        )
+        known = then(flow(A, self.HISTORY), a=a, h=h)
+        conflicts = known.conflicts(needs("h", *ALL), None)
+        before = known.before(conflicts, None)
+        assert before == at("2014-01-01 11:15") - INSTANT, "from there on it had read what was at 10:30"
+        assert not known.conflicts(needs("h", *ALL), before)
+
+    def test_what_is_further_back_than_known_is_told_so(self) -> None:
+        read = InputFact("a", at("2013-01-02"), at("2013-01-03"), content_text(3, 0), content_text(1, 0))
+        h = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-02"): {8: (read,)}})
+        known = then(flow(A, self.HISTORY), a=TableHistory(Mode.APPEND, covered(ALL)), h=h)
+        assert known.before(known.conflicts(needs("h", *ALL), None), None) < SINCE
+
+    def test_a_batch_made_later_is_missing_before(self) -> None:
+        known = self.worlds()
+        late = made(9, "2014-01-01 08:00", "2013-01-03", "2013-01-04", 1)
+        a = TableHistory(Mode.APPEND, covered(ALL), {at("2013-01-03"): (late,)})
+        known = then(flow(A), a=a)
+        assert known.missing(needs("a", *ALL), at("2014-01-01 08:00")) == {}
+        assert known.missing(needs("a", *ALL), at("2014-01-01 07:59")) == {"a": covered(("2013-01-03", "2013-01-04"))}
+
+    def test_a_snapshot_stands_for_no_window_before_it_was_taken(self) -> None:
+        first = made(1, "2014-01-01 01:00", "2013-01-01", "2013-01-03", 3)
+        second = made(2, "2014-01-01 02:00", "2013-01-03", "2013-01-05", 4)
+        read = InputFact("s", at("2013-01-03"), at("2013-01-04"), content_text(4, 0), content_text(4, 0))
+        s = TableHistory(Mode.REPLACE, covered(ALL), {at("2013-01-02"): (first,), at("2013-01-04"): (second,)})
+        t = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-03"): {8: (read,)}})
+        known = then(flow(snapshot("s"), transform("t", ["s"])), s=s, t=t)
+        assert not known.conflicts(needs("t", *ALL), at("2014-01-01 02:00"))
+        assert known.conflicts(needs("t", *ALL), at("2014-01-01 01:59"))
+        assert known.missing(needs("s", "2013-01-03", "2013-01-04"), at("2014-01-01 01:59"))
+        assert not known.missing(needs("s", "2013-01-01", "2013-01-02"), at("2014-01-01 01:59"))
