@@ -28,7 +28,7 @@ def model(
     flat: Flat = None,
     json: AsJson = False,
 ) -> None:
-    """Draw tables with their keys, types and references, as DOT, SVG or PNG."""
+    """Draw tables with their keys, types and references: as text on a terminal, DOT into a pipe, or a picture."""
     from waterclock.cli.modelling import drawn, drawn_flat
 
     if flat is not None:

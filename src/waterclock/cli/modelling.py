@@ -1,4 +1,4 @@
-"""How is the data model drawn: as text for Graphviz, or by it?"""
+"""Draws the data model: as text for people or for Graphviz, or as a picture by Graphviz."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 
 from waterclock.cli.answers import print_json
 from waterclock.cli.look import console
+from waterclock.cli.model_view import print_flat_model, print_model
 from waterclock.cli.opening import columns_stored, one_table, open_project, selected
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow import Kind, flat_of
-from waterclock.flow.diagram import diagram, fields_of
+from waterclock.flow.diagram import diagram, drawn_tables, fields_of
 from waterclock.flow.flat_diagram import Brought, brought_together, flat_diagram
 
 _PICTURES = {".svg": "svg", ".png": "png"}
 
 
 def drawn(folder: Path, env: str | None, selection: list[str] | None, out: Path | None, *, is_json: bool) -> None:
-    """Draw a project's tables, or those selected; to stdout as DOT where no file is named.
+    """Draw a project's tables, or those selected; without a file as text on a terminal, and as DOT into a pipe.
 
     Raises  E907 for a file of another kind, E908 where Graphviz is missing or fails
     """
@@ -54,6 +55,9 @@ def drawn(folder: Path, env: str | None, selection: list[str] | None, out: Path 
                 "file": None if out is None else str(out),
             }
         )
+    elif out is None and is_read_by_people():
+        shown = drawn_tables(project.flow, found.tables)
+        print_model(console(), project.flow, {name: fields_of(of, known.get(name, {})) for name, of in shown.items()})
     elif out is None:
         sys.stdout.write(text)
     else:
@@ -77,10 +81,17 @@ def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is
     if is_json:
         found = brought_together(flat, project.flow, known)
         print_json({"flat": name, "tables": [_told(each) for each in found], "file": None if out is None else str(out)})
+    elif out is None and is_read_by_people():
+        print_flat_model(console(), name, brought_together(flat, project.flow, known))
     elif out is None:
         sys.stdout.write(flat_diagram(flat, project.flow, known))
     else:
         console().print(f"drawn: {out}", soft_wrap=True)
+
+
+def is_read_by_people() -> bool:
+    """Whether what is written to stdout is read on a terminal; Graphviz reads it from a pipe or a file."""
+    return sys.stdout.isatty()
 
 
 def _told(each: Brought) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -11,6 +12,8 @@ from waterclock.flow.declarations import RECORD, Column, Flow, Kind, Reference, 
 MOST_COLUMNS = 14
 FILLS = {Kind.COLLECT: "#d9e8f6", Kind.TRANSFORM: "#e3f0da"}
 QUIET = "#55606b"
+_ROW_INCHES, _GAP_INCHES, _BOX_INCHES = 0.27, 0.3, 3.4  # of a row, between boxes, of a box with the way to the next
+_WIDER = 1.5
 _TYPES = dict(zip(RECORD, ("timestamp", "timestamp", "boolean"), strict=True))
 HEAD = """\
 digraph model {
@@ -37,18 +40,27 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
     what refers to others, then as many of the rest as fit. A table that is referred to and not drawn is a dashed box.
     """
     wanted = flow.tables if tables is None else tables
-    drawn = {name: table for name, table in flow.tables.items() if name in wanted and table.kind is not Kind.PUBLISH}
+    drawn = drawn_tables(flow, wanted)
     fields = {name: fields_of(table, known.get(name, {})) for name, table in drawn.items()}
+    referred = {each.references.table for of in fields.values() for each in of if each.references}
     lines = [HEAD.rstrip()]
     for schema in dict.fromkeys(name.partition(".")[0] for name in drawn):
+        inside = [name for name in drawn if name.partition(".")[0] == schema]
+        lone = {name: fields[name] for name in inside if name not in referred and not _refers(fields[name])}
         lines.append(f'  subgraph "cluster_{schema}" {{')
         lines.append(f'    label="{schema}"; labeljust=l; style="rounded"; color="#c5ccd3"; fontcolor="#55606b";')
-        lines += [f"    {_node(drawn[name], fields[name])}" for name in drawn if name.partition(".")[0] == schema]
+        lines += [f"    {_node(drawn[name], fields[name])}" for name in inside]
+        lines += [f"    {chain}" for chain in _beside_each_other(lone)]
         lines.append("  }")
-    beyond = {each.references.table for of in fields.values() for each in of if each.references} - set(drawn)
+    beyond = referred - set(drawn)
     lines += [f'  "{name}" [shape=box, style=dashed, color="#c5ccd3"];' for name in sorted(beyond)]
     lines += [f"  {edge}" for name in drawn for edge in _edges(name, fields)]
     return "\n".join([*lines, "}", ""])
+
+
+def drawn_tables(flow: Flow, wanted: Collection[str]) -> dict[str, Table]:
+    """Return the tables of a data model among `wanted`: what is published is none."""
+    return {name: table for name, table in flow.tables.items() if name in wanted and table.kind is not Kind.PUBLISH}
 
 
 def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
@@ -73,11 +85,27 @@ def _field(name: str, column: Column | None, known: str, *, is_key: bool) -> Fie
     return Field(name, said.lower(), is_key, column.references if column else None)
 
 
+def _refers(fields: tuple[Field, ...]) -> bool:
+    return any(each.references for each in fields)
+
+
+def _beside_each_other(lone: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
+    """Return unseen edges that put tables without references in rows: Graphviz sets them all below one another.
+
+    There are as many in a row as make the whole somewhat wider than it is high, as screens are.
+    """
+    names = list(lone)
+    height = sum((min(len(fields), MOST_COLUMNS) + 2) * _ROW_INCHES + _GAP_INCHES for fields in lone.values())
+    across = max(1, round(math.sqrt(_WIDER * height / _BOX_INCHES)))
+    for at in range(0, len(names), across):
+        row = names[at : at + across]
+        if len(row) > 1:
+            yield " -> ".join(f'"{name}"' for name in row) + " [style=invis];"
+
+
 def _node(table: Table, fields: tuple[Field, ...]) -> str:
     shown, left = fields[:MOST_COLUMNS], len(fields) - MOST_COLUMNS
-    about = f"{table.kind} · {table.type if table.is_partitioned else table.mode} · {table.cadence}"
-    title = f'<b>{escape(table.name)}</b><br align="left"/>{font(about, QUIET)}'
-    rows = [f'<tr><td colspan="3" bgcolor="{FILLS[table.kind]}" align="left" port="head">{title}</td></tr>']
+    rows = heading(table, table.name)
     rows += [_row(index, each) for index, each in enumerate(shown)]
     if left > 0:
         rows.append(quiet_row(f"and {left} more"))
@@ -89,12 +117,18 @@ def _node(table: Table, fields: tuple[Field, ...]) -> str:
 
 
 def _row(index: int, field: Field) -> str:
-    mark = "key" if field.is_key else "→" if field.references else ""
-    name = f"<b>{escape(field.name)}</b>" if field.is_key else escape(field.name)
+    name = marked(field.name, is_key=field.is_key, refers=field.references is not None)
     return (
-        f'<tr><td align="left" port="in{index}">{font(mark, "#8a5a00")}</td><td align="left">{name}</td>'
+        f'<tr><td align="left" port="in{index}">{name}</td>'
         f'<td align="left" port="out{index}">{font(field.type, QUIET)}</td></tr>'
     )
+
+
+def marked(name: str, *, is_key: bool, refers: bool) -> str:
+    """Return a column's name with its mark in one cell: a column of marks would be as wide as those of the words."""
+    said = f"<b>{escape(name)}</b>" if is_key else escape(name)
+    mark = "key" if is_key else "→" if refers else ""
+    return f"{said} {font(mark, '#8a5a00')}" if mark else said
 
 
 def font(text: str, color: str) -> str:
@@ -102,9 +136,16 @@ def font(text: str, color: str) -> str:
     return f'<font point-size="9" color="{color}">{escape(text)}</font>' if text else ""
 
 
+def heading(table: Table, name: str) -> list[str]:
+    """Return the rows that name a box and say what kind of table it is."""
+    about = f"{table.kind} · {table.type if table.is_partitioned else table.mode} · {table.cadence}"
+    cell = f'<tr><td colspan="2" bgcolor="{FILLS[table.kind]}" align="left"'
+    return [f'{cell} port="head"><b>{escape(name)}</b></td></tr>', f"{cell}>{font(about, QUIET)}</td></tr>"]
+
+
 def quiet_row(text: str) -> str:
     """Give a row of one quiet text, as wide as the table."""
-    return f'<tr><td colspan="3" align="left"><i>{font(text, QUIET)}</i></td></tr>'
+    return f'<tr><td colspan="2" align="left"><i>{font(text, QUIET)}</i></td></tr>'
 
 
 def _edges(name: str, fields: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow
-from waterclock.flow.diagram import FILLS, HEAD, QUIET, Field, fields_of, font, quiet_row
+from waterclock.flow.diagram import HEAD, QUIET, Field, fields_of, font, heading, marked, quiet_row
 
 _PARENT = "#f4efe2"
 _INDENT = "    "  # no-break spaces: Graphviz drops others
@@ -49,9 +49,7 @@ def brought_together(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, st
 def flat_diagram(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> str:
     """Draw a flat read in Graphviz's DOT language: one box, each parent's columns below who refers to it, indented."""
     table = flow.tables[flat.read.table]
-    about = f"{table.kind} · {table.type if table.is_partitioned else table.mode} · {table.cadence}"
-    title = f'<b>{escape(str(flat))}</b><br align="left"/>{font(about, QUIET)}'
-    rows = [f'<tr><td colspan="3" bgcolor="{FILLS[table.kind]}" align="left">{title}</td></tr>']
+    rows = heading(table, str(flat))
     for each in brought_together(flat, flow, known):
         if each.join is not None:
             rows.append(_heading(each, each.join))
@@ -99,15 +97,13 @@ def _heading(each: Brought, join: FlatJoin) -> str:
     how = font(f"{', '.join(join.columns)} · {each.chosen}", QUIET)
     indent = _INDENT * (each.depth - 1)
     return (
-        f'<tr><td colspan="2" bgcolor="{_PARENT}" align="left">{indent}<b>{said}</b></td>'
+        f'<tr><td bgcolor="{_PARENT}" align="left">{indent}<b>{said}</b></td>'
         f'<td bgcolor="{_PARENT}" align="left">{how}</td></tr>'
     )
 
 
 def _row(each: Brought, name: str, field: Field) -> str:
-    mark = "key" if field.is_key and each.join is None else "→" if field.references else ""
-    shown = f"<b>{escape(name)}</b>" if field.is_key and each.join is None else escape(name)
+    shown = marked(name, is_key=field.is_key and each.join is None, refers=field.references is not None)
     return (
-        f'<tr><td align="left">{font(mark, "#8a5a00")}</td><td align="left">{_INDENT * each.depth}{shown}</td>'
-        f'<td align="left">{font(field.type, QUIET)}</td></tr>'
+        f'<tr><td align="left">{_INDENT * each.depth}{shown}</td><td align="left">{font(field.type, QUIET)}</td></tr>'
     )

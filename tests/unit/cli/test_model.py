@@ -4,9 +4,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.unit.cli.conftest import Shop
+from waterclock.cli import modelling
 
 if TYPE_CHECKING:
     import pytest
+
+REFERRING = (
+    "TRANSFORM dim.customer (customer_id KEY, city) TEMPORAL "
+    "AS SELECT customer_id, 'x' AS city FROM shop.customers;"
+    "TRANSFORM fact.visit (id KEY, customer_id REFERENCES dim.customer ROLE by AT seen_at, seen_at TIMESTAMP)"
+    "AS SELECT 1 AS id, customer_id, TIMESTAMP '2024-01-01 00:00:00Z' AS seen_at FROM shop.customers;"
+)
 
 
 def test_the_model_is_printed_for_graphviz(busy_shop: Shop) -> None:
@@ -52,12 +60,7 @@ def test_the_model_is_json(busy_shop: Shop) -> None:
 
 
 def test_what_flat_brings_together_is_drawn(tmp_path: Path, busy_shop: Shop) -> None:
-    (busy_shop.folder / "flows" / "model.dpl").write_text(
-        "TRANSFORM dim.customer (customer_id KEY, city) TEMPORAL "
-        "AS SELECT customer_id, 'x' AS city FROM shop.customers;"
-        "TRANSFORM fact.visit (id KEY, customer_id REFERENCES dim.customer ROLE by AT seen_at, seen_at TIMESTAMP)"
-        "AS SELECT 1 AS id, customer_id, TIMESTAMP '2024-01-01 00:00:00Z' AS seen_at FROM shop.customers;"
-    )
+    (busy_shop.folder / "flows" / "model.dpl").write_text(REFERRING)
     assert "<b>dim.customer as by</b>" in busy_shop.ask("model", "--flat", "fact.visit").stdout
     assert busy_shop.ask("model", "--flat", "fact.visit", "--out", str(tmp_path / "flat.dot")).stdout.startswith(
         "drawn"
@@ -73,3 +76,19 @@ def test_what_flat_brings_together_is_drawn(tmp_path: Path, busy_shop: Shop) -> 
     }
     refused = busy_shop.ask("model", "--flat", "dim.customer")
     assert (refused.exit_code, "E237 dim.customer refers to no other table" in refused.stderr) == (1, True)
+
+
+def test_on_a_terminal_the_model_is_text(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    (busy_shop.folder / "flows" / "model.dpl").write_text(REFERRING)
+    monkeypatch.setattr(modelling, "is_read_by_people", lambda: True)
+    assert busy_shop.ask("model", "fact.visit").stdout.splitlines() == [
+        "fact.visit  regular transform, replace, EVERY DAY",
+        "  id                      key",
+        "  customer_id             → dim.customer as by at seen_at",
+        "  seen_at      timestamp",
+        "",
+        "as a picture: waterclock model --out model.svg",
+    ]
+    flat = busy_shop.ask("model", "--flat", "fact.visit").stdout
+    assert "  dim.customer as by  by customer_id, at seen_at\n    city_by\n" in flat
+    assert flat.endswith("as a picture: waterclock model --flat fact.visit --out model.svg\n")

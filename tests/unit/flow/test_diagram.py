@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.model.flows import PLACE, collect
+from tests.model.flows import flow as flow_of
 from waterclock.connectors import capabilities
 from waterclock.dpl import load_project
-from waterclock.flow import Flow, Mode, Temporal
+from waterclock.flow import Column, Columns, Flow, Mode, Temporal
 from waterclock.flow.diagram import MOST_COLUMNS, diagram, fields_of
 
 FLOW = """
@@ -85,3 +87,32 @@ def test_graphviz_takes_it(flow: Flow) -> None:
     done = subprocess.run(["dot", "-Tsvg"], input=diagram(flow, {}), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "<svg" in done.stdout
+
+
+def many(count: int) -> Flow:
+    """Tables that nothing refers to."""
+    columns = Columns(tuple(Column(f"c{at}", PLACE, "STRING", is_key=not at) for at in range(7)), is_open=False)
+    return flow_of(*(collect(f"raw.t{at}", columns=columns) for at in range(count)))
+
+
+def test_tables_that_nothing_refers_to_stand_beside_each_other(flow: Flow) -> None:
+    rows = [line.strip() for line in diagram(many(12), {}).splitlines() if "style=invis" in line]
+    assert rows == [
+        '"raw.t0" -> "raw.t1" -> "raw.t2" -> "raw.t3" [style=invis];',
+        '"raw.t4" -> "raw.t5" -> "raw.t6" -> "raw.t7" [style=invis];',
+        '"raw.t8" -> "raw.t9" -> "raw.t10" -> "raw.t11" [style=invis];',
+    ]
+    assert "style=invis" not in diagram(flow, {}), "what refers or is referred to stands where that sets it"
+
+
+def test_keys_have_no_column_of_their_own(flow: Flow) -> None:
+    drawn = diagram(flow, {})
+    assert 'port="in1">tailnum <font point-size="9" color="#8a5a00">→</font></td><td align="left" port="out1">' in drawn
+    assert 'colspan="3"' not in drawn
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_many_tables_are_drawn_about_as_wide_as_high() -> None:
+    done = subprocess.run(["dot", "-Tplain"], input=diagram(many(24), {}), capture_output=True, text=True, check=True)
+    _, _, width, height = done.stdout.splitlines()[0].split()
+    assert 0.7 < float(width) / float(height) < 2.5
