@@ -1,8 +1,8 @@
-"""How is a batch's history told to people?"""
+"""Tells people of a batch's history, and of a table's batches; lines keep to the width of the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table as Columns
@@ -30,7 +30,11 @@ from waterclock.timelabel import label_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-_WIDE = 100
+_HEADINGS = ("label", "", "state", "rows", "took", "made", "by", "tries", "code")
+_TO_THE_RIGHT = frozenset({"rows", "took", "tries"})
+_LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # which columns a narrow terminal does without
+_GAP = 2
+_MOST_ITEMS = 3
 _STATES = {
     "running": State.RUNNING,
     "done": State.OK,
@@ -67,16 +71,27 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
 
 
 def print_batches(to: Console, table: Table, listed: Listed) -> None:
-    """Print a table's batches, newest last, one a line; a narrow terminal gets the columns that matter most."""
-    is_wide = to.width >= _WIDE
-    rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
-    headings = ("label", "", "state", "rows", "took", "made", "by", "tries", "code")
-    for heading in headings if is_wide else headings[:6]:
-        rows.add_column(heading, justify="right" if heading in {"rows", "took", "tries"} else "left", no_wrap=True)
-    for audit in listed.audits:
-        cells = _batch_cells(to, table, audit, listed.unsettled.get(audit.cell.label))
-        rows.add_row(*(cells if is_wide else cells[:6]))
+    """Print a table's batches, newest last, one a line; a narrow terminal gets the columns that matter most, whole."""
+    lines = [_batch_cells(to, table, audit, listed.unsettled.get(audit.cell.label)) for audit in listed.audits]
+    shown = _that_fit(to.width, lines)
+    rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, _GAP, 0, 0))
+    for at in shown:
+        heading = _HEADINGS[at]
+        rows.add_column(heading, justify="right" if heading in _TO_THE_RIGHT else "left", no_wrap=True)
+    for cells in lines:
+        rows.add_row(*(cells[at] for at in shown))
     to.print(rows)
+
+
+def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
+    """Choose the columns of which the longest cells stand beside each other within `width`."""
+    widths = [max(len(heading), *(len(cells[at]) for cells in lines)) for at, heading in enumerate(_HEADINGS)]
+    shown = list(range(len(_HEADINGS)))
+    for at in _LEAST_FIRST:
+        if sum(widths[each] + _GAP for each in shown) <= width:
+            break
+        shown.remove(at)
+    return shown
 
 
 def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState | None) -> list[str | Text]:
@@ -119,7 +134,7 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
     if made.stands_from is not None and made.stands_from < found.label:
         begin = "the beginning" if made.stands_from.year == 1 else f"{made.stands_from:%Y-%m-%d %H:%MZ}"
         pairs.append(("stands", f"for all windows from {begin} on"))
-    pairs += [("source", f"{key}: {_short(value)}") for key, value in made.source.items()]
+    pairs += [pair for key, value in made.source.items() for pair in _source_pairs(key, value)]
     warnings = made.measures.get("warnings", ())
     pairs += [("warned", str(warning)) for warning in warnings]
     pairs += [(key, str(value)) for key, value in made.measures.items() if key != "warnings" and value]
@@ -130,7 +145,9 @@ def _print_inputs(to: Console, flow: Flow, inputs: Sequence[Input]) -> None:
     if not inputs:
         return
     to.print(Text("\nread", style="head"))
-    rows = Columns(box=None, pad_edge=True, show_header=False, padding=(0, 2, 0, 0))
+    rows = Columns(box=None, pad_edge=True, show_header=False, padding=(0, _GAP, 0, 0))
+    for is_whole in (True, False, True):
+        rows.add_column(no_wrap=is_whole)
     for each in inputs:
         rows.add_row(Text(each.read, style="name"), _span(flow, each), f"version {each.version}")
     to.print(rows)
@@ -196,10 +213,15 @@ def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link]) -
         local = local_range(low, high, table.cadence) if table else ""
         if len(of_table) > 1:
             local += f" ({count_words(len(of_table), 'label')})"
-        line = Text("  " * depth + f"{name}@{label_range(low, high)}")
-        line.append(f"  {local}  ")
-        line.append(count_words(sum(link.rows for link in of_table), "row"), style="quiet")
+        line = _link_line(depth, f"{name}@{label_range(low, high)}", local, of_table)
+        if to.is_terminal and line.cell_len > to.width and local:
+            line = _link_line(depth, name, local, of_table)
         to.print(line, soft_wrap=True)
+
+
+def _link_line(depth: int, name: str, local: str, links: Sequence[Link]) -> Text:
+    rows = count_words(sum(link.rows for link in links), "row")
+    return Text.assemble("  " * depth, f"{name}  {local}  ", (rows, "quiet"))
 
 
 def _print_pairs(to: Console, pairs: Sequence[tuple[str, str]]) -> None:
@@ -212,10 +234,23 @@ def _is_current(attempt: Attempt | None, table: Table) -> bool:
     return attempt is None or attempt.code == table.fingerprint
 
 
+def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
+    """Return what is noted of the source in pairs: items each in a line of its own, with their sizes."""
+    if not isinstance(value, list | tuple) or not all(isinstance(item, dict) and "name" in item for item in value):
+        return [("source", f"{key}: {_short(value)}")]
+    shown = [("source", _item_words(item)) for item in value[:_MOST_ITEMS]]
+    more = len(value) - _MOST_ITEMS
+    return [*shown, ("", f"and {count_words(more, 'item')} more")] if more > 0 else shown
+
+
+def _item_words(item: Mapping[str, Any]) -> str:
+    return f"{item['name']} ({bytes_words(item['size'])})" if "size" in item else str(item["name"])
+
+
 def _short(value: Any) -> str:
     if isinstance(value, list | tuple):
-        shown = ", ".join(_short(item) for item in value[:3])
-        return f"{shown}, and {len(value) - 3} more" if len(value) > 3 else shown
+        shown = ", ".join(_short(item) for item in value[:_MOST_ITEMS])
+        return f"{shown}, and {len(value) - _MOST_ITEMS} more" if len(value) > _MOST_ITEMS else shown
     if isinstance(value, dict):
         return ", ".join(f"{key} {_short(item)}" for key, item in value.items())
     return str(value)

@@ -1,8 +1,25 @@
 from __future__ import annotations
 
-import pytest
+import io
+from dataclasses import replace
 
-from tests.unit.cli.conftest import Shop
+import pytest
+from rich.console import Console
+
+from tests.unit.cli.conftest import Shop, day
+from waterclock.cli.audit_found import Listed
+from waterclock.cli.audit_view import _print_links, _source_pairs, print_batches
+from waterclock.cli.look import make_console, theme
+from waterclock.ledger.trail import Audit, Link
+from waterclock.timelabel import Cadence, parse_period
+
+
+def _with_rows(audit: Audit, rows: int) -> Audit:
+    """Give what is known of a batch as if its revisions held so many rows."""
+    made = tuple(
+        replace(each, revision=replace(each.revision, rows=rows)) if each.revision else each for each in audit.attempts
+    )
+    return replace(audit, attempts=made)
 
 
 def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: Shop) -> None:
@@ -60,8 +77,48 @@ def test_without_a_label_the_newest_batches_are_listed_oldest_first(busy_shop: S
 
 def test_a_narrow_terminal_gets_the_columns_that_matter_most(busy_shop: Shop) -> None:
     lines = busy_shop.ask("audit", "shop.orders", width=80).stdout.splitlines()
-    assert lines[0].split() == ["label", "state", "rows", "took", "made"]
+    assert lines[0].split() == ["label", "state", "rows", "took", "made", "by"]
     assert all(len(line) <= 80 and "…" not in line for line in lines)
+    assert busy_shop.ask("audit", "shop.orders", width=40).stdout.split()[:3] == ["label", "state", "rows"]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_columns_of_batches_are_whole_on_a_narrow_terminal_whatever_is_in_them(busy_shop: Shop, width: int) -> None:
+    table = replace(
+        busy_shop.project.flow.tables["shop.orders"], cadence=Cadence(parse_period("HOUR"), zone="America/New_York")
+    )
+    audits = [busy_shop.ledger.audit("shop.orders", day(number)) for number in (17, 18, 19)]
+    many = [_with_rows(audit, 336_776_123) for audit in audits]
+    out = io.StringIO()
+    print_batches(make_console(out, width=width), table, Listed(tuple(many), {}))
+    lines = out.getvalue().splitlines()
+    assert all(len(line.rstrip()) <= width and "…" not in line for line in lines)
+    assert "336\u2009776\u2009123" in lines[1]
+    assert lines[1].startswith("2024-11-16 19:00")
+
+
+def test_links_of_many_labels_keep_to_the_line_of_a_terminal(busy_shop: Shop) -> None:
+    links = [Link(1, "shop.orders", day(number), 7, 10, "c") for number in (17, 18)]
+    out = io.StringIO()
+    _print_links(
+        Console(file=out, force_terminal=True, width=60, no_color=True, theme=theme("both")),
+        busy_shop.project.flow,
+        "up",
+        links,
+    )
+    assert "  shop.orders  2024-11-17 .. 2024-11-18 (2 labels)  " in out.getvalue()
+    assert "@" not in out.getvalue()
+
+
+def test_files_are_told_one_a_line_with_their_sizes() -> None:
+    items = [{"name": f"new/{number}.csv.gz", "size": 812, "stamp": "2024-11-17"} for number in range(5)]
+    assert _source_pairs("items", items) == [
+        ("source", "new/0.csv.gz (812 B)"),
+        ("source", "new/1.csv.gz (812 B)"),
+        ("source", "new/2.csv.gz (812 B)"),
+        ("", "and 2 items more"),
+    ]
+    assert _source_pairs("files", ["a.csv"]) == [("source", "files: a.csv")]
 
 
 def test_neighbouring_batches_of_one_table_are_told_together(busy_shop: Shop) -> None:
