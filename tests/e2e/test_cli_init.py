@@ -36,7 +36,12 @@ class Newcomer:
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
-    folder = tmp_path_factory.mktemp("first") / "shop"
+    # reached by a link, at a path with all that a shell, a URL or a pattern of paths gives a meaning
+    real = tmp_path_factory.mktemp("first") / "it's Zoë's [x] {y,z} 100% #1 a*b? $HOME"
+    real.mkdir()
+    folder = tmp_path_factory.mktemp("link") / "to it"
+    folder.symlink_to(real, target_is_directory=True)
+    folder /= "shop"
     assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
     first = CliRunner().invoke(app, ["run", "--project", str(folder)], env={"COLUMNS": "100"})
     return Newcomer(folder, first)

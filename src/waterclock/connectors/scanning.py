@@ -7,7 +7,6 @@ for all: on small files the calls would cost more than the reading.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -17,6 +16,7 @@ from waterclock.connectors.columns import Matched, Taken, match
 from waterclock.connectors.shapes import Reading, Shape, shapes_of
 from waterclock.errors import WaterclockError
 from waterclock.flow import Columns, Value
+from waterclock.storage.sql import literal_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -87,8 +87,7 @@ def _inferred_keys(spark: SparkSession, reading: Reading, paths: Sequence[str]) 
 
 
 def _literal(paths: Sequence[str]) -> list[str]:
-    """Escape what Spark, which takes a path for a glob, would not take for itself."""
-    return [re.sub(r"([\\{}\[\]*?])", r"\\\1", path) for path in paths]
+    return [literal_path(path) for path in paths]
 
 
 def _reader(spark: SparkSession, format_name: str, reading: Reading, delimiter: str, zone: str) -> DataFrameReader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from waterclock.dpl.statements import Statement
 
 _ENV = "WATERCLOCK_ENV"
+# a backslash, what reads like an encoded character, what is no text and what is not to be seen
+_NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ def _check(
     config, errors = read_config(text, env=env)
     if config is None:
         return None, _sorted(errors)
+    errors += _unfit(_located(root, config.environment.storage), config)
     sources = _read(root, config, errors)
     # what Python files do when they run is nobody's to remember; what `check` looks at beside the files, no more so
     is_plain = known is None and not errors and not any(name.endswith(".py") for name in sources)
@@ -165,6 +169,21 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
 def _located(root: Path, location: str) -> str:
     """Give a URL as it is, a path below the project's root."""
     return location if "://" in location else str(root / location)
+
+
+def _unfit(storage: str, config: Config) -> list[WaterclockError]:
+    """Refuse a storage at a path that the libraries of Delta take for another one; any other path will do."""
+    found = _NO_PATH_OF_DELTA.search(storage)
+    if found is None:
+        return []
+    return [
+        config.place(("env", config.env, "storage")).refuse(
+            "E242",
+            f"storage cannot lie in {storage!r}",
+            why=f"the libraries that read Delta's log take {found[0]!r} in a path for something else",
+            fix="move the project, or name a folder elsewhere as storage",
+        )
+    ]
 
 
 def _ledger(root: Path, said: str | None, storage: str) -> str:

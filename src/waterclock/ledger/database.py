@@ -38,6 +38,7 @@ _RAISE_CLAIM = (
 )
 _SEQUENCE = sa.select(schema.ledger.c.sequence)
 _ADD_EVENTS = sa.insert(schema.events)
+_OF_A_FILE = "sqlite:///"
 
 
 @dataclass(slots=True)
@@ -175,6 +176,8 @@ def open_database(url: str, *, create: bool, clock: Clock | None) -> Database | 
 
 
 def _parse(url: str) -> sa.URL:
+    if url.startswith(_OF_A_FILE):  # all that follows is its path, which may hold a question mark
+        return sa.URL.create("sqlite", database=url.removeprefix(_OF_A_FILE))
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError as error:

@@ -17,6 +17,7 @@ from waterclock.storage.lake import STAGE
 from waterclock.storage.live import is_plain, live_files, may_hold_any, version_if_kept
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import opened
+from waterclock.storage.sql import literal_path
 from waterclock.storage.types import TIMELABEL
 from waterclock.timelabel import label_of
 
@@ -120,7 +121,7 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
         return spark.createDataFrame([], wanted)
     # without the look-up the folders y=, m=, d= would become columns
     reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
-    return reader.parquet(*(str(Path(folder, path)) for path in paths))
+    return reader.parquet(*(literal_path(str(Path(folder, path))) for path in paths))
 
 
 def _live_paths(

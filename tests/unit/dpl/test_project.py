@@ -283,3 +283,21 @@ def test_every_error_survives_a_process_boundary(tmp_path: Path) -> None:
         load(tmp_path, "COLLECT raw.x FROM ops.x;")
     copied = pickle.loads(pickle.dumps(raised.value))
     assert copied.render() == raised.value.render()
+
+
+@pytest.mark.parametrize("name", ["it's [my] {flow}? 100%", "Zoë 日本 #1", "a, b; c=d & $HOME `id`", 'double " quote'])
+def test_a_project_may_lie_anywhere(tmp_path: Path, name: str) -> None:
+    assert load(tmp_path / name).storage == str(tmp_path / name / ".waterclock")
+
+
+@pytest.mark.parametrize(("name", "sign"), [("back\\slash", "\\\\"), ("my%20flow", "%20"), ("two\nlines", "\\n")])
+def test_a_path_that_delta_takes_for_another_is_refused_before_anything_runs(
+    tmp_path: Path, name: str, sign: str
+) -> None:
+    with pytest.raises(ProjectErrors) as caught:
+        load(tmp_path / name)
+    [error] = caught.value.errors
+    assert error.code == "E242"
+    assert sign in (error.why or "")
+    settings = SETTINGS.replace("[env.dev]", f'[env.dev]\nstorage = "{tmp_path}/elsewhere"', 1)
+    assert load(tmp_path / name, settings=settings).storage == f"{tmp_path}/elsewhere"

@@ -234,3 +234,11 @@ def test_a_killed_writer_leaves_nothing_half_written(tmp_path: Path) -> None:
         assert opened.ledger.sequence() == before
         assert [cell.status for cell in opened.ledger.grid(["raw.a"])] == ["done"]
         opened.done("raw.a", 1)
+
+
+@pytest.mark.parametrize("name", ["what? & why", "100%41 = a#b", 'it\'s; "mine" [x]'])
+def test_a_ledger_lies_where_its_path_says_whatever_signs_it_holds(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name / "ledger.db"
+    Ledger.open(url_of(path)).close()
+    assert path.is_file()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
