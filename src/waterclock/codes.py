@@ -290,6 +290,14 @@ ENGINE: Mapping[str, Code] = {
         "Delta's jars are fetched once, or taken from the folder that WATERCLOCK_JARS names. One is missing, or is not "
         "the one it should be by its checksum.",
     ),
+    "E703": Code(
+        "a Java that does not fit",
+        "The Java that was found is older than 17, or does not start. It is found by JAVA_HOME, else on PATH.",
+    ),
+    "E704": Code(
+        "a Spark that does not start",
+        "Java was found, and Spark's JVM did not come up. What it said last is given. No batch was claimed.",
+    ),
     "E705": Code(
         "a table without columns",
         "A table is read before its first batch, and its declaration gives no types, so nobody knows its columns.",
@@ -299,7 +307,9 @@ ENGINE: Mapping[str, Code] = {
         "a full disk",
         "A slice could not be written to its end. Nothing of the batch is visible, and the next run makes it again.",
     ),
-    "E712": Code("a JVM that is gone", "Spark's process ended. Its claims are taken over by the next run."),
+    "E712": Code(
+        "a JVM that is gone", "Spark's process ended. The run starts another and makes once more what was lost with it."
+    ),
     "E720": Code(
         "an error in the project's Python",
         "A function of the project raised something. The frames that are shown are the project's own.",

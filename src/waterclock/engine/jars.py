@@ -9,17 +9,16 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from waterclock.engine.java import find_java
 from waterclock.errors import WaterclockError
 
 _HERE = Path(__file__).parent
-_JAVA_FIX = "install Java 17 or newer (Debian: apt-get install default-jre-headless), or set JAVA_HOME"
 _OFFLINE_FIX = (
     "without a way to a Maven registry, put these jars into a directory and name it in WATERCLOCK_JARS; "
     "behind a mirror, name an Ivy settings file in WATERCLOCK_IVY_SETTINGS"
@@ -48,24 +47,6 @@ def delta_jars() -> tuple[Path, ...]:
     if missing:
         _fetch(wanted, directory)
     return tuple(directory / name for name in wanted)
-
-
-def find_java() -> str:
-    """The `java` command of JAVA_HOME, else of PATH; E701 when there is none."""
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        command = shutil.which("java", path=str(Path(home) / "bin"))
-        if command is None:
-            raise WaterclockError(
-                "E701", "java is missing", where=home, why="JAVA_HOME is set, but holds no bin/java", fix=_JAVA_FIX
-            )
-        return command
-    command = shutil.which("java")
-    if command is None:
-        raise WaterclockError(
-            "E701", "java is missing", why="Spark runs on it; JAVA_HOME is not set and PATH has no java", fix=_JAVA_FIX
-        )
-    return command
 
 
 def cache_directory() -> Path:

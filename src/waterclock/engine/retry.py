@@ -9,6 +9,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attem
 
 from waterclock.engine.batch import carry_out
 from waterclock.engine.progress import GroupReport
+from waterclock.engine.translate import lost_spark
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import ClaimRefused
 from waterclock.planner import Group
@@ -17,11 +18,15 @@ from waterclock.planner import Group
 def patiently(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:
     """Carry a group out with the patience its errors deserve; gives one report, or one a label where it was split.
 
-    Transient errors are tried again with a growing wait; permanent ones are not. A group of several labels that fails
-    is split, so that one bad label does not hold the others. After it, no claim of the group is open.
+    Transient errors are tried again with a growing wait; permanent ones are not, nor is what needs a JVM that is gone.
+    A group of several labels that fails is split, so that one bad label does not hold the others. After it, no claim of
+    the group is open.
+
+    Raises  E701 to E704 where Spark does not start: before any claim, and the same for every group of the run
     """
+    work.sessions.root()
     report = _try(work, group, now)
-    if report.error is None or isinstance(report.error, ClaimRefused) or len(group.batches) == 1:
+    if report.error is None or _is_final(report) or len(group.batches) == 1:
         return (report,)
     work.listener.said(
         f"{group.table}: {len(group.batches)} labels failed together ({report.error.what}); taken one by one"
@@ -41,9 +46,14 @@ def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:
     return report
 
 
+def _is_final(report: GroupReport) -> bool:
+    """Tell whether another attempt now is of no use: somebody else has the batch, or Spark is gone."""
+    return isinstance(report.error, ClaimRefused) or lost_spark(report.error)
+
+
 def _may_pass(report: GroupReport) -> bool:
     error = report.error
-    return error is not None and error.transient and not isinstance(error, ClaimRefused)
+    return error is not None and error.transient and not _is_final(report)
 
 
 def _say(work: Workplace, group: Group, state: RetryCallState) -> None:

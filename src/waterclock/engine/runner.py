@@ -12,7 +12,7 @@ from datetime import datetime
 from waterclock.engine.damage import older_logs
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.sources import HeldBack, SourceClocks
-from waterclock.engine.translate import placed, to_error
+from waterclock.engine.translate import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Read
@@ -64,6 +64,8 @@ class Runner:
         self._force = force or {}
         self._stop = threading.Event()
         self._unreachable: dict[str, str] = {}
+        self._is_spark_lost = False
+        self._lost: set[tuple[str, datetime]] = set()
 
     def stop(self) -> None:
         """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
@@ -93,11 +95,16 @@ class Runner:
         )
 
     def run_once(self, now: datetime) -> RunOutcome:
-        """Run all that is due at `now`, and what becomes ready by it, until nothing is ready."""
+        """Run all that is due at `now`, and what becomes ready by it, until nothing is ready.
+
+        What Spark loses as its JVM ends is made once more by another; what loses that too has failed.
+
+        Raises  E701 to E704 where Spark does not start; nothing was claimed then for want of it
+        """
         outcome = RunOutcome()
         self._work.listener.tick(now)
-        if self._work.sessions.revive():
-            self._work.listener.said("Spark had ended; it is started anew")
+        self._lost.clear()
+        self._revive()
         self._take_over()
         heartbeat = _Heartbeat(self._work)
         with heartbeat, ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads:
@@ -132,18 +139,26 @@ class Runner:
 
             take_over_expired(self._work)
 
+    def _revive(self) -> None:
+        self._is_spark_lost = False
+        if self._work.sessions.revive():
+            self._work.listener.said("Spark had ended; it is started anew")
+
     def _drain(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
         tried: set[tuple[str, datetime]] = set()
         clocks = SourceClocks(self._work, now)
         ready = self._fresh(now, tried, clocks, outcome)
         while True:
-            if not self.is_stopping:
+            if not self.is_stopping and not self._is_spark_lost:
                 self._take_up(ready, running, threads, now)
             if not running:
-                if self.is_stopping or not ready:
+                if self.is_stopping or not (ready or self._is_spark_lost):
                     outcome.held_back = clocks.held_back
                     return
+                if self._is_spark_lost:
+                    self._revive()
+                    ready = self._fresh(now, tried, clocks, outcome)
                 continue
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -225,12 +240,19 @@ class Runner:
         return not (is_alone and any(other.table == group.table for other in running.values()))
 
     def _note(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+        if report.error is not None and lost_spark(report.error):
+            self._is_spark_lost = True
+            report.error.why = self._work.sessions.end_of_jvm() or report.error.why
         self._work.listener.finished(report)
         if report.error is None:
             outcome.done += len(report.group.batches)
             outcome.rows += report.rows
             return
-        tried.update((report.group.table, batch.label) for batch in report.group.batches)
+        batches = {(report.group.table, batch.label) for batch in report.group.batches}
+        if lost_spark(report.error) and not batches <= self._lost:
+            self._lost |= batches
+            return
+        tried |= batches
         if not isinstance(report.error, ClaimRefused):
             outcome.failed.append(report)
 

@@ -7,12 +7,15 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.engine.jars import delta_jars
+from waterclock.engine.java import find_java
+from waterclock.engine.jvm import JvmLog, end_of, not_started, start_jvm
+from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +48,8 @@ class Sessions:
         self._confs = dict(confs or {})
         self._root: SparkSession | None = None
         self._is_borrowed = self._is_foreign = False
+        self._refusal: WaterclockError | None = None
+        self._log: JvmLog | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -64,13 +69,27 @@ class Sessions:
         """Give the runner's session; starts Spark (seconds) on first use.
 
         Where the process has one already, a notebook's, it is that one: not ours to set, and not ours to stop.
+
+        Raises  E701 to E704 where Spark does not start; the same again at every call, until `revive`
         """
         with self._lock:
+            if self._refusal is not None:
+                raise self._refusal
             if self._root is None:
-                there = _session_there()
-                self._is_borrowed = self._is_foreign = there is not None
-                self._root = there or open_session(self._master, self._work, self._confs)
+                self._root = self._start()
             return self._root
+
+    def _start(self) -> SparkSession:
+        there = _session_there()
+        self._is_borrowed = self._is_foreign = there is not None
+        if there is not None:
+            return there
+        try:
+            session, self._log = _opened(self._master, self._work, self._confs)
+        except WaterclockError as refusal:
+            self._refusal = refusal
+            raise
+        return session
 
     def own(self) -> SparkSession:
         """Give a fresh session that shares the JVM and nothing else (about a millisecond)."""
@@ -85,11 +104,21 @@ class Sessions:
         Call it between batches only: what others hold of the old session is of no use then.
         """
         with self._lock:
+            self._refusal = None
             if self._root is None or self._is_borrowed or _answers(self._root):
                 return False
             _forget(self._root)
             self._root = None
             return True
+
+    def end_of_jvm(self) -> str | None:
+        """Return how the JVM ended that was started here, with its last words; None where it was not started here."""
+        if self._root is None or self._is_borrowed:
+            return None
+        from pyspark import SparkContext
+
+        gateway = SparkContext._gateway  # noqa: SLF001 - it alone knows the process
+        return end_of(None if gateway is None else gateway.proc, self._log)
 
     def close(self) -> None:
         """Stop Spark, if it was started here."""
@@ -141,13 +170,18 @@ def _answers(session: SparkSession) -> bool:
 
 def _forget(session: SparkSession) -> None:
     """Clear away a Spark that has ended, the JVM with it: PySpark would go on asking the one it knows."""
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     _stop(session)
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - as below
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    from pyspark import SparkContext
+
     gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to part with a JVM
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
-    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
     if gateway is not None:
         gateway.shutdown()
         gateway.proc.kill()
@@ -155,19 +189,29 @@ def _forget(session: SparkSession) -> None:
 
 
 def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> SparkSession:
-    """Start Spark with Delta, every zone pinned to UTC, and its own folders below `work_folder`."""
+    """Start Spark with Delta, every zone pinned to UTC, and its own folders below `work_folder`.
+
+    Raises  E701 to E704 where Java, Delta's jars or the JVM are not to be had, with what was looked at
+    """
+    return _opened(master, work_folder, confs)[0]
+
+
+def _opened(master: str, work_folder: Path, confs: Mapping[str, str]) -> tuple[SparkSession, JvmLog]:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     from waterclock.storage import SESSION_CONFS
 
-    # workers must be this very interpreter, or they lack our libraries (field-notes part 2 section 2)
+    # workers must be this very interpreter, or they lack our libraries
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4js)  # what it raises is told as an error of ours
     work_folder.mkdir(parents=True, exist_ok=True)
     settings = {
-        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.jars": ",".join(jar.absolute().as_uri() for jar in delta_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": _java_options(work_folder),
@@ -181,36 +225,28 @@ def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> Sp
         **SESSION_CONFS,
         **confs,
     }
-    builder = SparkSession.builder.master(master).appName("waterclock")  # type: ignore[attr-defined, unused-ignore]
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    with _jvm_speaks_to(work_folder / "jvm.log"):
-        session: SparkSession = builder.getOrCreate()
+    log = JvmLog.at(work_folder / "jvm.log")
+    conf = SparkConf().setAll(list(settings.items())).setMaster(master).setAppName("waterclock")
+    if SparkContext._gateway is None:  # noqa: SLF001 - a JVM that this process has is taken; PySpark tells of it nowhere else
+        start_jvm(conf, log)
+    try:
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+    except (Py4JError, PySparkException, OSError) as error:
+        refusal = not_started(find_java(), log, error)
+        _end_jvm()
+        raise refusal from error
     session.sparkContext.setLogLevel("OFF")
-    return session
+    return session, log
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-@contextmanager
-def _jvm_speaks_to(log: Path) -> Iterator[None]:
-    """Let the JVM that is started meanwhile inherit a file as its stderr: what it says at start is for no user."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with log.open("ab") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
 def _java_options(work_folder: Path) -> str:
     return " ".join(
-        (
+        _as_one_option(option)
+        for option in (
             "-Duser.timezone=UTC",
             f"-Dderby.system.home={work_folder}",
             f"-Djava.io.tmpdir={_made(work_folder / 'tmp')}",
@@ -219,6 +255,11 @@ def _java_options(work_folder: Path) -> str:
             *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
         )
     )
+
+
+def _as_one_option(option: str) -> str:
+    """Quote an option of the JVM as Spark's launcher takes a line of options apart: by blanks outside of quotes."""
+    return '"' + option.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
 def _offers_huge_pages(said: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> bool:

@@ -41,6 +41,7 @@ _JVM_GONE = re.compile("Answer from Java side is empty|stopped SparkContext|does
 # where a message goes over into stack traces, the query's text or trees of plans
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
+_JVM_IS_GONE = "E712"
 _MOST_WHY = 400
 _MOST_FRAMES = 3
 
@@ -74,11 +75,11 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if _is_jvm_gone(error):
         return WaterclockError(
-            "E712",
+            _JVM_IS_GONE,
             "Spark's JVM is gone",
             where=where,
             why=text or type(error).__name__,
-            fix="`waterclock run` again: the claim is taken over and the batch made anew",
+            fix="`waterclock run` again: what was lost is made anew",
             transient=True,
         )
     if condition:
@@ -86,6 +87,11 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     return WaterclockError(
         "E790", f"{type(error).__name__}: {text}", where=where, why=_own_frames(error), transient=is_transient(error)
     )
+
+
+def lost_spark(error: WaterclockError | None) -> bool:
+    """Tell whether work failed because Spark's JVM went away under it."""
+    return error is not None and error.code == _JVM_IS_GONE
 
 
 def placed(error: WaterclockError, table: str, where: str) -> WaterclockError:

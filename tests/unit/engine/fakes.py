@@ -10,6 +10,7 @@ from typing import Any
 from tests.ledgers import SOMEWHERE, day, table
 from tests.tiny import Heard
 from waterclock.engine.settings import RunSettings
+from waterclock.errors import WaterclockError
 from waterclock.flow import Batching, Flow, Kind, Mode, Source, Table, TableType, Unit
 from waterclock.ledger.records import TableRecord
 from waterclock.planner import Batch, Group
@@ -92,6 +93,25 @@ class FakeLedger:
 
 
 @dataclass
+class FakeSessions:
+    """Sessions of a Spark that starts, or does not; it ends as often as it is told of."""
+
+    refusal: WaterclockError | None = None
+    revived: int = 0
+
+    def root(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    def revive(self) -> bool:
+        self.revived += 1
+        return True
+
+    def end_of_jvm(self) -> str:
+        return "it was ended by SIGKILL"
+
+
+@dataclass
 class FakeWork:
     """As much of a workplace as planning and retrying ask for."""
 
@@ -100,6 +120,7 @@ class FakeWork:
     settings: RunSettings = field(default_factory=lambda: RunSettings(threads=4, attempts=3, retry_wait=0.0))
     listener: Heard = field(default_factory=Heard)
     ledger: FakeLedger = field(default_factory=FakeLedger)
+    sessions: FakeSessions = field(default_factory=FakeSessions)
 
 
 def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:
@@ -108,4 +129,4 @@ def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, 
     return FakeWork(Flow(project="demo", tables=known, order=tuple(known), pools=dict(pools or {})), **more)
 
 
-__all__ = ["FakeConnections", "FakeWork", "batch", "collect", "group", "manifest", "table", "work_of"]
+__all__ = ["FakeConnections", "FakeSessions", "FakeWork", "batch", "collect", "group", "manifest", "table", "work_of"]

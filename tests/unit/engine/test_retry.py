@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from tests.ledgers import day
-from tests.unit.engine.fakes import group, table, work_of
+from tests.unit.engine.fakes import FakeSessions, group, table, work_of
 from waterclock.engine import retry
 from waterclock.engine.progress import GroupReport
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import ClaimRefused
 from waterclock.planner import Group
-
-if TYPE_CHECKING:
-    import pytest
 
 Answer = Callable[[Group], WaterclockError | None]
 PASSING = WaterclockError("E811", "the database is locked", transient=True)
@@ -80,3 +79,18 @@ def test_a_group_that_fails_is_split_and_only_the_bad_label_fails(monkeypatch: p
     assert attempts == [[1, 2, 3], [1], [2], [3]]
     assert [report.error for report in reports] == [None, LASTING, None]
     assert work.listener.said_ == ["a.b: 3 labels failed together (division by zero); taken one by one"]
+
+
+def test_what_lost_its_spark_is_neither_tried_again_nor_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = WaterclockError("E712", "Spark's JVM is gone", transient=True)
+    attempts, (report,), _ = carried(monkeypatch, lambda _: gone, group("a.b", 1, 2))
+    assert attempts == [[1, 2]]
+    assert report.error is gone
+
+
+def test_without_spark_nothing_is_attempted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "carry_out", lambda *_: pytest.fail("it would have claimed"))
+    refusal = WaterclockError("E701", "java is missing")
+    with pytest.raises(WaterclockError) as caught:
+        retry.patiently(work_of([table("a.b")], sessions=FakeSessions(refusal)), group("a.b", 1), day(9))
+    assert caught.value is refusal

@@ -6,14 +6,14 @@ import dataclasses
 import threading
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
 import pytest
 
 from tests.ledgers import day
-from tests.unit.engine.fakes import FakeConnections, collect, group, table, work_of
+from tests.unit.engine.fakes import FakeConnections, FakeSessions, collect, group, table, work_of
 from waterclock.engine import retry
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import Runner, RunOutcome
@@ -74,7 +74,6 @@ class Planned(Runner):
 
 def drained(monkeypatch: pytest.MonkeyPatch, runner: Planned, answers: dict[str, WaterclockError]) -> RunOutcome:
     """Run what is ready, by real threads, without a ledger; `answers` are the errors of tables that fail."""
-    from concurrent.futures import ThreadPoolExecutor
 
     def patiently(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
         del now
@@ -141,8 +140,6 @@ def test_a_stopped_runner_takes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     go = threading.Event()
     monkeypatch.setattr(retry, "patiently", lambda *_: go.wait(10))
     work = work_of([table("a.b", partitioned=True)])
@@ -153,3 +150,35 @@ def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPat
         go.set()
     assert len(busy) == work.settings.threads == 4
     assert [of.batches[0].label for of in ready] == [day(4), day(5)]
+
+
+def test_a_spark_that_does_not_start_is_one_error_of_the_whole_run() -> None:
+    refusal = WaterclockError("E701", "java is missing")
+    work = work_of([table("a.b"), table("c.d")], sessions=FakeSessions(refusal))
+    with pytest.raises(WaterclockError) as caught, ThreadPoolExecutor(4) as threads:
+        Planned(work, group("a.b", 1), group("c.d", 1))._drain(day(9), threads, RunOutcome())
+    assert caught.value is refusal
+
+
+@pytest.mark.parametrize(("times", "failed"), [(1, 0), (2, 1)])
+def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, times: int, failed: int) -> None:
+    runner = Planned(work_of([table("a.b"), table("c.d")]), group("a.b", 1), group("c.d", 1))
+    lost: list[Group] = []
+
+    def patiently(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
+        del now
+        if of.table == "a.b" and len(lost) < times:
+            lost.append(of)
+            return (GroupReport(of, 1, error=WaterclockError("E712", "Spark's JVM is gone", transient=True)),)
+        runner.groups.remove(of)
+        return (GroupReport(of, 1),)
+
+    monkeypatch.setattr(retry, "patiently", patiently)
+    outcome = RunOutcome()
+    with ThreadPoolExecutor(1) as threads:
+        runner._drain(day(9), threads, outcome)
+    assert (outcome.done, len(outcome.failed)) == (2 - failed, failed)
+    assert runner._work.sessions.revived == times  # type: ignore[attr-defined]
+    for report in outcome.failed:
+        assert report.error is not None
+        assert report.error.why == "it was ended by SIGKILL"

@@ -1,0 +1,147 @@
+"""Finds the Java that Spark runs on; where none fits, says what was looked at and how to get one on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from waterclock.errors import WaterclockError
+
+OLDEST = 17
+INSTALLS = {  # bin/_ensure installs the same packages
+    "apt-get": "apt-get update && apt-get install -y --no-install-recommends default-jre-headless",
+    "dnf": "dnf install -y java-21-openjdk-headless",
+    "apk": "apk add openjdk21-jre-headless",
+    "pacman": "pacman -S jre21-openjdk-headless",
+    "zypper": "zypper install -y java-21-openjdk-headless",
+    "brew": "brew install openjdk@21",
+}
+_USUAL_PLACES = (
+    *(
+        "/usr/lib/jvm/*",
+        "/usr/java/*",
+        "/opt/java/*",
+        "/opt/*jdk*",
+        "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    ),
+    *("/opt/homebrew/opt/openjdk*", "/usr/local/opt/openjdk*", "~/.sdkman/candidates/java/*", "~/.jdks/*"),
+)
+_VERSION = re.compile(r'version[="\s]+(?:1\.)?(\d+)', re.IGNORECASE)
+_PATIENCE = 60  # seconds for `java -version` on a machine that is busy
+_MOST_WORDS = 400
+
+
+def find_java() -> str:
+    """Return the `java` command of JAVA_HOME, else of PATH.
+
+    Raises  E701 where there is none
+    """
+    home = os.environ.get("JAVA_HOME")
+    command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if command is None:
+        raise WaterclockError(
+            "E701", "java is missing", where=_looked_at(), why=_why_missing(home), fix=how_to_get_one()
+        )
+    return command
+
+
+def require_java() -> str:
+    """Return the `java` command, once it is known to be new enough for Spark.
+
+    Raises  E701 where there is none, E703 where it is too old or does not start
+    Cost    one small file; where Java's folder has no `release`, a JVM that says its version, some 0.1 s
+    """
+    command = find_java()
+    said = _release(Path(command)) or words_of(command)
+    found = _VERSION.search(said)
+    if found is None:
+        raise WaterclockError(
+            "E703",
+            "java does not start",
+            where=f"{command} -version",
+            why=f"it said: {_shortened(said)}" if said.strip() else "it ended and said nothing",
+            fix=how_to_get_one(),
+        )
+    if int(found[1]) < OLDEST:
+        raise WaterclockError(
+            "E703",
+            f"Java {found[1]} is too old",
+            where=command,
+            why=f"Spark runs on Java {OLDEST} or newer; looked at: {_looked_at()}",
+            fix=how_to_get_one(),
+        )
+    return command
+
+
+def words_of(command: str) -> str:
+    """Return what `java -version` prints, or why it cannot be run."""
+    try:
+        done = subprocess.run(
+            [command, "-version"], capture_output=True, timeout=_PATIENCE, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return (done.stdout + done.stderr).decode(errors="replace")
+
+
+def how_to_get_one() -> str:
+    """Say how this machine gets a Java that fits: one that it has already, else the command that installs it."""
+    there = next(_fitting(), None)
+    if there is not None:
+        return f"export JAVA_HOME={there}, which is Java {_version_at(there)}"
+    manager = next((name for name in INSTALLS if shutil.which(name)), None)
+    if manager is None:
+        return f"install Java {OLDEST} or newer, and put it on PATH or name its folder in JAVA_HOME"
+    if manager == "brew":
+        return f'{INSTALLS[manager]}; export JAVA_HOME="$(brew --prefix openjdk@21)"'
+    return f"{INSTALLS[manager]} (as root), and leave JAVA_HOME unset; or name a Java {OLDEST} or newer in JAVA_HOME"
+
+
+def settings_of_java() -> dict[str, str]:
+    """Return the variables of the environment by which a JVM is given options unseen."""
+    names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def _looked_at() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return f"JAVA_HOME={home}" if home else f"PATH={os.environ.get('PATH', '')}, and JAVA_HOME is not set"
+
+
+def _why_missing(home: str | None) -> str:
+    reason = "JAVA_HOME is set, but holds no bin/java" if home else "no folder of PATH has java"
+    return f"Spark runs on Java {OLDEST} or newer; {reason}"
+
+
+def _fitting() -> Iterator[Path]:
+    """Find folders of a Java that fits: that of PATH, then the usual ones."""
+    of_path = shutil.which("java")
+    places = [Path(of_path).resolve().parents[1]] if of_path else []
+    for pattern in _USUAL_PLACES:
+        path = Path(pattern).expanduser()
+        places += sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))), reverse=True)
+    for place in places:
+        if (place / "bin" / "java").is_file() and (_version_at(place) or 0) >= OLDEST:
+            yield place
+
+
+def _version_at(home: Path) -> int | None:
+    found = _VERSION.search(_release(home / "bin" / "java"))
+    return int(found[1]) if found else None
+
+
+def _release(command: Path) -> str:
+    """Return what the `release` file of a Java says of itself; empty where there is none."""
+    try:
+        return (command.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")
+    except (OSError, IndexError):
+        return ""
+
+
+def _shortened(said: str) -> str:
+    lines = "; ".join(line.strip() for line in said.splitlines() if line.strip())
+    return lines if len(lines) <= _MOST_WORDS else lines[: _MOST_WORDS - 1] + "…"
