@@ -34,6 +34,7 @@ from waterclock.cli.status import status
 from waterclock.errors import WaterclockError
 
 PROGRAM = "waterclock"
+_COMPLETE = "_WATERCLOCK_COMPLETE"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check, spec),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect),
@@ -130,6 +131,20 @@ def _version(value: bool) -> None:  # noqa: FBT001 - as Typer calls it
         raise typer.Exit
 
 
+def _install_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+    if value:
+        from typer.completion import install_callback
+
+        install_callback(ctx, param, value)
+
+
+def _show_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+    if value:
+        from typer.completion import show_callback
+
+        show_callback(ctx, param, value)
+
+
 def _start(
     *,
     version: Annotated[
@@ -137,6 +152,24 @@ def _start(
     ] = False,
     traceback: Annotated[
         bool, typer.Option("--traceback", envvar="WATERCLOCK_TRACEBACK", help="Show tracebacks of defects.")
+    ] = False,
+    install_completion: Annotated[
+        bool,
+        typer.Option(
+            "--install-completion",
+            callback=_install_completion,
+            is_eager=True,
+            help="Let this shell complete commands, tables and environments.",
+        ),
+    ] = False,
+    show_completion: Annotated[
+        bool,
+        typer.Option(
+            "--show-completion",
+            callback=_show_completion,
+            is_eager=True,
+            help="Print what --install-completion would install.",
+        ),
     ] = False,
 ) -> None:
     """Declare time-labelled data flows; run them on Spark and Delta, and ask any table for its history."""
@@ -149,7 +182,7 @@ app = typer.Typer(
     epilog=EPILOG,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    add_completion=False,  # its options are ours above: Typer's load Rich before anything is asked of them
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 110},
 )
@@ -160,6 +193,10 @@ for _functions in COMMANDS.values():
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and give its exit code; `argv` without the program's name, by default the shell's."""
+    if _COMPLETE in os.environ:  # a shell asks
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # Typer's, from beside it
+
+        completion_init()
     try:
         app(args=None if argv is None else list(argv), prog_name=PROGRAM)
     except SystemExit as end:

@@ -6,9 +6,15 @@ from typing import Annotated
 
 import typer
 
+from waterclock.cli.completion import tables_from
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
-Batch = Annotated[str, typer.Argument(metavar="TABLE[@LABEL]", help="A batch, or a table for a list of its batches.")]
+Batch = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE[@LABEL]", help="A batch, or a table for a list of its batches.", autocompletion=tables_from
+    ),
+]
 Depth = Annotated[
     int | None, typer.Option("--depth", metavar="N", min=1, help="How far up and down; all the way, if not said.")
 ]

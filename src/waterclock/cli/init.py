@@ -10,20 +10,22 @@ import typer
 from waterclock.cli.options import AsJson
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.", show_default=False)]
+Empty = Annotated[bool, typer.Option("--empty", help="Declare nothing yet: statements to fill in, and no data.")]
 
 
 def init(
     folder: Folder = Path(),
     *,
+    empty: Empty = False,
     json: AsJson = False,
 ) -> None:
-    """Make a small project that runs: a flow, a source of its own, a project file."""
+    """Make a small project that runs, with a source of its own; or (--empty) the files for one of yours."""
     from waterclock.cli.answers import print_json
     from waterclock.cli.look import console
-    from waterclock.cli.starter import next_commands, start_project, today
+    from waterclock.cli.starter import next_commands, start_empty, start_project, today
 
-    made = start_project(folder, today())
-    commands = next_commands(folder)
+    made = (start_empty if empty else start_project)(folder, today())
+    commands = next_commands(folder, *(("check",) if empty else ("run", "status")))
     if json:
         print_json({"project": str(folder.resolve()), "files": [str(path) for path in made], "next": list(commands)})
         return

@@ -6,10 +6,16 @@ from typing import Annotated
 
 import typer
 
+from waterclock.cli.completion import tables_from
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 Which = Annotated[
-    str, typer.Argument(metavar="TABLE[.COLUMN]", help="A table, such as marts.delays, or one of its columns.")
+    str,
+    typer.Argument(
+        metavar="TABLE[.COLUMN]",
+        help="A table, such as marts.delays, or one of its columns.",
+        autocompletion=tables_from,
+    ),
 ]
 Depth = Annotated[
     int | None, typer.Option("--depth", metavar="N", min=1, help="How far up and down; all the way, if not said.")

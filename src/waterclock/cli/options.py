@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from waterclock.cli.answers import note_folder, want_json
+from waterclock.cli.completion import environments_from, tables_from
+
+FILE = "waterclock.toml"
 
 
 def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - as Typer calls it
@@ -15,9 +18,18 @@ def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - as Typer calls it
     return value
 
 
-def _project_noted(folder: Path) -> Path:
-    note_folder(folder)
-    return folder
+def _project_noted(ctx: typer.Context, param: typer.CallbackParam, folder: Path) -> Path:
+    source = ctx.get_parameter_source(param.name or "")
+    found = folder if source is not None and source.name != "DEFAULT" else project_above(folder)
+    note_folder(found)
+    return found
+
+
+def project_above(folder: Path) -> Path:
+    """Return the nearest folder that holds a project: this one, else one above it; this one where none does."""
+    if (folder / FILE).is_file():
+        return folder
+    return next((above for above in folder.absolute().parents if (above / FILE).is_file()), folder)
 
 
 ProjectDir = Annotated[
@@ -27,7 +39,7 @@ ProjectDir = Annotated[
         "-p",
         metavar="DIR",
         callback=_project_noted,
-        help="The project's folder, which holds waterclock.toml.",
+        help="The project's folder, which holds waterclock.toml. Not said: this folder, or the nearest above it.",
     ),
 ]
 Env = Annotated[
@@ -38,6 +50,7 @@ Env = Annotated[
         envvar="WATERCLOCK_ENV",
         metavar="NAME",
         help="The environment; the project file names the usual.",
+        autocompletion=environments_from,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", callback=_json_wanted, help="Print JSON and nothing else.")]
@@ -48,7 +61,12 @@ Now = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Which = Annotated[str, typer.Argument(metavar="SELECTION", help="Tables, as for run: marts.delays, +marts.delays, …")]
+Which = Annotated[
+    str,
+    typer.Argument(
+        metavar="SELECTION", help="Tables, as for run: marts.delays, +marts.delays, …", autocompletion=tables_from
+    ),
+]
 SomeLabels = Annotated[
     str | None, typer.Argument(metavar="LABELS", help="A label or a range; all, if not said.", show_default=False)
 ]
@@ -60,6 +78,7 @@ Selected = Annotated[
         help="Tables: marts.delays, +marts.delays (with all upstream), a.b+ (downstream), marts.*, tag:x, "
         "each with @LABELS or not, after `except` those left out. All, if none is said.",
         show_default=False,
+        autocompletion=tables_from,
     ),
 ]
 LabelRange = Annotated[

@@ -6,10 +6,16 @@ from typing import Annotated
 
 import typer
 
+from waterclock.cli.completion import tables_from
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Yes
 
 Which = Annotated[
-    list[str], typer.Argument(metavar="SELECTION", help="Tables, as for run: marts.delays, +marts.delays, marts.*, …")
+    list[str],
+    typer.Argument(
+        metavar="SELECTION",
+        help="Tables, as for run: marts.delays, +marts.delays, marts.*, …",
+        autocompletion=tables_from,
+    ),
 ]
 
 

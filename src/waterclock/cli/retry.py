@@ -6,10 +6,17 @@ from typing import Annotated
 
 import typer
 
+from waterclock.cli.completion import tables_from
 from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, SomeLabels
 
 Which = Annotated[
-    str | None, typer.Argument(metavar="SELECTION", help="Tables, as for run; all, if not said.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="SELECTION",
+        help="Tables, as for run; all, if not said.",
+        show_default=False,
+        autocompletion=tables_from,
+    ),
 ]
 OnlyClear = Annotated[bool, typer.Option("--no-run", help="Only make them due again.")]
 

