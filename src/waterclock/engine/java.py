@@ -12,6 +12,7 @@ from pathlib import Path
 from waterclock.errors import WaterclockError
 
 OLDEST = 17
+_USUAL = (17, 21)  # what most run Spark on; a newer one is named where there is nothing else
 INSTALLS = {  # bin/_ensure installs the same packages
     "apt-get": "apt-get update && apt-get install -y --no-install-recommends default-jre-headless",
     "dnf": "dnf install -y java-21-openjdk-headless",
@@ -90,9 +91,11 @@ def words_of(command: str) -> str:
 
 def how_to_get_one() -> str:
     """Say how this machine gets a Java that fits: one that it has already, else the command that installs it."""
-    there = next(_fitting(), None)
-    if there is not None:
-        return f"export JAVA_HOME={there}, which is Java {_version_at(there)}"
+    there = {place: _version_at(place) or 0 for place in _places()}
+    fitting = [place for place, version in there.items() if version >= OLDEST]
+    if fitting:
+        best = min(fitting, key=lambda place: (there[place] not in _USUAL, -there[place]))
+        return f"export JAVA_HOME={best}, which is Java {there[best]}"
     manager = next((name for name in INSTALLS if shutil.which(name)), None)
     if manager is None:
         return f"install Java {OLDEST} or newer, and put it on PATH or name its folder in JAVA_HOME"
@@ -117,16 +120,16 @@ def _why_missing(home: str | None) -> str:
     return f"Spark runs on Java {OLDEST} or newer; {reason}"
 
 
-def _fitting() -> Iterator[Path]:
-    """Find folders of a Java that fits: that of PATH, then the usual ones."""
+def _places() -> Iterator[Path]:
+    """Find the folders of Java on this machine: that of PATH, then the usual ones."""
     of_path = shutil.which("java")
-    places = [Path(of_path).resolve().parents[1]] if of_path else []
+    if of_path:
+        yield Path(of_path).resolve().parents[1]
     for pattern in _USUAL_PLACES:
         path = Path(pattern).expanduser()
-        places += sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))), reverse=True)
-    for place in places:
-        if (place / "bin" / "java").is_file() and (_version_at(place) or 0) >= OLDEST:
-            yield place
+        for place in sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor)))):
+            if (place / "bin" / "java").is_file():
+                yield place
 
 
 def _version_at(home: Path) -> int | None:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,9 +44,7 @@ class JvmLog:
                 lines = file.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
-        telling = [line.strip() for line in lines if line.strip() and not _NOISE.match(line)]
-        words = "; ".join(telling[-_MOST_LINES:])
-        return words if len(words) <= _MOST_WORDS else "…" + words[-_MOST_WORDS + 1 :]
+        return _telling(lines)
 
 
 def start_jvm(conf: SparkConf, log: JvmLog) -> None:
@@ -70,12 +69,13 @@ def not_started(java: str, log: JvmLog, error: Exception) -> WaterclockError:
     """Return the refusal of a JVM that did not come up: where it was looked for, and what it said last."""
     settings = "".join(f", {name}={value}" for name, value in settings_of_java().items())
     home = os.environ.get("SPARK_HOME")
+    words = _refusal_of_java(java) or log.last_words() or _one_line(error)
     return WaterclockError(
         "E704",
         "Spark's JVM does not start",
         where=f"{java}{settings}" + (f", SPARK_HOME={home}" if home else ""),
-        why=_refusal_of_java(java) or log.last_words() or _one_line(error),
-        fix=_fix(home, log, has_settings=bool(settings)),
+        why=words,
+        fix=_fix(home, log, words, has_settings=bool(settings)),
     )
 
 
@@ -95,10 +95,18 @@ def end_of(process: Any, log: JvmLog | None) -> str:
 def _refusal_of_java(java: str) -> str:
     """Return what Java says where it does not even tell its version."""
     words = words_of(java)
-    return "" if "version" in words else "; ".join(line.strip() for line in words.splitlines() if line.strip())
+    return "" if "version" in words else _telling(words.splitlines())
 
 
-def _fix(home: str | None, log: JvmLog, *, has_settings: bool) -> str:
+def _telling(lines: Sequence[str]) -> str:
+    telling = [line.strip() for line in lines if line.strip() and not _NOISE.match(line)]
+    words = "; ".join(telling[-_MOST_LINES:])
+    return words if len(words) <= _MOST_WORDS else "…" + words[-_MOST_WORDS + 1 :]
+
+
+def _fix(home: str | None, log: JvmLog, words: str, *, has_settings: bool) -> str:
+    if "insufficient memory" in words or "could not reserve" in words.lower():
+        return f"free some memory: Spark's JVM is given up to 2 GiB; all it said is in {log.path}"
     if home:
         return "unset SPARK_HOME: the Spark that is installed beside Waterclock is taken"
     if has_settings:

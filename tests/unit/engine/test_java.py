@@ -63,6 +63,7 @@ def test_a_wrong_java_home_names_the_java_that_is_there(machine: Path, monkeypat
     monkeypatch.setenv("JAVA_HOME", str(machine / "nothing"))
     put_java(machine / "jvm" / "java-11", "", release="11.0.2")
     put_java(machine / "jvm" / "java-21", "", release="21.0.1")
+    put_java(machine / "jvm" / "java-99", "", release="99.0.1")
     error = refusal()
     assert (error.code, error.where) == ("E701", f"JAVA_HOME={machine / 'nothing'}")
     assert error.why == "Spark runs on Java 17 or newer; JAVA_HOME is set, but holds no bin/java"
