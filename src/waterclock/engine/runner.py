@@ -140,9 +140,9 @@ class Runner:
             take_over_expired(self._work)
 
     def _revive(self) -> None:
-        self._is_spark_lost = False
+        ending, self._is_spark_lost = self._work.sessions.end_of_jvm(), False
         if self._work.sessions.revive():
-            self._work.listener.said("Spark had ended; it is started anew")
+            self._work.listener.said("Spark had ended; it is started anew" + (f" ({ending})" if ending else ""))
 
     def _drain(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
