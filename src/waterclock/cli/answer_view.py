@@ -49,6 +49,7 @@ class Told:
             "is_rippling": moment is not None and moment.is_rippling,
             "behind": [] if moment is None else _behind(moment),
             "missing": [] if moment is None else [_gap(gap) for gap in moment.missing],
+            "awaited": [] if moment is None else [_gap(gap) for gap in moment.awaited],
         }
 
 
@@ -105,6 +106,7 @@ def moment_lines(moment: Moment, zone: str) -> list[str]:
         said = "what it reads was restated since, and not all has followed: this is the answer known before"
         lines += [said, *(f"  {_batches(each['table'], each['labels'])} not followed" for each in _behind(moment))]
     lines += [f"without {_labels(gap)}: not there" for gap in moment.missing]
+    lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` says why" for gap in moment.awaited]
     return lines
 
 

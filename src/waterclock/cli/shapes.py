@@ -112,6 +112,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "is_rippling": "whether known_at was set as what is read was restated, and not all has followed",
             "behind": "list of {table, labels}: the batches that have not followed",
             "missing": "with --partial: list of {table, first, last, labels}: the labels left out, and how many",
+            "awaited": "with --as-of latest: list of the same: what newer ticks wait for though later labels are made",
         },
         "model": {
             "flat": "with --flat: the table whose FLAT it is, else null",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from waterclock.engine.workplace import Workplace
-from waterclock.ledger.facts import BEGINNING
+from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner import Planner, Ticks, read_tick
 from waterclock.planner.unanswered import may_lack, never_agreed, not_known, not_made
@@ -48,7 +48,8 @@ class Moment:
 
     `known_at`: only revisions recorded by then count; None: all. `is_rippling`: it was set because what the query reads
     was restated and not all has followed; it is the last instant at which all agreed. `behind`: the batches that have
-    not followed, by table. `missing`: what is left out.
+    not followed, by table. `missing`: what is left out. `awaited`: of the newest tick, what newer ones wait for though
+    later labels are made.
     """
 
     tick: datetime
@@ -56,6 +57,7 @@ class Moment:
     is_rippling: bool = False
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     missing: tuple[Gap, ...] = ()
+    awaited: tuple[Gap, ...] = ()
 
 
 def moment_of(work: Workplace, tables: Collection[str], asked: AsOf) -> Moment:
@@ -88,12 +90,14 @@ class Questions:
         said = read_tick(asked.tick, self.planner.flow, asked.zone)
         search = _Search(self, ticks, tuple(tables), asked)
         if asked.known_at is not None:
-            worlds = search.worlds(asked.known_at)
+            worlds = search.worlds(said or FOREVER, asked.known_at)
             tick = said or ticks.latest_known(tables, worlds, asked.known_at, is_partial=asked.is_partial)
         else:
             modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
             worlds = Worlds(ticks.graph, snapshot, past_now(snapshot, modes, self.now))
             tick = said or ticks.latest(tables, is_partial=asked.is_partial)
+            if said is None:
+                return replace(search.moment(tick, worlds), awaited=search.awaited())
         return search.moment(tick, worlds)
 
 
@@ -106,9 +110,10 @@ class _Search:
     tables: tuple[str, ...]
     asked: AsOf
 
-    def worlds(self, since: datetime) -> Worlds:
-        """Return the worlds since an instant."""
-        history = self.questions.ledger.history(self.questions.planner.flow, self.tables, since)
+    def worlds(self, tick: datetime, since: datetime) -> Worlds:
+        """Return the worlds since an instant, of what lies before a tick."""
+        asked = dict.fromkeys(self.tables, tick)
+        history = self.questions.ledger.history(self.questions.planner.flow, asked, since)
         return Worlds(self.ticks.graph, self.ticks.snapshot, history)
 
     def moment(self, tick: datetime, worlds: Worlds) -> Moment:
@@ -123,7 +128,7 @@ class _Search:
         while conflicts:
             at = worlds.before(conflicts, at)
             if at < worlds.history.since:
-                worlds = self.worlds(self._further(at))
+                worlds = self.worlds(tick, self._further(at))
             lacks = worlds.missing(needs, at)
             if lacks != left_out:
                 raise never_agreed(self.ticks, self._in_order(first), _more(lacks, left_out), tick)
@@ -135,6 +140,13 @@ class _Search:
             behind=_by_table(self._in_order(first)),
             missing=self._gaps(_joined(missing, left_out)),
         )
+
+    def awaited(self) -> tuple[Gap, ...]:
+        """Return what newer ticks wait for though later labels are made; nothing where gaps are left out anyway."""
+        if self.asked.is_partial:
+            return ()
+        found = self.ticks.awaited(self.tables)
+        return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
 
     def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, worlds: Worlds) -> None:
         """Refuse a question as known at an instant at which something of it was not made."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.flow import Flow, Mode
+from waterclock.flow import Flow, Mode, ReadKind
 from waterclock.ledger.content import contents_of, weight
 from waterclock.ledger.database import Database
-from waterclock.ledger.facts import History, InputFact, Made, TableHistory
+from waterclock.ledger.facts import BEGINNING, FOREVER, History, InputFact, Made, TableHistory
 from waterclock.ledger.ripple import Key, Span, resting_on
 from waterclock.ledger.schema import IS_SUSPECT, AnyRow, batches, claim_labels, claims, coverage, inputs, tables
 from waterclock.ledger.schema import revisions as revisions_table
@@ -53,44 +53,55 @@ _READ = (
     .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
 )  # fmt: skip
 _CHUNK = 500
+_BEFORE = {ReadKind.PLAIN, ReadKind.PAST, ReadKind.HISTORY, ReadKind.PREVIOUS}
 
+Bounds = Mapping[str, datetime]
 _Made = Mapping[str, Mapping[datetime, tuple[Made, ...]]]
 _Read = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
 
 
-def history(database: Database, flow: Flow, names: Collection[str], since: datetime) -> History:
-    """Return how the tables named, and all they rest on, have changed since an instant by the ledger's clock.
+def history(database: Database, flow: Flow, asked: Bounds, since: datetime) -> History:
+    """Return how tables, and all they rest on, have changed since an instant by the ledger's clock.
 
-    Cost: a look at each claim; three queries for each table of which anything was committed since, one for each span
-    that was, and what the batches read that rest on these.
+    `asked` says of each table before which instant its labels count. Cost: a look at each claim; of what counts three
+    queries for each table of which anything was committed since, one for each span that was, and what the batches read
+    that rest on these.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}
-        wanted = _above(flow, names)
+        wanted = _above(flow, asked)
         while True:
             made = _made(connection, wanted, since)
             read = _rows_read(connection, flow, wanted, made)
-            others = {row.table_name for row in _flat(read)}.intersection(modes) - wanted
+            others = {row.table_name for row in _flat(read)}.intersection(modes) - wanted.keys()
             if not others:  # else older code read tables that the flow of today does not
                 return History(since, _tables(connection, modes, wanted, made, read))
-            wanted |= _above(flow, others)
+            wanted |= _above(flow, dict.fromkeys(others, FOREVER))
 
 
-def _above(flow: Flow, names: Collection[str]) -> set[str]:
-    found: set[str] = set()
-    to_do = list(names)
+def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
+    """Return the tables asked and all above them, with the instant before which the labels count that they rest on.
+
+    A batch reads what lies before its end, but for LATEST; a snapshot stands for windows before its own.
+    """
+    found: dict[str, datetime] = {}
+    to_do = list(asked.items())
     while to_do:
-        name = to_do.pop()
-        if name not in found:
-            found.add(name)
-            to_do += [read.table for read in flow.tables[name].reads] if name in flow.tables else []
+        name, bound = to_do.pop()
+        table = flow.tables.get(name)
+        bound = FOREVER if table is None or table.is_snapshot else bound
+        if found.get(name, BEGINNING) < bound:
+            found[name] = bound
+            reads = () if table is None else table.reads
+            to_do += [(read.table, bound if read.kind in _BEFORE else FOREVER) for read in reads]
     return found
 
 
-def _made(connection: sa.Connection, names: Collection[str], since: datetime) -> _Made:
+def _made(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
     changed: defaultdict[str, list[datetime]] = defaultdict(list)
-    for name, label in connection.execute(_CHANGED, {"names": sorted(names), "since": since}):
-        changed[name].append(label)
+    for name, label in connection.execute(_CHANGED, {"names": sorted(bounds), "since": since}):
+        if label < bounds[name]:
+            changed[name].append(label)
     return {name: _of_labels(connection, name, sorted(labels), since) for name, labels in changed.items()}
 
 
@@ -121,18 +132,19 @@ def _since(of_label: list[Made], since: datetime) -> tuple[Made, ...]:
     return tuple(of_label[max(0, older - 1) :])
 
 
-def _rows_read(connection: sa.Connection, flow: Flow, names: Collection[str], made: _Made) -> _Read:
+def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Made) -> _Read:
     """Return what the batches read that may have rested on something else: those that changed, and on these."""
     seeds: dict[Key, Span] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end)
-        for row in connection.execute(_SUSPECT, {"names": sorted(names)})
+        for row in connection.execute(_SUSPECT, {"names": sorted(bounds)})
+        if row.label < bounds[row.table_name]
     }
     seeds |= {
         (name, label): (min(each.low for each in of_label), max(each.high for each in of_label))
         for name, of_table in made.items()
         for label, of_label in of_table.items()
     }
-    doubted = resting_on(connection, flow, seeds, among=names) if seeds else {}
+    doubted = resting_on(connection, flow, seeds, within=bounds) if seeds else {}
     return {name: _of_batches(connection, name, labels, made.get(name, {})) for name, labels in doubted.items()}
 
 

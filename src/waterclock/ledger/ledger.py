@@ -198,9 +198,9 @@ class Ledger:
         """See `reading.changed_slices`."""
         return reading.changed_slices(self._database, table, after)
 
-    def history(self, flow: Flow, names: Collection[str], since: datetime) -> History:
+    def history(self, flow: Flow, asked: Mapping[str, datetime], since: datetime) -> History:
         """See `history.history`."""
-        return history.history(self._database, flow, names, since)
+        return history.history(self._database, flow, asked, since)
 
     def content(self, table: str, low: datetime, high: datetime) -> str:
         """Give what an interval of a table holds, as `facts.InputFact` compares it."""

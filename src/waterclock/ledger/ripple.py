@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -38,10 +38,11 @@ _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches
 
 
 def resting_on(
-    connection: sa.Connection, flow: Flow, seeds: Mapping[Key, Span], *, among: Collection[str] | None = None
+    connection: sa.Connection, flow: Flow, seeds: Mapping[Key, Span], *, within: Mapping[str, datetime] | None = None
 ) -> Mapping[str, set[datetime]]:
-    """Return the seeds and every done batch that rests on one, by table; `among`: of these tables alone.
+    """Return the seeds and every done batch that rests on one, by table.
 
+    `within`: of these tables alone, and of each before an instant.
     Goes from table to table by merged spans, not from batch to batch. Tables that read each other in a circle (through
     PREVIOUS) are taken whole from the oldest span on: an upper bound, found in one step instead of one a window.
     """
@@ -54,7 +55,7 @@ def resting_on(
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():
-            for row in _readers(connection, name, of_table, circles.get(name, ()), among):
+            for row in _readers(connection, name, of_table, circles.get(name, ()), within):
                 if row[1] not in found[row[0]]:
                     found[row[0]].add(row[1])
                     reached[row[0]].append((row[3] or row[1], row[2]))
@@ -112,12 +113,16 @@ def _readers(
     name: str,
     spans: Iterable[Span],
     circle: Iterable[str],
-    among: Collection[str] | None,
+    within: Mapping[str, datetime] | None,
 ) -> Iterable[AnyRow]:
     merged = IntervalSet.from_intervals(spans)
-    query, more = (_READERS, {}) if among is None else (_READERS_AMONG, {"among": sorted(among)})
-    for low, high in merged:
-        yield from connection.execute(query, {"name": name, "low": low, "high": high} | more)
     oldest = next(low for low, _ in merged)
-    for other in circle if among is None else set(circle).intersection(among):
+    if within is None:
+        for low, high in merged:
+            yield from connection.execute(_READERS, {"name": name, "low": low, "high": high})
+    else:
+        for low, high in merged:
+            values = {"name": name, "low": low, "high": high, "among": sorted(within)}
+            yield from (row for row in connection.execute(_READERS_AMONG, values) if row[1] < within[row[0]])
+    for other in circle if within is None else sorted(set(circle).intersection(within)):
         yield from connection.execute(_LATER, {"name": other, "low": oldest})

@@ -113,9 +113,8 @@ class Planner:
         return self._in_turn(groups)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
-        """Give what tells at which tick tables can be asked together."""
-        facts = self._judge(snapshot, now, None, None, _NONE).facts
-        return Ticks(self.graph, snapshot, facts.settlement, facts.starts, now)
+        """Return what tells at which tick tables can be asked together; what is due is not looked at."""
+        return Ticks(self.graph, snapshot, settle(self.graph, snapshot, _NONE), self.starts(snapshot, now), now)
 
     def followed(self, snapshot: LedgerSnapshot) -> dict[str, frozenset[datetime]]:
         """Return by table the labels that were asked to follow what they read, and of which nothing is unsettled."""

@@ -94,6 +94,17 @@ class Ticks:
 
         return self._newest(tables, spans, agrees, is_partial=is_partial)
 
+    def awaited(self, tables: Collection[str]) -> dict[str, Interval]:
+        """Return by table the first windows that keep the newest tick up to which it is made from being settled."""
+        found: dict[str, Interval] = {}
+        for name in tables:
+            node, covered = self.graph.nodes[name], list(self.snapshot.of(name).covered)
+            if covered:
+                low, high = self._read(node, node.table.cadence.floor(covered[-1][1]))
+                gap = self.settlement.settled[name].first_gap(low, high) if low < high else None
+                found |= {name: gap} if gap is not None else {}
+        return found
+
     def needs(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
         """Return the windows that each table's content as of a tick rests on, as one interval."""
         return {name: self._read(self.graph.nodes[name], tick) for name in tables}
@@ -150,9 +161,11 @@ class Ticks:
         for tick in islice(self._boundaries(tables, spans, is_partial=is_partial), _TRIED):
             if is_right(tick):
                 return tick
+        name, (first, _) = next(iter(self.awaited(tables).items()), (None, (self.now, self.now)))
         raise WaterclockError(
             "E523",
             "there is no tick at which all of it is settled",
+            where=f"{name}@{label_of(self.graph.nodes[name].table.cadence.floor(first))}" if name else None,
             why=f"asked of {', '.join(sorted(tables))}",
             fix="`waterclock status` shows what is not done; --as-of TICK asks for a tick of your own",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -112,6 +112,11 @@ class TestAStuckRipple:
         make(shop, 3)
         assert ask(shop, "total", "grand", tick=4) == Moment(day(4))
 
+    def test_latest_lies_before_it_and_says_so(self, shop: Desk) -> None:
+        make(shop, 1, "orders", digest="1:1:1")
+        found = ask(shop, "orders", "revenue", tick="latest")
+        assert found == Moment(day(1), awaited=(Gap("revenue", day(1), day(1), 1),))
+
     def test_one_that_rests_on_it_and_was_made_since_is_refused_naming_what_is_stuck(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
         make(shop, 3)
@@ -134,7 +139,8 @@ class TestMissing:
         found = ask(shop, "revenue", tick=6, partial=True)
         assert found.missing == (Gap("revenue", day(3), day(4), 2),)
         assert refused(shop, "total", tick=6, partial=True).code == "E522", "a state is made or it is not"
-        assert ask(shop, "orders", tick="latest").tick == day(3)
+        older = ask(shop, "orders", tick="latest")
+        assert (older.tick, older.awaited) == (day(3), (Gap("orders", day(3), day(4), 2),))
         assert ask(shop, "orders", tick="latest", partial=True).tick == day(6)
 
     def test_partial_does_not_go_back_behind_what_is_made(self, shop: Desk) -> None:
@@ -205,9 +211,9 @@ def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(
     looks: list[datetime] = []
     history = shop.ledger.history
 
-    def counted(flow: Flow, names: Collection[str], since: datetime) -> History:
+    def counted(flow: Flow, asked: Mapping[str, datetime], since: datetime) -> History:
         looks.append(since)
-        return history(flow, names, since)
+        return history(flow, asked, since)
 
     monkeypatch.setattr(shop.ledger, "history", counted)
     assert ask(shop, *ALL, tick=1).is_rippling

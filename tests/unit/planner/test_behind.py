@@ -57,13 +57,6 @@ def test_the_newest_state_follows_and_the_older_ones_are_behind_with_what_reads_
     assert plan.to_dict()["behind"]["state"] == ["20130102000000", "20130103000000"]
 
 
-def test_the_settlement_of_a_question_tells_it_too() -> None:
-    assert labels(Planner(FLOW).ticks(restated(), NOW).settlement.behind) == {
-        "state": ["01-02", "01-03"],
-        "above": ["01-02", "01-03"],
-    }
-
-
 def test_a_state_that_a_batch_needs_is_not_behind() -> None:
     daily = transform("daily", ["state"])
     reads = {at("2013-01-02"): (read_then("state", "2013-01-02", "2013-01-03", is_changed=False),)}
