@@ -25,7 +25,7 @@ from waterclock.flow import Kind, Mode
 from waterclock.storage import resolve
 from waterclock.timelabel import label_of
 
-FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "60"))
+FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "40"))
 FIRST = int(os.environ.get("WATERCLOCK_MODEL_SEED", "0"))
 CHUNK = 10
 QUESTIONS = 8
