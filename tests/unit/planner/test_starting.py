@@ -22,9 +22,9 @@ from tests.model.flows import (
 )
 from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger_of
-from waterclock.flow import Batching, Flow, Read, Table
+from waterclock.flow import Batching, Column, Columns, Flow, Read, Table
 from waterclock.ledger.facts import LedgerSnapshot, TableFacts
-from waterclock.planner import starts, starts_to_write
+from waterclock.planner import Status, plan, starts, starts_to_write
 
 NOW = at("2013-06-15 10:30")
 A = collect("a", start=at("2013-01-03"))
@@ -136,3 +136,19 @@ def test_a_publish_begins_with_its_table() -> None:
 def test_zones_are_kept() -> None:
     berlin = transform("t", ["h"], zone="Europe/Berlin")
     assert start_of(berlin, HOURLY) == at("2013-01-03 23:00")
+
+
+def test_previous_that_reads_nothing_waits_for_columns_alone() -> None:
+    reader = transform("t", [previous("a")])
+    first, now = at("2013-01-03"), at("2013-01-05")
+    (open_one, *_) = [batch for batch in plan(_flow(A, reader), LedgerSnapshot(), now).batches if batch.table == "t"]
+    assert (open_one.label, open_one.status) == (first, Status.WAITING)
+    assert open_one.reason == "waits for a@20130103000000, PREVIOUS(a) waits for a first batch"
+
+    declared = replace(A, columns=Columns((Column("id", A.place, "BIGINT"),), is_open=False))
+    for tables, ledger in (
+        (_flow(declared, reader), LedgerSnapshot()),
+        (_flow(A, reader), ledger_of(a=done(("2013-01-04", "2013-01-05")))),
+    ):
+        found = {batch.label: batch.status for batch in plan(tables, ledger, now).batches if batch.table == "t"}
+        assert found == {first: Status.READY, at("2013-01-04"): Status.WAITING}
