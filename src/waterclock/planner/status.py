@@ -139,7 +139,7 @@ class Judge:
             reads = tuple(r for r in table.reads if r.kind is not ReadKind.LATEST or r.table in ticks)
             bindable = replace(table, reads=reads)
         bound = bind(bindable, window, facts.flow, facts.starts, ticks)
-        causes += [cause for read in bound if (cause := self._gap(read) or self._nameless(node, read))]
+        causes += [cause for read in bound if (cause := self._gap(read) or self._without_columns(node, read))]
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
@@ -162,7 +162,7 @@ class Judge:
             first = self.facts.starts[node.table.name]
         return self._cause_at(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
 
-    def _nameless(self, node: Node, read: BoundRead) -> Cause | None:
+    def _without_columns(self, node: Node, read: BoundRead) -> Cause | None:
         """Find what is read before its START and has no columns yet: they are declared, or its first batch brings them.
 
         What stands in a circle declares them (E230), for none of its batches could come first.
