@@ -36,6 +36,7 @@ LAYERS: Mapping[str, Mapping[str, codes.Code]] = {
     "Running": codes.ENGINE,
     "Connectors": codes.CONNECTORS,
     "Commands": codes.CLI,
+    "Warnings": codes.WARNINGS,
 }
 NOTES = {
     "files": """\

@@ -55,6 +55,14 @@ TIME: Mapping[str, Code] = {
         "further back.",
     ),
 }
+WARNINGS: Mapping[str, Code] = {
+    "W201": Code(
+        "an answer that hangs on the order of rows",
+        "A warning of `check`: the project runs. Spark promises no order of rows, so LIMIT without ORDER BY, `first`, "
+        "a gathered list, or `row_number` where rows tie may come out otherwise when the same batch is made again. "
+        "What is known to be unique, by KEY in column lists, by GROUP BY or DISTINCT, is not warned of.",
+    ),
+}
 LANGUAGE: Mapping[str, Code] = {
     "E200": Code("errors in the project", "All that is wrong with the project, found together. Nothing of it can run."),
     "E201": Code(
@@ -405,7 +413,7 @@ SPECS: Mapping[str, Code] = {
     "E362": Code("a page that cannot be written", "The living document is one file, in a folder that is there."),
     "E363": Code("an unknown rule", "What a table fails with or warns of is one of its rules, a column, or a code."),
 }
-_BY_LAYER = (TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, CONNECTORS, CLI)
+_BY_LAYER = (TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, CONNECTORS, CLI, WARNINGS)
 CODES: Mapping[str, Code] = {code: said for layer in _BY_LAYER for code, said in layer.items()}
 
 __all__ = [
@@ -420,5 +428,6 @@ __all__ = [
     "STORAGE",
     "TEMPORAL",
     "TIME",
+    "WARNINGS",
     "Code",
 ]

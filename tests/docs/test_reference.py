@@ -56,13 +56,13 @@ def test_every_variable_of_the_environment_is_documented() -> None:
 
 
 def test_every_code_in_the_sources_is_explained_and_every_explained_one_is_raised() -> None:
-    raised = {code for text in SOURCES for code in re.findall(r'"(E\d{3})"(?!: Code)', text)}
+    raised = {code for text in SOURCES for code in re.findall(r'"([EW]\d{3})"(?!: Code)', text)}
     assert raised == set(CODES)
 
 
 def test_every_code_has_its_heading() -> None:
     page = (REFERENCE / "errors.md").read_text(encoding="utf-8")
-    assert re.findall(r"^### (E\d{3}): ", page, re.MULTILINE) == sorted(CODES, key=list(CODES).index)
+    assert re.findall(r"^### ([EW]\d{3}): ", page, re.MULTILINE) == sorted(CODES, key=list(CODES).index)
 
 
 def test_the_columns_of_the_ledger_s_tables_are_those_of_the_code() -> None:

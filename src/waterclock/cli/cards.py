@@ -56,20 +56,21 @@ def flattened(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
 
 def card(error: WaterclockError, *, width: int | None = None) -> Text:
     """Give an error as styled text whose words are those of `WaterclockError.render`; long parts wrap at `width`."""
-    lines = [Text.assemble((error.code, "fail.loud"), " ", (error.what, "head"))]
+    loud = "warn.loud" if error.code.startswith("W") else "fail.loud"
+    lines = [Text.assemble((error.code, loud), " ", (error.what, "head"))]
     if error.where:
         lines.append(Text(f"  {error.where}", style="where"))
     if error.excerpt:
-        lines += [_excerpt(line) for line in error.excerpt.splitlines()]
+        lines += [_excerpt(line, loud) for line in error.excerpt.splitlines()]
     for label, part in (("why", error.why), ("fix", error.fix)):
         if part:
             lines.append(_labelled(label, part, width))
     return Text("\n").join(lines)
 
 
-def _excerpt(line: str) -> Text:
+def _excerpt(line: str, loud: str) -> Text:
     is_caret = bool(line) and set(line) <= set(" |^~0123456789") and "^" in line
-    return Text(f"  {line}", style="fail.loud" if is_caret else "")
+    return Text(f"  {line}", style=loud if is_caret else "")
 
 
 def _labelled(label: str, part: str, width: int | None) -> Text:

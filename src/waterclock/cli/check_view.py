@@ -24,12 +24,16 @@ _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The flow where there is nothing wrong, else all errors in the order of their places."""
+    """The flow where there is nothing wrong, else all errors in the order of their places.
+
+    `warnings` are of a flow that can run, in the same order.
+    """
 
     flow: Flow | None
     env: str | None
     errors: tuple[WaterclockError, ...]
     seconds: float
+    warnings: tuple[WaterclockError, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Give the outcome for scripts; `tables` counts by kind."""
@@ -37,6 +41,7 @@ class Checked:
             "ok": not self.errors,
             "env": self.env,
             "errors": [error.to_dict() for error in self.errors],
+            "warnings": [warning.to_dict() for warning in self.warnings],
             "tables": _kinds(self.flow),
             "seconds": round(self.seconds, 3),
         }
@@ -44,13 +49,16 @@ class Checked:
 
 def checked(folder: Path, env: str | None) -> Checked:
     """Check a project, whatever is wrong with it."""
+    from waterclock.dpl.row_order import order_warnings
+
     begun = time.perf_counter()
     try:
         project = open_checked(folder, env)
     except WaterclockError as error:
         errors = in_order(flattened([error]))
         return Checked(None, env, tuple(errors), time.perf_counter() - begun)
-    return Checked(project.flow, project.env, (), time.perf_counter() - begun)
+    warnings = tuple(in_order(order_warnings(project.flow)))
+    return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings)
 
 
 def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
@@ -59,7 +67,7 @@ def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
 
 
 def print_checked(found: Checked) -> None:
-    """Print every error as a card, and a line that sums up."""
+    """Print every error or warning as a card, and a line that sums up."""
     to = console()
     if found.errors:
         show_errors(to, found.errors)
@@ -68,9 +76,13 @@ def print_checked(found: Checked) -> None:
         to.print()
         to.print(Text.assemble((count_words(len(found.errors), "error"), "fail.loud"), f"{where}; nothing can run"))
         return
+    if found.warnings:
+        show_errors(to, found.warnings)
+        to.print()
     kinds = _kinds(found.flow)
     told = ", ".join(count_words(count, *_NOUNS[kind]) for kind, count in kinds.items() if count)
-    to.print(Text.assemble(("no errors", "ok.loud"), f": {told or 'no tables'} in env {found.env}"))
+    counted = f", {count_words(len(found.warnings), 'warning')}" if found.warnings else ""
+    to.print(Text.assemble(("no errors", "ok.loud"), f"{counted}: {told or 'no tables'} in env {found.env}"))
 
 
 _NOUNS = {

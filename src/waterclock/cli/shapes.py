@@ -20,6 +20,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "ok": "whether there are no errors",
             "env": "the environment that was checked",
             "errors": "list of {code, what, where, why, fix, excerpt, transient}, in the order of their places",
+            "warnings": "list of the same, of what can run and may answer otherwise another time",
             "tables": "counts of collect, transform, publish, view, function and connection",
             "seconds": "how long it took",
         },

@@ -68,7 +68,7 @@ GROUP BY c.country;
 
 -- HISTORY reads all days so far, and this table is replaced each day.
 TRANSFORM sales.best_customers (customer_id KEY, *) COMMENT 'Who bought most, over all days'
-AS SELECT o.customer_id, first(c.name) AS name, count(*) AS orders, round(sum(o.amount), 2) AS revenue
+AS SELECT o.customer_id, max(c.name) AS name, count(*) AS orders, round(sum(o.amount), 2) AS revenue
 FROM HISTORY(shop.orders) o JOIN shop.customers c ON c.customer_id = o.customer_id
 GROUP BY o.customer_id;
 

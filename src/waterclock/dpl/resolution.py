@@ -89,7 +89,7 @@ class Resolver:
             self._source(join.this, frame, ctes)
             frame.is_natural = True  # which of them its conditions see is not followed
         if isinstance(node, exp.Table):
-            start = _start(node)
+            start = start_of(node)
             called = node.alias_or_name or ("" if start is None else self.alias_at(start))
             frame.sources.append(Seen(called, self._table(node, ctes)))
         elif isinstance(node, exp.Subquery):
@@ -114,7 +114,7 @@ class Resolver:
         if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in ctes:
             columns = ctes[node.name.lower()]
         else:
-            start = _start(node)
+            start = start_of(node)
             columns = UNKNOWN if start is None else self.columns_at(start)
         return _unless_pivoted(node, _aliased(node, columns))
 
@@ -232,7 +232,7 @@ class Resolver:
             )
 
 
-def _start(node: exp.Table) -> int | None:
+def start_of(node: exp.Table) -> int | None:
     """Give the offset of a table's name, or of the read function around it; None where the parser made it up."""
     first = node.parts[0] if isinstance(node.this, exp.Identifier) else node.this
     start: int | None = first.meta.get("start") if first is not None else None

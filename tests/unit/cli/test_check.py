@@ -28,6 +28,19 @@ def test_a_sound_project_is_summed_up_in_one_line(fresh: Path) -> None:
     assert found.stdout == "no errors: 3 collects, 3 transforms, 1 publish, 4 connections in env dev\n"
 
 
+def test_warnings_are_shown_and_counted_and_fail_nothing(fresh: Path) -> None:
+    transform = fresh / "flows" / "2_transform.dpl"
+    transform.write_text(transform.read_text().replace("max(c.name)", "first(c.name)"))
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 0
+    assert found.stdout.startswith(
+        "W201 first takes whichever row of a group comes first\n  flows/2_transform.dpl:9:26"
+    )
+    assert found.stdout.splitlines()[-1].startswith("no errors, 1 warning: 3 collects")
+    told = json.loads(ask("check", "--json", "--project", str(fresh)).stdout)
+    assert (told["ok"], [warning["code"] for warning in told["warnings"]]) == (True, ["W201"])
+
+
 def test_scenario_j_all_errors_of_two_files_are_shown_at_once_each_with_its_place(fresh: Path) -> None:
     break_two_files(fresh)
     found = ask("check", "--project", str(fresh))
