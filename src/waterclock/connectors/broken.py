@@ -21,6 +21,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow import Columns
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
+_NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
 _MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
@@ -34,12 +35,12 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
     Cost    one reading of the broken file
     """
     text = str(error)
-    match_file = _MISFIT.search(text) or _FILE.search(text)
+    match_file = _MISFIT.search(text) or _FILE.search(text) or _NO_PATH.search(text)
     if match_file is None:
         return None
     path = "/" + unquote(match_file[1]).lstrip("/")
     if not Path(path).exists():
-        return unreadable(path, FileNotFoundError("it was there when the batch was planned, and is no more"))
+        return unreadable(path, FileNotFoundError())
     try:
         found = _first_broken(path, reading, columns)
     except WaterclockError as error_of_file:

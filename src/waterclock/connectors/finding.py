@@ -119,7 +119,10 @@ def find(
     for path, name in _paths(root, names, finds):
         if name in without or (only is not None and name not in only):
             continue
-        one = _named(path, name, root, names, zone) if names.supplier else _matched(path, name, zone)
+        try:
+            one = _named(path, name, root, names, zone) if names.supplier else _matched(path, name, zone)
+        except FileNotFoundError:
+            continue  # it has moved to the archive since the folder was listed
         if isinstance(one, Report):
             finds.reports.append(one)
         else:

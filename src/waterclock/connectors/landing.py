@@ -1,6 +1,9 @@
 """What lies in a landing folder and its archive: which files are complete, which are new, and how are they put away?
 
 The archive mirrors the landing folder; `finding` tells how files are named.
+
+Several tables may collect from one folder, so that a file moves to the archive while another table looks at it. A file
+only moves that way: the landing folder is walked before the archive, and what vanishes from the one lies in the other.
 """
 
 from __future__ import annotations
@@ -37,19 +40,27 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
     Cost    one walk, in which an archived file that is left out costs its name alone; files that are new are read once
             in a process to see that they are whole (see `completeness`)
     """
-    archived = {one.name: one for one in find(landing.archive, names, landing.stamp_zone, without=taken).candidates}
     fresh = find(existing(landing.folder), names, landing.stamp_zone)
+    archived = {one.name: one for one in find(landing.archive, names, landing.stamp_zone, without=taken).candidates}
     reports = list(fresh.reports)
     items = {name: _item(one, is_archived=True) for name, one in archived.items()}
     gone = {one.name for one in fresh.candidates if one.name in taken}
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
+    moved: set[str] = set()
     for one in sorted(fresh.candidates, key=lambda one: one.relative):
-        report = _unfit(one, landing, now) or _clash(one, known.get(one.name))
+        try:
+            report = _unfit(one, landing, now) or _clash(one, known.get(one.name))
+            found = _item(one, is_archived=False)
+        except FileNotFoundError:
+            moved.add(one.name)
+            continue
         if report:
             reports.append(report)
             continue
         known.setdefault(one.name, one)
-        items[one.name] = _item(one, is_archived=False)
+        items[one.name] = found
+    unseen = moved - items.keys() - set(taken)
+    items |= {item.name: item for item in _archived(landing, names, unseen)}
     ordered = sorted(items.values(), key=lambda item: (item.stamp, item.name))
     return Listing(tuple(ordered), tuple(sorted(reports, key=lambda report: report.path)))
 
@@ -57,24 +68,33 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
 def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple[Item, ...]:
     """Find files by their names, those of the archive before those that still lie where they arrived.
 
-    Cost: a walk of the archive, and one of the landing folder where something is not archived
+    Cost: a walk of the landing folder and one of the archive
     """
-    meant = set(wanted)
-    archived = find_named(landing.archive, names, landing.stamp_zone, meant)
-    found = {one.name: _item(one, is_archived=True) for one in archived}
-    fresh = find_named(landing.folder, names, landing.stamp_zone, meant - found.keys())
-    return (*found.values(), *(_item(one, is_archived=False) for one in fresh))
+    fresh = find_named(landing.folder, names, landing.stamp_zone, set(wanted))
+    found = {item.name: item for item in _archived(landing, names, set(wanted))}
+    for one in fresh:
+        if one.name not in found:
+            try:
+                found[one.name] = _item(one, is_archived=False)
+            except FileNotFoundError:
+                found |= {item.name: item for item in _archived(landing, names, {one.name})}
+    return tuple(found.values())
 
 
 def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime | None:
     """Give the stamp of the newest complete file, archived or not; None where there is none."""
-    stamps = [] if (archived := newest_of(landing.archive, names, landing.stamp_zone)) is None else [archived]
+    stamps = []
     fresh = find(existing(landing.folder), names, landing.stamp_zone).candidates
     for one in sorted(fresh, key=lambda one: one.stamp, reverse=True):
-        if _unfit(one, landing, now) is None:
+        try:
+            is_whole = _unfit(one, landing, now) is None
+        except FileNotFoundError:
+            continue
+        if is_whole:
             stamps.append(one.stamp)
             break
-    return max(stamps, default=None)
+    archived = newest_of(landing.archive, names, landing.stamp_zone)
+    return max([*stamps, *([archived] if archived else [])], default=None)
 
 
 def existing(folder: Path) -> Path:
@@ -88,6 +108,10 @@ def existing(folder: Path) -> Path:
             fix="create it, or mend the connection's path",
         )
     return folder
+
+
+def _archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[Item]:
+    return [_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)]
 
 
 def _item(one: Candidate, *, is_archived: bool) -> Item:
@@ -115,8 +139,8 @@ def _same(one: Path | str, other: Path | str) -> bool:
 def archive_items(landing: Landing, items: Iterable[Item]) -> tuple[Report, ...]:
     """Move files to the archive, under the same path as in the landing folder; report those that stay.
 
-    Idempotent: what is there already with the same content is only removed from the landing folder. Never puts a
-    file over another content.
+    Idempotent: what is there already with the same content is only removed from the landing folder, and what another
+    table puts away at the same time is left to it. Never puts a file over another content.
     """
     reports = []
     for item in items:
@@ -132,19 +156,30 @@ def archive_items(landing: Landing, items: Iterable[Item]) -> tuple[Report, ...]
 
 def _put(path: Path, target: Path) -> bool:
     try:
+        is_put = _link(path, target)
+    except FileNotFoundError:
+        if path.exists():
+            raise
+        return True  # another table has put it away meanwhile
+    if is_put:
+        path.unlink(missing_ok=True)
+    return is_put
+
+
+def _link(path: Path, target: Path) -> bool:
+    try:
         os.link(path, target)
     except FileExistsError:
-        if not _same(path, target):
-            return False
+        return _same(path, target)
+    except FileNotFoundError:
+        raise
     except OSError:  # another file system, or one without hard links
-        if not _copy(path, target):
-            return False
-    path.unlink()
+        return _copy(path, target)
     return True
 
 
 def _copy(path: Path, target: Path) -> bool:
-    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    aside = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
     try:
         with path.open("rb") as source, aside.open("wb") as sink:
             while chunk := source.read(1 << 20):

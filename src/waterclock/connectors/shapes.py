@@ -101,7 +101,16 @@ def text_of(path: str, encoding: str) -> IO[str]:
 
 
 def unreadable(path: str, error: BaseException) -> WaterclockError:
-    """Make the error for a file that turned out not to be whole."""
+    """Return the error for a file that turned out not to be whole; a passing one where it has moved away."""
+    if isinstance(error, FileNotFoundError):
+        return WaterclockError(
+            "E807",
+            f"cannot read {Path(path).name}",
+            where=path,
+            why="it was there when the batch was planned, and is there no more",
+            fix="nothing to mend where another table has archived it: it is read there at the next attempt",
+            transient=True,
+        )
     return WaterclockError(
         "E807",
         f"cannot read {Path(path).name}",
@@ -154,13 +163,20 @@ def _json_shape(
 ) -> Shape:
     declared = [column.name for column in columns.named]
     keys: Iterable[str] = ()
-    if keys_of_many is None or sum(Path(path).stat().st_size for path in paths) <= _LOOKED_THROUGH:
+    if keys_of_many is None or sum(map(_size_of, paths)) <= _LOOKED_THROUGH:
         keys = _json_keys(paths, reading)
     elif columns.is_open:
         keys = keys_of_many(paths)
     known = dict.fromkeys(sorted(keys))
     lower = {key.lower() for key in known}
     return Shape("json", "", tuple(Found(name) for name in [*known, *(d for d in declared if d.lower() not in lower)]))
+
+
+def _size_of(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError as error:
+        raise unreadable(path, error) from error
 
 
 def _json_keys(paths: Sequence[str], reading: Reading) -> set[str]:

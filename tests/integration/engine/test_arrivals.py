@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, evening
+from waterclock.connectors.files import FilesCollector
+from waterclock.faults import striking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,3 +39,29 @@ def test_a_table_takes_from_the_archive_what_another_took_before_it(tmp_path: Pa
     assert tiny.rows(days.format("web.clicks")) == [(1, 1), (2, 2), (3, 3), (12, 3)]
     assert tiny.rows(days.format("web.again")) == [(1, 1), (2, 2), (3, 3), (12, 1)]
     assert not [path for path in (tmp_path / "landing" / "new").rglob("*") if path.is_file()]
+
+
+def test_a_file_that_is_archived_while_another_table_reads_it_is_read_in_the_archive(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FIRST)
+    tiny.land("clicks", evening(1), "id\n1\n")
+    moved: list[int] = []
+    with tiny.opened() as work:
+        source = work.flow.tables["web.clicks"].source
+        assert source is not None
+        collector = work.connections.collector("land")
+        assert isinstance(collector, FilesCollector)
+
+        def archive(point: str) -> None:
+            if point == "make" and not moved:  # the batch is planned with the file, and not yet read
+                moved.append(1)
+                assert not collector.archive(source.unit, collector.arrivals(source.unit).items)
+
+        with striking(archive):
+            outcome = tiny.run(day(2))
+    assert moved
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id FROM web.clicks") == [(1,)]
+    assert any("cannot read acme_clicks" in said for said in tiny.heard.said_), "it was tried again"

@@ -4,14 +4,17 @@ import gzip
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.systems import LandingFolder, unit_of
-from waterclock.connectors import Item, Listing
+from waterclock.connectors import Item, Listing, finding, landing
 from waterclock.connectors.files import FilesCollector
 from waterclock.connectors.finding import format_of, names_of
+from waterclock.connectors.shapes import Reading, shapes_of
 from waterclock.errors import WaterclockError
+from waterclock.flow import Columns
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 ROWS = [{"id": "1", "note": "n"}]
@@ -314,3 +317,110 @@ def test_a_glob_does_not_enter_the_archive_of_deliveries(folder: LandingFolder) 
     hidden.mkdir()
     (hidden / "x.json").write_text("{}")
     assert listing(folder, "**/*.json").items == ()
+
+
+def archiving_at(monkeypatch: pytest.MonkeyPatch, folder: LandingFolder, step: str) -> list[str]:
+    """Have another table archive all that lies there while a step of this one looks at the first file."""
+    real = getattr(landing, step)
+    seen: list[str] = []
+
+    def look(*args: Any, **more: Any) -> Any:
+        if not seen:
+            seen.append(step)
+            collector(folder).archive(folder.unit, collector(folder).arrivals(folder.unit).items)
+        return real(*args, **more)
+
+    monkeypatch.setattr(landing, step, look)
+    return seen
+
+
+STEPS = ("find", "find_named", "_unfit", "_item", "_clash")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_another_table_archives_meanwhile_is_listed_all_the_same(
+    folder: LandingFolder, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    for hour in range(3):
+        folder.put(DAY + timedelta(hours=hour), ROWS)
+    wanted = [item.name for item in listing(folder).items]
+    seen = archiving_at(monkeypatch, folder, step)
+    found = listing(folder)
+    assert seen
+    assert [item.name for item in found.items] == wanted
+    assert found.reports == ()
+    assert not list(folder.source.iterdir())
+
+
+def test_a_file_that_moves_between_the_two_walks_is_listed(
+    folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.put(DAY, ROWS)
+    walks: list[Path] = []
+
+    def walk(root: Path, *args: Any, **more: Any) -> Any:
+        if len(walks) == 1:
+            collector(folder).archive(folder.unit, [item_of(folder)])
+        walks.append(root)
+        return finding.find(root, *args, **more)
+
+    monkeypatch.setattr(landing, "find", walk)
+    assert [item.is_archived for item in listing(folder).items] == [True]
+    assert collector(folder).clock(folder.unit) == DAY + timedelta(seconds=1)
+
+
+def item_of(folder: LandingFolder) -> Item:
+    path = folder.file(DAY)
+    return Item(path.name, DAY, path.stat().st_size, str(path))
+
+
+@pytest.mark.parametrize("step", ["find_named", "_item"])
+def test_what_another_table_archives_meanwhile_is_found_by_its_name(
+    folder: LandingFolder, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    name = folder.put(DAY, ROWS).name
+    seen = archiving_at(monkeypatch, folder, step)
+    assert [item.name for item in collector(folder).find(folder.unit, [name])] == [name]
+    assert seen
+
+
+def test_the_clock_knows_what_another_table_archives_meanwhile(
+    folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.put(DAY, ROWS)
+    seen = archiving_at(monkeypatch, folder, "_unfit")
+    assert collector(folder).clock(folder.unit) == DAY + timedelta(seconds=1)
+    assert seen
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_two_tables_that_archive_one_file_at_once_archive_it_once(
+    folder: LandingFolder, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    folder.put(DAY, ROWS)
+    items = listing(folder).items
+    real, first = os.link, [True]
+
+    def link(source: Path, target: Path) -> None:
+        if first:
+            first.clear()
+            assert collector(folder).archive(folder.unit, items) == ()
+        if not has_links:
+            raise PermissionError
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", link)
+    assert collector(folder).archive(folder.unit, items) == ()
+    assert [item.is_archived for item in listing(folder).items] == [True]
+    archive = folder.folder / "storage" / "archive"
+    assert [path.name for path in archive.rglob("*") if path.is_file()] == [items[0].name]
+
+
+def test_a_file_that_is_not_there_any_more_is_looked_for_again(tmp_path: Path) -> None:
+    with pytest.raises(WaterclockError, match="E807") as caught:
+        shapes_of([str(tmp_path / "a.csv")], Reading(), Columns())
+    assert caught.value.transient
+    (tmp_path / "a.csv").write_bytes(b"")
+    with pytest.raises(WaterclockError, match="E807") as caught:
+        shapes_of([str(tmp_path / "a.csv")], Reading(), Columns())
+    assert not caught.value.transient
