@@ -58,7 +58,7 @@ mirrors the landing folder and is never overwritten. A snapshot reads the files 
 Columns are matched by name, not by place; a CSV column is text unless it is declared otherwise. A broken row stops its
 batch, naming file and line.
 
-A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`, or, from a regular table,
+A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`, or, where a state replaces another,
 `<unit>/<unit>.<ext>`: written beside its place, flushed, and renamed, so that no reader sees a part of it.""",
     "sqlite": """\
 A unit is a table or view, or a query: `FROM ops QUERY 'SELECT ...'`. Windows are read by `t >= start AND t < end` in

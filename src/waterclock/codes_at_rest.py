@@ -195,7 +195,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E807": Code(
         "a file that cannot be read",
-        "The file is damaged, was cut off while it was sent, or vanished. Nothing was taken of it.",
+        "The file is damaged, was cut off while it was sent, or vanished. Nothing was taken of it. One that another "
+        "table has archived meanwhile is read in the archive, at the next attempt.",
     ),
     "E808": Code(
         "two columns of one name at the source",
@@ -240,5 +241,11 @@ CONNECTORS: Mapping[str, Code] = {
     "E823": Code(
         "an item that is gone",
         "What was taken is kept in the archive, to be read again by `recompute`. Somebody has moved or removed it.",
+    ),
+    "E824": Code(
+        "a destination that lost what was delivered",
+        "What the newest delivery brought, or its record, is not there any more: the destination was emptied, changed "
+        "by hand or put back to an older copy, or nothing was delivered so far. Going on would leave it with holes. "
+        "`recompute` of the publish delivers all labels again.",
     ),
 }

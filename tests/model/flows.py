@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -95,8 +96,8 @@ def merge_transform(name: str, reads: Iterable[Read | str], period: str = "DAY",
 
 
 def publish(name: str, of: Table, **more: Any) -> Table:
-    """Make a publish with the cadence, type and mode of its table."""
-    return Table(
+    """Make a publish with the type of its table, and its cadence and mode where no others are given."""
+    made = Table(
         name=name,
         kind=Kind.PUBLISH,
         type=of.type,
@@ -106,8 +107,8 @@ def publish(name: str, of: Table, **more: Any) -> Table:
         reads=(Read(of.name),),
         destination=unit(name),
         fingerprint=name,
-        **more,
     )
+    return replace(made, **more)
 
 
 def flow(*tables: Table) -> Flow:

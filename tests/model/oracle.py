@@ -179,6 +179,8 @@ class Oracle:
         if read.kind is ReadKind.LATEST:
             tick = self.ticks[table.name, s][u.name]
             return [w for w in self._held(u, tick) if w.end == tick] if u.is_partitioned else self._state(u, tick)
+        if self._is_by_label(table):
+            return [w for w in self._held(u, e) if w.start >= s]
         if not u.is_partitioned:
             return self._state(u, floor(u, s if read.kind is ReadKind.PREVIOUS else e))
         if read.kind is ReadKind.HISTORY:
@@ -212,7 +214,7 @@ class Oracle:
         if table.is_snapshot:
             return []
         due = self.due(table)
-        is_delivered_whole = table.kind is Kind.PUBLISH and not self.flow.tables[table.reads[0].table].is_partitioned
+        is_delivered_whole = table.kind is Kind.PUBLISH and not self._is_by_label(table)
         is_stateless = table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE and not self._in_circle(table)
         if is_delivered_whole or is_stateless:
             due = [window for window in due if self.can_be_made(table.name, window.start)][-1:]
@@ -222,6 +224,12 @@ class Oracle:
         for read in table.reads:
             if not self.flow.tables[read.table].is_snapshot:
                 yield from ((read.table, w.start) for w in self._batches(table, read, window))
+
+    def _is_by_label(self, table: Table) -> bool:
+        """Whether a publish delivers each label for itself: what its destination keeps apart."""
+        if table.kind is not Kind.PUBLISH:
+            return False
+        return table.mode is Mode.APPEND or self.flow.tables[table.reads[0].table].is_partitioned
 
     def _in_circle(self, table: Table) -> bool:
         """Whether a table comes to read itself, directly or through others."""
@@ -259,6 +267,8 @@ class Oracle:
     def _exists(self, table: Table, read: Read, window: Window) -> bool:
         u, start = self.flow.tables[read.table], self.starts[read.table]
         s, e = window.start, window.end
+        if self._is_by_label(table):
+            return e > start
         if read.kind is ReadKind.PREVIOUS:
             return s >= start
         if u.is_partitioned and read.kind is ReadKind.PLAIN:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from random import Random
 
-from tests.model.flows import PLACE, collect, flow, publish, snapshot, transform
+from tests.model.flows import PLACE, cadence, collect, flow, publish, snapshot, transform
 from tests.model.oracle import ERA, windows_of
 from waterclock.flow import Batching, Column, Columns, Flow, Kind, Mode, Read, ReadKind, Table
 from waterclock.timelabel import UTC, Cadence, Duration, Unit, fits
@@ -54,9 +54,22 @@ def random_flow(random: Random) -> RandomFlow:
     for number in range(random.choice((0, 0, 1, 2))):
         of = random.choice(list(tables.values()))
         if of.kind is not Kind.PUBLISH:
-            tables[f"p{number}"] = publish(f"p{number}", of)
+            tables[f"p{number}"] = _publish(random, f"p{number}", of, palette)
     grains = {name: random.choice((2, 3, 1 << 20, 1 << 20)) for name in tables}
     return RandomFlow(flow(*tables.values()), grains)
+
+
+def _publish(random: Random, name: str, of: Table, palette: list[tuple[str, str]]) -> Table:
+    """Publish a table in any mode that is legal, at its cadence or at a coarser one."""
+    legal = [Mode.MERGE, *([Mode.APPEND] if of.mode is Mode.APPEND else [])]
+    legal += [] if of.is_partitioned else [Mode.REPLACE]
+    coarser = [each for each in (cadence(period, zone=zone) for period, zone in palette) if _is_coarser(each, of)]
+    chosen = random.choice(coarser) if coarser and random.random() < 0.3 else of.cadence
+    return publish(name, of, mode=random.choice(legal), cadence=chosen)
+
+
+def _is_coarser(of_publish: Cadence, of: Table) -> bool:
+    return of_publish.period.minutes > of.cadence.period.minutes
 
 
 def _collect(random: Random, name: str, period: str, zone: str) -> Table:

@@ -178,12 +178,12 @@ class Outcome(StrEnum):
 class Delivery:
     """One label's sealed publish slice on its way.
 
-    `label` is the window's start. `is_from_partitioned`: the destination has a column `timelabel`, a slice replaces its
-    own label's rows and never a newer label's. From a regular table REPLACE brings the whole state, MERGE what changed
-    since the delivery before, or, with `is_whole`, the whole state too; APPEND the label's own rows. Rows whose BOOLEAN
-    column `deleted_column` is TRUE are rows that went: a MERGE deletes their keys. `columns` are names with Spark
-    types, without `timelabel` and `deleted_column`, whatever else the Parquet `files` hold. `note` is kept beside the
-    delivery.
+    `label` is the window's start. `is_from_partitioned`, and APPEND: the destination has a column `timelabel`, a slice
+    replaces its own label's rows and never a newer label's. Else REPLACE brings a whole state, MERGE what changed
+    since the delivery before, or, with `is_whole`, the whole state too. Rows whose BOOLEAN column `deleted_column` is
+    TRUE are rows that went: a MERGE deletes their keys. Rows whose text column `label_column` is not NULL are of that
+    older label: they come back for keys that this label holds no longer. `columns` are names with Spark types, without
+    `timelabel` and these two, whatever else the Parquet `files` hold. `note` is kept beside the delivery.
     """
 
     project: str
@@ -197,6 +197,7 @@ class Delivery:
     files: tuple[Path, ...]
     keys: tuple[str, ...] = ()
     deleted_column: str = ""
+    label_column: str = ""
     is_whole: bool = False
     note: str = ""
 
@@ -244,6 +245,14 @@ class Deliverer(Protocol):
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """The delivery of the newest label, None before the first."""
+        ...
+
+    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+        """What of a claim's delivery is not there any more, in a few words; None where it stands.
+
+        Its record, and what shows at a cost that does not grow with the destination: the table, the file, the newest
+        label's rows. The claim is that of the newest label.
+        """
         ...
 
 

@@ -1,8 +1,8 @@
 """How is a sealed slice delivered as a file, all or nothing, once a claim?
 
 From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>_<label>.<ext>`, in which `timelabel` is
-the last column, as in a database; from a regular table there is one, `<unit>/<unit>.<ext>`. A unit `a.b` is the folder
-`a/b` and the name `a_b`. An empty slice is a file too.
+the last column, as in a database; of a state that replaces another there is one, `<unit>/<unit>.<ext>`. A unit `a.b` is
+the folder `a/b` and the name `a_b`. An empty slice is a file too.
 
 1. The file is written beside its place, as `.<name>.<claim>.part`, and flushed to the disk.
 2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created put-if-absent: the latch.
@@ -34,10 +34,11 @@ RECORDS = Path("_waterclock") / "deliveries"
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What became of one label of a claim, and where its file belongs (empty for none)."""
+    """What became of one label of a claim, where its file belongs (empty for none), and how many bytes that has."""
 
     delivered: Delivered
     target: str
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class FilesDeliverer:
             batches, columns = labelled(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
         rows = write_file(part, batches, columns, writing)
         delivered = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
-        return _Entry(delivered, str(target))
+        return _Entry(delivered, str(target), part.stat().st_size)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Create the claim's record without a file, unless it is there."""
@@ -120,6 +121,20 @@ class FilesDeliverer:
             if record and record["newest"]:
                 return replace(_delivered(record["newest"]), is_repeat=True)
         return None
+
+    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+        """Look for the claim's record and for its files, which nobody but us changes."""
+        records = self._records(project, publish)
+        with _telling(self.folder, str(unit)):
+            stands = self._stands(records, claim)  # puts files in place that a crash has left aside
+            if not stands or stands[-1].outcome is Outcome.KILLED:
+                return f"{records.relative_to(self.folder)} has no record of claim {claim}"
+            record = _read(records / f"{claim}.json") or {"deliveries": []}
+            found = (_changed(self.folder / entry.target, entry) for entry in _entries(record) if entry.target)
+            changed = next((text for text in found if text), None)
+        newest = self.last(unit, project, publish) if changed else None
+        is_newer = newest is not None and newest.claim > claim  # of a runner that has not recorded it yet
+        return None if is_newer else changed
 
     def _records(self, project: str, publish: str) -> Path:
         return self.folder / RECORDS / project / publish
@@ -160,7 +175,9 @@ class FilesDeliverer:
         record = {
             "project": project,
             "claim": claim,
-            "deliveries": [{**_parts(entry.delivered), "target": entry.target} for entry in entries],
+            "deliveries": [
+                {**_parts(entry.delivered), "target": entry.target, "size": entry.size} for entry in entries
+            ],
             "newest": _parts(tops[-1]) if tops else None,
         }
         records.mkdir(parents=True, exist_ok=True)
@@ -226,10 +243,21 @@ def _delivered(parts: Mapping[str, Any]) -> Delivered:
 
 
 def _entries(record: Mapping[str, Any]) -> list[_Entry]:
-    return [
-        _Entry(_delivered({name: part for name, part in entry.items() if name != "target"}), entry["target"])
-        for entry in record["deliveries"]
-    ]
+    return [_entry(entry) for entry in record["deliveries"]]
+
+
+def _entry(parts: Mapping[str, Any]) -> _Entry:
+    delivered = {name: part for name, part in parts.items() if name not in {"target", "size"}}
+    return _Entry(_delivered(delivered), parts["target"], parts.get("size"))
+
+
+def _changed(target: Path, entry: _Entry) -> str | None:
+    try:
+        size = target.stat().st_size
+    except FileNotFoundError:
+        return f"{target.name} is gone"
+    is_as_delivered = entry.size is None or size == entry.size
+    return None if is_as_delivered else f"{target.name} has {size} bytes, {entry.size} were delivered"
 
 
 def _is_delivered(record: Mapping[str, Any] | None) -> bool:

@@ -9,33 +9,29 @@ MERGE     of a regular table: keys that went are deleted, rows are put in place 
 APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
           rows of that label. A MERGE never changes a row that bears a newer label.
 
-The destination is created by the first delivery, with an index on its keys or on `timelabel`; columns that it lacks
-are added. Types: whole numbers INTEGER, floats REAL, DECIMAL(p,s) up to 15 digits (beyond: TEXT), BOOLEAN as 0 and 1,
-DATE and TIMESTAMP as ISO text (`2013-01-01 05:00:00`, instants in UTC; it sorts as time), BINARY BLOB, nested ones
-JSON text.
+`sqlite_destination` makes the table fit first.
 """
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from waterclock.connectors.interface import TIMELABEL, Delivered, Delivery, Outcome
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite import Database, quoted, table_of
-from waterclock.errors import WaterclockError
+from waterclock.connectors.sqlite_destination import DELIVERIES, columns_there, settle_table
 from waterclock.faults import fault
 from waterclock.flow import Mode, Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DELIVERIES = "waterclock_deliveries"
 _KEPT = "waterclock_kept"
+_Told = TypeVar("_Told")
 
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {DELIVERIES} ("
@@ -45,6 +41,10 @@ _CREATE = (
 )
 _INDEX = f"CREATE INDEX IF NOT EXISTS {DELIVERIES}_newest ON {DELIVERIES} (project, publish, outcome, label)"
 _READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DELIVERIES}"
+_NEWEST_OF_CLAIM = (
+    f"SELECT outcome, mode, label, row_count FROM {DELIVERIES}"
+    " WHERE project = ? AND claim = ? ORDER BY label DESC LIMIT 1"
+)
 _INSERT = (
     f"INSERT INTO {DELIVERIES} (project, claim, publish, label, outcome, mode, row_count, deleted_count, note)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -91,31 +91,27 @@ class SqliteDeliverer:
         """The newest label's newest delivery."""
         return self._read(unit, lambda connection: _newest(connection, project, publish))
 
-    def _read(self, unit: Unit, ask: Callable[[sqlite3.Connection], Delivered | None]) -> Delivered | None:
+    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+        """Look for the claim's rows of `waterclock_deliveries`, the table, and what the newest label brought there."""
+        path = Path(self.database.path)
+        if self.database.may_create and not path.exists():
+            return f"the file {path.name} is gone"
+
+        def ask(connection: sqlite3.Connection) -> str | None:
+            newest = _newest(connection, project, publish)
+            is_newer = newest is not None and newest.claim > claim  # of a runner that has not recorded it yet
+            return None if is_newer else _lost(connection, unit, project, claim)
+
+        return self._read(unit, ask, otherwise=_no_record(claim))
+
+    def _read(
+        self, unit: Unit, ask: Callable[[sqlite3.Connection], _Told | None], *, otherwise: _Told | None = None
+    ) -> _Told | None:
         if self.database.may_create and not Path(self.database.path).exists():
-            return None
+            return otherwise
         with self.database.reading(str(unit)) as connection:
             known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (DELIVERIES,)).fetchone()
-            return ask(connection) if known else None
-
-
-def sql_type(spark_type: str) -> str:
-    """Give the declared type of a column that takes values of a Spark type."""
-    kind = spark_type.strip().lower()
-    if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,\s*(\d+))?\))?", kind):
-        digits, scale = int(decimal[1] or 10), int(decimal[2] or 0)
-        return f"DECIMAL({digits},{scale})" if digits <= 15 else "TEXT"
-    return _TYPES.get(kind, "TEXT")
-
-
-_TYPES = {
-    **dict.fromkeys(("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"), "INTEGER"),
-    **dict.fromkeys(("float", "real", "double"), "REAL"),
-    **dict.fromkeys(("timestamp", "timestamp_ltz", "timestamp_ntz"), "TIMESTAMP"),
-    "boolean": "BOOLEAN",
-    "date": "DATE",
-    "binary": "BLOB",
-}
+            return ask(connection) if known else otherwise
 
 
 def _prepare(connection: sqlite3.Connection, project: str, claim: int) -> tuple[Delivered, ...]:
@@ -142,73 +138,39 @@ def _delivered(row: Sequence[Any]) -> Delivered:
     return Delivered(claim, Outcome(outcome), label, rows, deleted, note, is_repeat=True)
 
 
+def _no_record(claim: int) -> str:
+    return f"{DELIVERIES} has no row of claim {claim}"
+
+
+def _lost(connection: sqlite3.Connection, unit: Unit, project: str, claim: int) -> str | None:
+    row = connection.execute(_NEWEST_OF_CLAIM, (project, claim)).fetchone()
+    if row is None or row[0] == Outcome.KILLED.value:
+        return _no_record(claim)
+    outcome, mode, label, brought = row
+    columns = columns_there(connection, unit)
+    if not columns:
+        return f"the table {unit.path} is gone"
+    if outcome == Outcome.OLDER.value:
+        return None
+    if mode == Mode.APPEND.value and TIMELABEL in columns:
+        sql = f"SELECT count(*) FROM {table_of(unit)} WHERE {quoted(TIMELABEL)} = ?"
+        rows = connection.execute(sql, (label,)).fetchone()[0]
+        return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
+    holds_some = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
+    return None if holds_some or not brought else f"the table {unit.path} is empty"
+
+
 def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
     newest = _newest(connection, delivery.project, delivery.publish)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     else:
-        _settle_table(connection, unit, delivery, is_ours=newest is not None)
+        settle_table(connection, unit, delivery, is_ours=newest is not None)
         delivered = _bring(connection, unit, delivery)
     key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
     counts = (delivered.rows, delivered.deleted, delivery.note)
     connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode.value, *counts))
     return delivered
-
-
-def _settle_table(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    """Make the destination fit: create it, add columns it lacks, index its keys; refuse what is somebody else's."""
-    table = table_of(unit)
-    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
-    if delivery.is_by_label:
-        wanted[TIMELABEL] = "TEXT"
-    *schema, name = unit.path.split(".")
-    prefix = f"{quoted(schema[0])}." if schema else ""
-    known = {str(row[1]).lower() for row in connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(name)})")}
-    if not known:
-        connection.execute(
-            f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {kind}' for column, kind in wanted.items())})"
-        )
-    else:
-        _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
-        for column, kind in wanted.items():
-            if column.lower() not in known:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
-    if delivery.mode is Mode.MERGE:
-        _index(connection, prefix, name, delivery.keys, is_unique=True)
-    elif delivery.is_by_label:
-        _index(connection, prefix, name, (TIMELABEL,), is_unique=False)
-
-
-def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    other = connection.execute(
-        f"SELECT project FROM {DELIVERIES} WHERE publish = ? AND project <> ? AND outcome = ? LIMIT 1",
-        (delivery.publish, delivery.project, Outcome.DELIVERED.value),
-    ).fetchone()
-    has_rows = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
-    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
-        return
-    raise WaterclockError(
-        "E820",
-        f"{unit} belongs to the project {other[0]}" if other else f"{unit} holds rows that are not ours",
-        where=f"{unit}@{delivery.label_text}",
-        why=f"a {delivery.mode.value} by {delivery.publish} would change rows that it has not brought",
-        fix="publish to another table" if other else "empty it, publish to another table, or say OPTIONS (adopt true)",
-    )
-
-
-def _index(connection: sqlite3.Connection, prefix: str, table: str, columns: Sequence[str], *, is_unique: bool) -> None:
-    wanted = {column.lower() for column in columns}
-    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(table)})").fetchall()
-    if {str(row[1]).lower() for row in rows if row[5]} == wanted:
-        return
-    for _, index, unique, _, partial in connection.execute(f"PRAGMA {prefix}index_list({quoted(table)})").fetchall():
-        members = [str(row[2]).lower() for row in connection.execute(f"PRAGMA {prefix}index_info({quoted(index)})")]
-        if not partial and (set(members) == wanted if is_unique and unique else members[:1] == list(wanted)):
-            return
-    name = quoted(f"waterclock_{table}_{'key' if is_unique else TIMELABEL}")
-    listed = ", ".join(quoted(column) for column in columns)
-    kind = "UNIQUE INDEX" if is_unique else "INDEX"
-    connection.execute(f"CREATE {kind} {prefix}{name} ON {quoted(table)} ({listed})")
 
 
 def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
@@ -282,16 +244,23 @@ class _Change:
 def _changes(delivery: Delivery) -> Iterator[_Change]:
     names = [name for name, _ in delivery.columns]
     kinds = [kind for _, kind in delivery.columns]
-    tail = (delivery.label_text,) if delivery.is_by_label else ()
-    flag = [delivery.deleted_column] if delivery.deleted_column else []
     places = [names.index(key) for key in delivery.keys if key in names]
-    for batch in batches_of(delivery.files, names + flag):
+    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
+    for batch in batches_of(delivery.files, names + marks):
         values = _values(batch, kinds)
-        went = batch.column(len(names)).to_pylist() if flag else [False] * len(values)
-        rows = [row for row, is_gone in zip(values, went, strict=True) if not is_gone]
+        went = batch[delivery.deleted_column].to_pylist() if delivery.deleted_column else [False] * len(values)
+        tails = _tails(batch, delivery)
+        rows = [row + tail for row, tail, is_gone in zip(values, tails, went, strict=True) if not is_gone]
         gone = [row for row, is_gone in zip(values, went, strict=True) if is_gone]
         keys, gone_keys = ([tuple(row[at] for at in places) for row in some] for some in (rows, gone))
-        yield _Change([row + tail for row in rows] if tail else rows, keys, gone_keys)
+        yield _Change(rows, keys, gone_keys)
+
+
+def _tails(batch: pa.RecordBatch, delivery: Delivery) -> list[tuple[str, ...]]:
+    """Return what stands behind the columns of each row: its label, where the destination keeps labels apart."""
+    if delivery.label_column:
+        return [(label or delivery.label_text,) for label in batch[delivery.label_column].to_pylist()]
+    return [(delivery.label_text,) if delivery.is_by_label else ()] * batch.num_rows
 
 
 def _values(batch: pa.RecordBatch, kinds: Sequence[str]) -> list[tuple[Any, ...]]:

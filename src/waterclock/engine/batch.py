@@ -15,6 +15,7 @@ from waterclock.engine.claim_record import put_claim_record
 from waterclock.engine.collect import explain
 from waterclock.engine.commit import commit_group, refuse_foreign
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
+from waterclock.engine.destinations import refuse_lost
 from waterclock.engine.functions import register_functions
 from waterclock.engine.lookback import changed, revisited
 from waterclock.engine.made import Made, Notes
@@ -138,6 +139,7 @@ class _Attempt:
     def _create(self) -> None:
         """Create the table before any claim, so that whoever takes a claim over has a table to kill it in."""
         if self.table.kind is Kind.PUBLISH:
+            refuse_lost(self.work, self.table, self.group)
             return
         if table_exists(self.folder):
             refuse_foreign(self.work, self.table)

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.audit import all_rules
+from waterclock.engine.destinations import last_standing
 from waterclock.engine.reads import PinnedRead, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Table, Unit
-from waterclock.ledger.records import Input, Slice
+from waterclock.flow import Mode, Table
+from waterclock.ledger.records import Input
+from waterclock.planner import Batch
 from waterclock.storage import Manifest, frame_at, frame_of_slices, is_readable, read_manifest, table_schema
-from waterclock.timelabel import label_of
+from waterclock.storage.sql import quoted
+from waterclock.storage.types import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # rows of a MERGE publish that went since the delivery before: staged beside the upserts, told apart by this column
 DELETED = "_deleted"
+_PLACE = "_waterclock_place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,9 @@ class _Touching:
 
 
 def changed_rows(
-    work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, label: str
+    work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
 ) -> DataFrame:
-    """Give the rows to put into the destination and, marked by `_deleted`, the keys to take away.
+    """Return the rows to put into the destination and, marked by `_deleted`, the keys to take away.
 
     Cost: the state is read once, and the slices committed since the last delivery, whose keys' rows are put in again
     even where nothing changed. Where those do not tell (rules ask for all that is delivered, other keys, a slice that
@@ -42,9 +46,9 @@ def changed_rows(
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    now = rows.drop("timelabel")
+    now = _last_by_key(work, table, rows).drop(TIMELABEL)
     upserts, gone = now, now.limit(0)
-    read = _delivered_read(work, table)
+    read = _delivered_read(work, table, batch)
     if read is not None:
         touching = _touching(work, table, pinned, read)
         if touching is None:
@@ -52,15 +56,14 @@ def changed_rows(
         else:
             upserts, gone = _touched(work, spark, table, now, touching)
     marked = upserts.withColumn(DELETED, F.expr("false")).unionByName(gone.withColumn(DELETED, F.expr("true")))
-    return labelled(marked, label)
+    return labelled(marked, batch.window.label)
 
 
-def is_whole(work: Workplace, table: Table) -> bool:
-    """Tell whether a MERGE from a regular table brings the whole state: where what stands there is not our newest."""
-    source = work.flow.tables[table.reads[0].table]
-    if table.mode is not Mode.MERGE or source.is_partitioned:
+def is_whole(work: Workplace, table: Table, batch: Batch) -> bool:
+    """Tell whether a MERGE of a state brings all of it: where what stands there is not our newest delivery."""
+    if table.mode is not Mode.MERGE or table.is_delivered_by_label:
         return False
-    return _last_delivered(work, table) is None
+    return _delivered_read(work, table, batch) is None
 
 
 def published_columns(table: Table, rows: DataFrame) -> DataFrame:
@@ -72,28 +75,22 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     return rows.select(*kept)
 
 
-def unit_of(work: Workplace, table: Table) -> Unit:
-    """Give where a publish goes, with its secrets resolved."""
-    if table.destination is None:
-        raise AssertionError(f"{table.name} publishes to nowhere, which check refuses")
-    return work.connections.opened(table.destination)
-
-
-def _last_delivered(work: Workplace, table: Table) -> Slice | None:
-    """Give the newest slice of the publish, if the destination says that it is what stands there."""
-    last = work.ledger.newest(table.name)
-    if last is None or not work.project.publish:
-        return None
-    unit = unit_of(work, table)
-    stands = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
-    return last if stands is not None and stands.label_text == label_of(last.label) else None
-
-
-def _delivered_read(work: Workplace, table: Table) -> Input | None:
-    """Give what the newest delivery read; None where all is to be brought."""
-    last = _last_delivered(work, table)
+def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None:
+    """Return what the newest delivery read; None where all is to be brought."""
+    last = last_standing(work, table, batch)
     inputs = () if last is None else work.ledger.inputs(table.name, last.label)
     return inputs[0] if inputs else None
+
+
+def _last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
+    """Keep the newest label's row of each key: an APPEND table holds a key once a label."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if work.flow.tables[table.reads[0].table].mode is not Mode.APPEND:
+        return rows
+    by_key = Window.partitionBy(*(quoted(key) for key in table.keys)).orderBy(F.col(TIMELABEL).desc())
+    return rows.withColumn(_PLACE, F.row_number().over(by_key)).where(f"{_PLACE} = 1").drop(_PLACE)
 
 
 def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
@@ -148,21 +145,22 @@ def _compared(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)
-    then = _state_then(work, spark, table, read).drop("timelabel").select(*now.columns)
+    then = _last_by_key(work, table, _state_then(work, spark, table, read)).select(*now.columns)
     gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
     return now.exceptAll(then), gone
 
 
 def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input) -> DataFrame:
-    """Give the state that the newest delivery brought the destination to, at the version it was pinned at.
+    """Return the state that the newest delivery brought the destination to, at the version it was pinned at.
 
     Where no version held it, or VACUUM has taken its files, it is made again as it was known then.
     """
-    folder = work.lake.folder(read.table)
+    folder, source = work.lake.folder(read.table), work.flow.tables[read.table]
     if is_readable(folder, read.version):
-        return published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False))
+        # a version of an APPEND table may hold labels beyond the tick that was delivered
+        bounds = {"low": read.low, "high": read.high} if source.mode is Mode.APPEND else {}
+        return published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False, **bounds))
     last = work.ledger.newest(table.name)
     delivered = None if last is None else work.ledger.audit(table.name, last.label).current
     then = None if delivered is None else delivered.claimed_at
-    source = work.flow.tables[read.table]
     return published_columns(table, frame_as_of(work, spark, source, read.high, known_at=then))

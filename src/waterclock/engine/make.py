@@ -82,7 +82,7 @@ def make(
     # what is not listed is left out already; what marks the rows that go is of no list
     columns = replace(table.columns, is_open=True)
     frame = publish_frame(work, spark, table, group, bound.pins)
-    source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table)}
+    source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table, batch)}
     shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold)
     return Made(shaped.frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
 

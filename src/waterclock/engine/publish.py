@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
@@ -12,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.engine.audit import all_rules
-from waterclock.engine.changes import DELETED, changed_rows, published_columns, unit_of
+from waterclock.engine.changes import DELETED, changed_rows, published_columns
+from waterclock.engine.destinations import unit_of
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
+from waterclock.engine.restored import ROW_LABEL, may_restore, with_restored
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Mode, Table
@@ -25,6 +26,7 @@ from waterclock.timelabel import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_OURS = frozenset({"timelabel", DELETED, ROW_LABEL})
 Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 
@@ -35,7 +37,7 @@ def publish_frame(
     group: Group,
     pins: Pins,
 ) -> DataFrame:
-    """Give the rows to stage: slices of a partitioned table, the state of a regular one, or what changed of it (MERGE).
+    """Return the rows to stage: slices where each label is delivered, else the state, or what changed of it (MERGE).
 
     Cost: none for REPLACE and APPEND; MERGE from a regular table as `changes.changed_rows`.
     """
@@ -46,9 +48,11 @@ def publish_frame(
 def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
     """Stage a publish of whole slices by links to them: no Spark job, no second copy. None where rows are to be made.
 
-    Rows are to be made for a choice of columns, for what changed since the last delivery, and where a label's rows
-    are not one sealed slice.
+    Rows are to be made for a choice of columns, for what changed since the last delivery, where rows of older labels
+    may come back, and where a label's rows are not one sealed slice.
     """
+    if any(may_restore(work, table, batch) for batch in group.batches):
+        return None
     wholes = [_whole_slice(work, table, pins[batch.label][0]) for batch in group.batches]
     found = [piece for piece in wholes if piece is not None]
     if len(found) < len(wholes):
@@ -73,7 +77,7 @@ def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim
 
 def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | None:
     source = work.flow.tables[pinned.read.table]
-    is_by_slice = source.is_partitioned or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
+    is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
     has_measures = bool(all_rules(table)) or any(column.is_not_null for column in table.columns.named)
     if not is_by_slice or not table.columns.is_open or has_measures or len(pinned.slices) != 1:
         return None
@@ -81,22 +85,12 @@ def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | N
 
 
 def _one_label(work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead) -> DataFrame:
-    source = work.flow.tables[pinned.read.table]
-    if not source.is_partitioned and table.mode is Mode.APPEND:
-        pinned = _since_last(work, table, pinned)
-    rows = labelled(published_columns(table, frame_of(spark, work.lake, work.flow, pinned)), batch.window.label)
-    if source.is_partitioned or table.mode is not Mode.MERGE:
-        return rows
-    return changed_rows(work, spark, table, rows, pinned, batch.window.label)
-
-
-def _since_last(work: Workplace, table: Table, pinned: PinnedRead) -> PinnedRead:
-    """Leave out of an APPEND table's state what earlier deliveries brought."""
-    last = work.ledger.newest(table.name)
-    if last is None:
-        return pinned
-    new = tuple(piece for piece in pinned.slices if piece.label >= last.end)
-    return replace(pinned, slices=new, bound=replace(pinned.bound, low=min(last.end, pinned.bound.high)))
+    rows = published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
+    if table.is_delivered_by_label:
+        return with_restored(work, spark, table, batch, labelled(rows, batch.window.label))
+    if table.mode is not Mode.MERGE:
+        return labelled(rows, batch.window.label)
+    return changed_rows(work, spark, table, rows, pinned, batch)
 
 
 def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
@@ -111,6 +105,10 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
     unit = unit_of(work, table)
     deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
     stands = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
+    if stands[-1].outcome is Outcome.OLDER:
+        newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
+        label = newest.label_text if newest else "a newer label"
+        work.note_once(f"{table.name}@{deliveries[-1].label_text}: passed over, for {label} is delivered already")
     if stands[-1].outcome is Outcome.KILLED:
         raise WaterclockError(
             "E750",
@@ -142,6 +140,7 @@ def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
 def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
     folder = Path(work.folder(table))
     source = work.flow.tables[table.reads[0].table]
+    columns = _columns_of(manifest)
     return Delivery(
         project=work.flow.project,
         publish=table.name,
@@ -150,18 +149,17 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         label_text=label_of(manifest.label),
         mode=table.mode,
         is_from_partitioned=source.is_partitioned,
-        columns=_delivered_columns(manifest),
+        columns=tuple((name, kind) for name, kind in columns.items() if name not in _OURS),
         files=tuple(folder / file.path for file in manifest.files),
         keys=table.keys,
         is_whole=bool(manifest.source.get("is_whole")),
-        deleted_column=DELETED if table.mode is Mode.MERGE and not source.is_partitioned else "",
+        deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
+        label_column=ROW_LABEL if ROW_LABEL in columns else "",
     )
 
 
-def _delivered_columns(manifest: Manifest) -> tuple[tuple[str, str], ...]:
+def _columns_of(manifest: Manifest) -> dict[str, str]:
     from pyspark.sql.types import StructType
 
     fields = StructType.fromJson(json.loads(manifest.schema)).fields
-    return tuple(
-        (field.name, field.dataType.simpleString()) for field in fields if field.name not in {"timelabel", DELETED}
-    )
+    return {field.name: field.dataType.simpleString() for field in fields}

@@ -465,6 +465,11 @@ class Table:
         return self.type is TableType.PARTITIONED
 
     @property
+    def is_delivered_by_label(self) -> bool:
+        """True of a publish whose destination keeps rows of many labels: from a PARTITIONED table, or by APPEND."""
+        return self.kind is Kind.PUBLISH and (self.is_partitioned or self.mode is Mode.APPEND)
+
+    @property
     def expressions(self) -> tuple[str, ...]:
         """The Spark SQL of the header: rules of the table and of its columns, and which winners of a MERGE are gone."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules))

@@ -16,7 +16,7 @@ class Node:
     `rank`: its place in the order, upstream first. `readers`: who reads it, and how. `cycle`: the tables that read
     each other through PREVIOUS, itself among them; empty where there are none but perhaps itself. `is_ordered`: a
     label is made only after all needed labels before it. `is_single`: one open claim at a time. `is_newest_only`: a
-    publish from a regular table. `is_optional`: labels that nobody reads are not needed.
+    publish of a whole state. `is_optional`: labels that nobody reads are not needed.
     """
 
     table: Table
@@ -69,11 +69,9 @@ def is_circular(reader: Table, read: Read, cycle: frozenset[str]) -> bool:
 
 def _node(flow: Flow, name: str, rank: int, readers: tuple[tuple[str, Read], ...], cycle: frozenset[str]) -> Node:
     table = flow.tables[name]
-    is_publish = table.kind is Kind.PUBLISH
-    from_partitioned = is_publish and all(flow.tables[read.table].is_partitioned for read in table.reads)
-    is_newest_only = is_publish and not from_partitioned
+    is_newest_only = table.kind is Kind.PUBLISH and not table.is_delivered_by_label
     is_arrival = table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
-    is_chained = table.in_label_order or bool(cycle) or is_arrival or from_partitioned
+    is_chained = table.in_label_order or bool(cycle) or is_arrival or table.is_delivered_by_label
     is_ordered = is_chained and not is_newest_only and not table.is_snapshot
     is_optional = table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE and not table.reads_itself and not cycle
     return Node(

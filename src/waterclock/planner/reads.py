@@ -46,12 +46,12 @@ def _bound(
     start = starts[u.name]
     if read.kind is ReadKind.LATEST:
         return _at_tick(read, u, start, _kept_tick(table, read, window, latest))
-    if u.is_partitioned:
+    if u.is_partitioned or table.is_delivered_by_label:
         bound = _slices(table, read, u, window, start)
     else:
         tick = u.cadence.floor(window.start if read.kind is ReadKind.PREVIOUS else window.end)
         bound = _state(read, u, start, tick)
-    if read.kind is ReadKind.PREVIOUS and not u.is_snapshot:
+    if table.is_delivered_by_label or (read.kind is ReadKind.PREVIOUS and not u.is_snapshot):
         return _cut(bound, start)
     return bound
 

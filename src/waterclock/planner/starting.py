@@ -69,6 +69,8 @@ def _derived(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: fro
 
 def _first_window(table: Table, read: Read, u: Table, start: datetime) -> datetime:
     cadence = table.cadence
+    if table.is_delivered_by_label:
+        return cadence.floor(start)  # what lies before START is cut, so that no row stays behind
     if u.is_partitioned and read.kind in {ReadKind.PLAIN, ReadKind.PAST}:
         return _first_slices(table, read, start)
     if read.kind is ReadKind.PREVIOUS:

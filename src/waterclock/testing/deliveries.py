@@ -157,6 +157,29 @@ class DeliveryConformance:
         assert (found.label_text, found.note) == (_FIRST, "note 1")
         assert (last.claim, last.label_text, last.note) == (2, _SECOND, "note 2")
 
+    def test_a_delivery_that_stands_has_lost_nothing(self, system: Receiving, slices: Slices) -> None:
+        deliverer = _deliverer(system)
+        for rows in ([row("a", 1), row("b", 2)], []):
+            delivery = slices.of(_FIRST, rows, Mode.APPEND, is_from_partitioned=True)
+            _deliver(system, delivery)
+            assert deliverer.lost(system.unit, PROJECT, slices.publish, delivery.claim) is None
+
+    def test_a_newer_delivery_of_the_label_loses_nothing(self, system: Receiving, slices: Slices) -> None:
+        first = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
+        _deliver(system, first)
+        _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True))
+        assert _deliverer(system).lost(system.unit, PROJECT, slices.publish, first.claim) is None
+
+    def test_a_delivery_that_never_came_is_lost(self, system: Receiving, slices: Slices) -> None:
+        deliverer = _deliverer(system)
+        assert deliverer.lost(system.unit, PROJECT, slices.publish, 7)
+        _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
+        deliverer.kill(system.unit, PROJECT, slices.publish, 8)
+        for claim in (7, 8):
+            lost = deliverer.lost(system.unit, PROJECT, slices.publish, claim)
+            assert lost is not None
+            assert str(claim) in lost
+
     def test_a_lost_slice_changes_nothing(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))

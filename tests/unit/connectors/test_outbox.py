@@ -166,6 +166,28 @@ def test_a_paused_runner_that_was_finished_by_another_undoes_nothing(out: Publis
     assert ids(out) == ["newer"]
 
 
+def test_files_that_are_gone_or_changed_are_told(out: PublishedFolder) -> None:
+    deliver(out, delivery(out, ["a"]))
+    assert lost(out) is None
+    (out.folder / places(out)[0]).write_text("id\nsomething else\n")
+    assert lost(out) == "daily_totals.csv has 18 bytes, 7 were delivered"
+    (out.folder / places(out)[0]).unlink()
+    assert lost(out) == "daily_totals.csv is gone"
+    (out.folder / "_waterclock" / "deliveries" / "flights" / "out.daily.totals" / "1.json").unlink()
+    assert lost(out) == "_waterclock/deliveries/flights/out.daily.totals has no record of claim 1"
+
+
+def test_a_file_that_a_crash_left_aside_is_not_lost(out: PublishedFolder) -> None:
+    with pytest.raises(Struck), striking(strike_at("deliver.latched")):
+        deliver(out, delivery(out, ["new"]))
+    assert lost(out) is None
+    assert ids(out) == ["new"]
+
+
+def lost(out: PublishedFolder) -> str | None:
+    return deliverer(out).lost(out.unit, "flights", "out.daily.totals", 1)
+
+
 def test_a_folder_of_another_project_is_refused(out: PublishedFolder) -> None:
     deliver(out, delivery(out, ["a"]))
     with pytest.raises(WaterclockError, match="E820"):

@@ -21,7 +21,7 @@ import pytest
 from tests.systems import SqliteDatabase, setting_of, unit_of
 from waterclock.connectors import Delivery, Outcome
 from waterclock.connectors.sqlite import CONNECTOR
-from waterclock.connectors.sqlite_delivery import sql_type
+from waterclock.connectors.sqlite_destination import sql_type
 from waterclock.errors import WaterclockError
 from waterclock.flow import Mode
 
@@ -75,6 +75,58 @@ def test_it_may_be_adopted(database: SqliteDatabase) -> None:
     database.run("INSERT INTO totals VALUES ('theirs', 1)")
     assert deliver(database, delivery(database, [("a", 1)]), adopt=True) is Outcome.DELIVERED
     assert [row["id"] for row in database.rows()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("DROP TABLE totals", "the table totals is gone"),
+        ("DELETE FROM totals WHERE id = 'a'", "totals holds 1 rows of 20130101000000, 2 were delivered"),
+        ("DROP TABLE waterclock_deliveries", "waterclock_deliveries has no row of claim 1"),
+        ("DELETE FROM waterclock_deliveries", "waterclock_deliveries has no row of claim 1"),
+    ],
+)
+def test_what_was_changed_by_hand_is_told(database: SqliteDatabase, change: str, said: str) -> None:
+    deliver(database, delivery(database, [("a", 1), ("b", 2)], mode=Mode.APPEND))
+    assert lost(database) is None
+    database.run(change)
+    assert lost(database) == said
+
+
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
+def test_a_state_that_was_emptied_by_hand_is_told(database: SqliteDatabase, mode: Mode) -> None:
+    deliver(database, delivery(database, [("a", 1)], mode=mode, keys=("id",)))
+    assert lost(database) is None
+    database.run("DELETE FROM totals")
+    assert lost(database) == "the table totals is empty"
+
+
+def test_a_file_that_is_gone_is_told_where_we_may_create_it(tmp_path: Path) -> None:
+    deliverer = CONNECTOR.deliverer(setting_of("ops", tmp_path, path="new.sqlite", create=True))
+    assert deliverer.lost(unit_of("ops", "totals"), "flights", "ops.totals", 1) == "the file new.sqlite is gone"
+
+
+def test_an_older_row_comes_back_under_its_own_label_and_never_over_a_newer_one(database: SqliteDatabase) -> None:
+    keyed: dict[str, Any] = {"mode": Mode.MERGE, "keys": ("id",), "is_from_partitioned": True}
+    labels = [f"2013010{number}000000" for number in (1, 2, 3)]
+    for claim, (label, rows) in enumerate(
+        zip(labels, ([("a", 1), ("b", 1)], [("a", 2), ("b", 2)], [("b", 3)]), strict=True), 1
+    ):
+        deliver(database, delivery(database, rows, claim, label_text=label, **keyed))
+    table = pa.table(
+        {"id": ["c", "a", "b"], "amount": pa.array([9, 1, 1], pa.int32()), "own": [None, labels[0], labels[0]]}
+    )
+    restated = delivery(database, [], 4, label_text=labels[1], files=(sealed(database, table),), **keyed)
+    deliver(database, replace(restated, label_column="own"))
+    assert sorted((row["id"], row["amount"], row["timelabel"]) for row in database.rows()) == [
+        ("a", 1, labels[0]),
+        ("b", 3, labels[2]),
+        ("c", 9, labels[1]),
+    ]
+
+
+def lost(database: SqliteDatabase) -> str | None:
+    return CONNECTOR.deliverer(database.setting).lost(unit_of("ops", "totals"), "flights", "ops.totals", 1)
 
 
 def test_an_empty_table_of_somebody_else_is_filled(database: SqliteDatabase) -> None:

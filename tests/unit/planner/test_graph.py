@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model.flows import collect, flow, history, merge_transform, previous, publish, replace_transform, transform
-from waterclock.flow import Batching, Flow, Read, ReadKind
+from waterclock.flow import Batching, Flow, Mode, Read, ReadKind
 from waterclock.planner.graph import Node, graph_of
 
 A = collect("a")
@@ -46,11 +46,30 @@ def test_which_tables_go_in_label_order() -> None:
     arrived = collect("c", batching=Batching.ARRIVAL_TIME)
     merged = merge_transform("m", ["a"])
     transforms = (merged, transform("own", ["a", previous("own")]), replace_transform("r", ["a"]))
-    publishes = (publish("of_a", A), publish("of_m", merged))
-    found = graph_of(flow(A, arrived, *transforms, *publishes, replace(collect("s"), is_sequential=True))).nodes
-    assert {name for name, it in found.items() if it.is_ordered} == {"c", "m", "own", "of_a", "s"}
-    assert {name for name, it in found.items() if it.is_single} == {"c", "m", "own", "of_a", "of_m", "s", "r"}
-    assert {name for name, it in found.items() if it.is_newest_only} == {"of_m"}
+    appended = collect("ap", is_partitioned=False)
+    publishes = (
+        publish("of_a", A),
+        publish("of_m", merged),
+        publish("of_ap", appended),
+        publish("of_ap_m", appended, mode=Mode.MERGE),
+    )
+    found = graph_of(
+        flow(A, appended, arrived, *transforms, *publishes, replace(collect("s"), is_sequential=True))
+    ).nodes
+    assert {name for name, it in found.items() if it.is_ordered} == {"c", "m", "own", "of_a", "of_ap", "s"}
+    assert {name for name, it in found.items() if it.is_single} == {
+        "ap",
+        "c",
+        "m",
+        "own",
+        "of_a",
+        "of_ap",
+        "of_ap_m",
+        "of_m",
+        "s",
+        "r",
+    }
+    assert {name for name, it in found.items() if it.is_newest_only} == {"of_m", "of_ap_m"}
     assert {name for name, it in found.items() if it.is_optional} == {"r"}
     assert {name for name, it in found.items() if it.groups_in_order} == {"c"}
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.model.flows import (
     at,
+    cadence,
     collect,
     day,
     days,
@@ -23,7 +24,7 @@ from tests.model.flows import (
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
 from waterclock.flow import Batching, Flow, Mode, OnRestate
 from waterclock.ledger.facts import BEGINNING, BatchStatus, LedgerSnapshot, TableFacts
-from waterclock.planner import Cause, Plan, Planner, Status, plan
+from waterclock.planner import Cause, Plan, Planner, ReadScope, Status, plan
 from waterclock.selection import parse_labels
 from waterclock.timelabel import IntervalSet
 
@@ -462,6 +463,35 @@ class TestPublish:
         found = planned(flow(A, publish("p", A)), ledger)
         assert len(states(found, "p")) == 4
         assert offered(found, "p") == [["01-01"]]
+
+    def test_from_a_regular_append_table_every_label_is_delivered_by_append(self) -> None:
+        appended = collect("a", is_partitioned=False)
+        ledger = past(a=done(("2013-01-01", "2013-01-05")), p=done(("2013-01-01", "2013-01-03")))
+        found = planned(flow(appended, publish("p", appended)), ledger)
+        assert states(found, "p") == {"01-03": "ready", "01-04": "waiting"}
+        (read,) = found.batches[0].reads
+        assert (read.scope, read.low, read.high) == (ReadScope.SLICES, at("2013-01-03"), at("2013-01-04"))
+
+    def test_a_stale_label_of_a_regular_append_table_is_delivered_again(self) -> None:
+        appended = collect("a", is_partitioned=False)
+        stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
+        ledger = past(a=done(("2013-01-01", "2013-01-05")), p=done(("2013-01-01", "2013-01-05"), suspects=stale))
+        assert states(planned(flow(appended, publish("p", appended)), ledger), "p") == {"01-02": "ready"}
+
+    def test_of_a_regular_append_table_the_newest_state_is_delivered_by_replace(self) -> None:
+        appended = collect("a", is_partitioned=False)
+        ledger = past(a=done(("2013-01-01", "2013-01-05")))
+        found = planned(flow(appended, publish("p", appended, mode=Mode.REPLACE)), ledger)
+        assert states(found, "p") == {"01-04": "ready"}
+
+    @pytest.mark.parametrize("is_partitioned", [True, False])
+    def test_a_coarser_publish_leaves_no_row_behind_at_start(self, is_partitioned: bool) -> None:
+        begun = collect("a", "HOUR", is_partitioned=is_partitioned, start=at("2013-01-01 05:00"))
+        ledger = past(a=done(("2013-01-01 05:00", "2013-01-05")))
+        found = planned(flow(begun, publish("p", begun, cadence=cadence("DAY"))), ledger)
+        assert list(states(found, "p")) == ["01-01", "01-02", "01-03", "01-04"]
+        (read,) = next(batch for batch in found.batches if batch.table == "p").reads
+        assert (read.low, read.high) == (at("2013-01-01 05:00"), at("2013-01-02"))
 
     def test_what_it_needs_of_a_replace_transform_is_the_newest_label(self) -> None:
         table = replace_transform("s", [history("a")])

@@ -1,0 +1,108 @@
+"""Makes a table of a SQLite database fit what is delivered there, and refuses what is somebody else's.
+
+The destination is created by the first delivery, with an index on its keys or on `timelabel`; columns that it lacks
+are added. Types: whole numbers INTEGER, floats REAL, DECIMAL(p,s) up to 15 digits (beyond: TEXT), BOOLEAN as 0 and 1,
+DATE and TIMESTAMP as ISO text (`2013-01-01 05:00:00`, instants in UTC; it sorts as time), BINARY BLOB, nested ones
+JSON text.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+
+from waterclock.connectors.interface import TIMELABEL, Delivery, Outcome
+from waterclock.connectors.sqlite import quoted, table_of
+from waterclock.errors import WaterclockError
+from waterclock.flow import Mode, Unit
+
+DELIVERIES = "waterclock_deliveries"
+
+
+def sql_type(spark_type: str) -> str:
+    """Give the declared type of a column that takes values of a Spark type."""
+    kind = spark_type.strip().lower()
+    if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,\s*(\d+))?\))?", kind):
+        digits, scale = int(decimal[1] or 10), int(decimal[2] or 0)
+        return f"DECIMAL({digits},{scale})" if digits <= 15 else "TEXT"
+    return _TYPES.get(kind, "TEXT")
+
+
+_TYPES = {
+    **dict.fromkeys(("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"), "INTEGER"),
+    **dict.fromkeys(("float", "real", "double"), "REAL"),
+    **dict.fromkeys(("timestamp", "timestamp_ltz", "timestamp_ntz"), "TIMESTAMP"),
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "binary": "BLOB",
+}
+
+
+def settle_table(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
+    """Make the destination fit: create it, add columns it lacks, index its keys.
+
+    Raises  E820 for a table that is somebody else's
+    """
+    table = table_of(unit)
+    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
+    if delivery.is_by_label:
+        wanted[TIMELABEL] = "TEXT"
+    prefix, name = _place_of(unit)
+    known = columns_there(connection, unit)
+    if not known:
+        connection.execute(
+            f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {kind}' for column, kind in wanted.items())})"
+        )
+    else:
+        _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
+        for column, kind in wanted.items():
+            if column.lower() not in known:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
+    if delivery.mode is Mode.MERGE:
+        _index(connection, prefix, name, delivery.keys, is_unique=True)
+    elif delivery.is_by_label:
+        _index(connection, prefix, name, (TIMELABEL,), is_unique=False)
+
+
+def _place_of(unit: Unit) -> tuple[str, str]:
+    *schema, name = unit.path.split(".")
+    return (f"{quoted(schema[0])}." if schema else "", name)
+
+
+def columns_there(connection: sqlite3.Connection, unit: Unit) -> set[str]:
+    """Return the names of the table's columns in lower case; none where there is no table."""
+    prefix, name = _place_of(unit)
+    return {str(row[1]).lower() for row in connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(name)})")}
+
+
+def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
+    other = connection.execute(
+        f"SELECT project FROM {DELIVERIES} WHERE publish = ? AND project <> ? AND outcome = ? LIMIT 1",
+        (delivery.publish, delivery.project, Outcome.DELIVERED.value),
+    ).fetchone()
+    has_rows = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
+    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
+        return
+    raise WaterclockError(
+        "E820",
+        f"{unit} belongs to the project {other[0]}" if other else f"{unit} holds rows that are not ours",
+        where=f"{unit}@{delivery.label_text}",
+        why=f"a {delivery.mode.value} by {delivery.publish} would change rows that it has not brought",
+        fix="publish to another table" if other else "empty it, publish to another table, or say OPTIONS (adopt true)",
+    )
+
+
+def _index(connection: sqlite3.Connection, prefix: str, table: str, columns: Sequence[str], *, is_unique: bool) -> None:
+    wanted = {column.lower() for column in columns}
+    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(table)})").fetchall()
+    if {str(row[1]).lower() for row in rows if row[5]} == wanted:
+        return
+    for _, index, unique, _, partial in connection.execute(f"PRAGMA {prefix}index_list({quoted(table)})").fetchall():
+        members = [str(row[2]).lower() for row in connection.execute(f"PRAGMA {prefix}index_info({quoted(index)})")]
+        if not partial and (set(members) == wanted if is_unique and unique else members[:1] == list(wanted)):
+            return
+    name = quoted(f"waterclock_{table}_{'key' if is_unique else TIMELABEL}")
+    listed = ", ".join(quoted(column) for column in columns)
+    kind = "UNIQUE INDEX" if is_unique else "INDEX"
+    connection.execute(f"CREATE {kind} {prefix}{name} ON {quoted(table)} ({listed})")

@@ -1,0 +1,62 @@
+"""Compares a destination with what the ledger has as delivered there."""
+
+from __future__ import annotations
+
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow import Table, Unit
+from waterclock.ledger.records import Slice
+from waterclock.planner import RECOMPUTE, Batch, Group
+from waterclock.timelabel import label_of
+
+
+def unit_of(work: Workplace, table: Table) -> Unit:
+    """Return where a publish goes, with its secrets resolved."""
+    if table.destination is None:
+        raise AssertionError(f"{table.name} publishes to nowhere, which check refuses")
+    return work.connections.opened(table.destination)
+
+
+def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
+    """Return the slice that was delivered newest, where it stands and only what changed since needs to be brought.
+
+    None where all is to be brought: before the first delivery, by `recompute`, and where the destination lost it.
+    """
+    newest = work.ledger.newest(table.name)
+    if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
+        return None
+    return newest if _lost(work, table, newest) is None else None
+
+
+def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
+    """Refuse to continue a destination that lost its newest delivery; say so where a whole state replaces it anyway.
+
+    Cost: one look at the destination, whatever it holds.
+
+    Raises:
+        WaterclockError: E824 where labels are delivered one by one, unless they are recomputed, which mends it.
+    """
+    newest = work.ledger.newest(table.name)
+    if newest is None or not work.project.publish or group.verb == RECOMPUTE:
+        return
+    lost = _lost(work, table, newest)
+    if lost is None:
+        return
+    if not table.is_delivered_by_label:
+        work.note_once(f"{table.name}: {lost}; all of it is delivered again")
+        return
+    raise WaterclockError(
+        "E824",
+        f"{table.name} is not as it was delivered: {lost}",
+        where=f"{table.name}@{label_of(group.batches[0].label)}",
+        why=(
+            f"the ledger has {label_of(newest.label)} as delivered by claim {newest.claim}: the destination was"
+            " emptied, changed by hand or put back to an older copy, or `publish` was false then"
+        ),
+        fix=f"waterclock recompute {table.name} delivers all labels again; then waterclock retry {table.name}",
+    )
+
+
+def _lost(work: Workplace, table: Table, newest: Slice) -> str | None:
+    unit = unit_of(work, table)
+    return work.connections.deliverer(unit.connection).lost(unit, work.flow.project, table.name, newest.claim)

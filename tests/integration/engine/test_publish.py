@@ -1,0 +1,180 @@
+"""A destination holds what its table holds, after any history: every mode, from every mode, to files and databases."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described, labels
+from waterclock.timelabel import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id INTEGER, v INTEGER, gone INTEGER, at TEXT"
+COLLECT = "COLLECT {} {} (id BIGINT, v BIGINT, gone BIGINT, at TIMESTAMP) FROM shop.facts EVERY DAY BY DATA TIME at {};"
+FLOW = "\n".join(
+    (
+        COLLECT.format("raw.appended", "", "APPEND"),
+        COLLECT.format("raw.parts", "PARTITIONED", ""),
+        COLLECT.format("raw.merged", "", "MERGE ON (id) ORDER BY at DELETE WHEN gone = 1"),
+        "TRANSFORM raw.replaced AS SELECT id, max(v) AS v FROM raw.appended GROUP BY id;",
+        "TRANSFORM raw.timed TEMPORAL ON (id) AT at AS SELECT id, v, at FROM raw.parts;",
+        "PUBLISH raw.appended TO files.appended;",
+        "PUBLISH raw.appended (id, v) TO out.appended EXPECT id > 0 AS is_known;",
+        "PUBLISH raw.appended TO out.appended_whole REPLACE;",
+        "PUBLISH raw.appended TO out.appended_keyed MERGE ON (id);",
+        "PUBLISH raw.parts TO files.parts OPTIONS (format 'json');",
+        "PUBLISH raw.parts TO out.parts;",
+        "PUBLISH raw.parts TO out.parts_keyed MERGE ON (id);",
+        "PUBLISH raw.merged TO files.merged REPLACE;",
+        "PUBLISH raw.merged TO out.merged;",
+        "PUBLISH raw.replaced TO files.replaced;",
+        "PUBLISH raw.replaced TO out.replaced MERGE ON (id);",
+        "PUBLISH raw.timed TO out.timed;",
+        "PUBLISH raw.timed TO out.timed_keyed MERGE;",
+    )
+)
+Row = tuple[Any, ...]
+
+
+def at(number: int) -> str:
+    return f"2020-01-{number:02d} 12:00:00"
+
+
+FIRST: dict[int, list[Row]] = {1: [(1, 10, 0), (2, 10, 0)], 2: [(1, 20, 0), (3, 20, 0)]}
+# what the source holds, by day; which days are asked for again
+HISTORY: Sequence[tuple[dict[int, list[Row]], Iterable[int]]] = (
+    (FIRST, ()),
+    ({**FIRST, 3: [(4, 30, 0)]}, [1, 2]),
+    ({1: [(1, 11, 0), (5, 11, 0)], 2: [], 3: [(4, 30, 0)], 4: [(2, 40, 1)]}, [1, 2]),
+    ({1: [(5, 12, 0)], 2: [(3, 21, 0), (1, 22, 0)], 3: [], 4: [(2, 40, 1)], 5: [(5, 50, 0)]}, [1, 2, 3]),
+)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FLOW)
+    return tiny
+
+
+def fill(tiny: Tiny, days: dict[int, list[Row]]) -> None:
+    tiny.source("facts", COLUMNS, [(*row, at(number)) for number, rows in days.items() for row in rows])
+
+
+def restate(tiny: Tiny, numbers: Iterable[int]) -> None:
+    asked = [day(number) for number in numbers]
+    with tiny.ledger() as ledger:
+        for table in ("raw.appended", "raw.parts", "raw.merged") if asked else ():
+            ledger.request_restate(table, asked, "recollect", who="a test")
+
+
+def last_by_key(rows: Iterable[Row]) -> list[Row]:
+    """Keep the row of the newest label for each id; a row is (label, id, …)."""
+    return sorted({row[1]: row[1:] for row in sorted(rows)}.values())
+
+
+def published_files(tiny: Tiny, unit: str) -> list[Row]:
+    found: list[Row] = []
+    for path in sorted((tiny.root / "files" / unit).glob("*.csv")):
+        with path.open() as file:
+            found += [tuple(row.values()) for row in csv.DictReader(file)]
+    return sorted(found)
+
+
+def assert_delivered(tiny: Tiny) -> None:
+    """Hold every destination against its table as it is queried."""
+    rows = {
+        name: sorted(tiny.rows(f"SELECT timelabel, id, v FROM raw.{name}")) for name in ("appended", "parts", "merged")
+    }
+    replaced = sorted(tiny.rows("SELECT id, v FROM raw.replaced"))
+    timed = sorted(tiny.rows("SELECT id, cast(rec_eff_time AS STRING), v FROM raw.timed"))
+    merged = [row[1:] for row in rows["merged"]]
+    wanted = {
+        "appended": rows["appended"],
+        "appended_whole": sorted(row[1:] for row in rows["appended"]),
+        "appended_keyed": last_by_key(rows["appended"]),
+        "parts": rows["parts"],
+        "parts_keyed": last_by_key(rows["parts"]),
+        "merged": sorted(merged),
+        "replaced": replaced,
+        "timed": timed,
+        "timed_keyed": timed,
+    }
+    columns = {"appended": "timelabel, id, v", "parts": "timelabel, id, v"} | dict.fromkeys(
+        ("timed", "timed_keyed"), "id, rec_eff_time, v"
+    )
+    for name, expected in wanted.items():
+        found = sorted(tiny.delivered(f"SELECT {columns.get(name, 'id, v')} FROM {name}"))
+        assert found == expected, f"out.{name}"
+    as_text = {name: [tuple(map(str, row)) for row in of] for name, of in (("merged", merged), ("replaced", replaced))}
+    assert [(row[0], row[1]) for row in published_files(tiny, "merged")] == sorted(as_text["merged"])
+    assert published_files(tiny, "replaced") == sorted(as_text["replaced"])
+    by_label = sorted((row[-1], row[0], row[1]) for row in published_files(tiny, "appended"))
+    assert by_label == sorted(tuple(map(str, row)) for row in rows["appended"])
+
+
+def test_every_destination_holds_what_its_table_holds_after_every_step_of_a_history(tiny: Tiny) -> None:
+    for number, (days, again) in enumerate(HISTORY, 3):
+        fill(tiny, days)
+        with tiny.ledger() as ledger:
+            for table in ("raw.appended", "raw.parts"):  # a label that is left out comes late, with the next step
+                if number == 4:
+                    ledger.record_skipped(table, [Window(day(3), day(4))], who="a test", why="to come late")
+                elif number == 5:
+                    ledger.retry(table, [day(3)], who="a test")
+        restate(tiny, again)
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+        assert_delivered(tiny)
+    assert tiny.run(day(6)).done == 0
+    assert sorted(path.name for path in (tiny.root / "files" / "parts").iterdir()) == [
+        f"parts_{label}.json" for label in labels(1, 2, 3, 4, 5)
+    ]
+
+
+def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restores_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(
+        COLLECT.format("raw.appended", "", "APPEND")
+        + "PUBLISH raw.appended TO files.appended; PUBLISH raw.appended TO out.appended;"
+        + "PUBLISH raw.appended TO out.whole MERGE ON (id);"
+    )
+    publishes = ("files.appended", "out.appended", "out.whole")
+    fill(tiny, FIRST)
+    assert not tiny.run(day(3)).failed
+    (tmp_path / "out.sqlite").unlink()
+    shutil.rmtree(tmp_path / "files")
+    fill(tiny, {**FIRST, 3: [(4, 30, 0)]})
+    outcome = tiny.run(day(4))
+    errors = {report.group.table: report.error for report in outcome.failed}
+    assert {name: error and error.code for name, error in errors.items()} == dict.fromkeys(publishes[:2], "E824")
+    told = errors["out.appended"]
+    assert told is not None
+    assert told.what == "out.appended is not as it was delivered: the file out.sqlite is gone"
+    assert "waterclock recompute out.appended" in (told.fix or "")
+    assert any(said.startswith("out.whole: the file out.sqlite is gone; all") for said in tiny.heard.said_)
+    assert tiny.delivered("SELECT id, v FROM whole ORDER BY id") == [(1, 20), (2, 10), (3, 20), (4, 30)]
+
+    with tiny.ledger() as ledger:
+        for name in publishes[:2]:
+            ledger.request_restate(name, [day(1), day(2)], "recompute", who="a test")
+            ledger.retry(name, [day(3)], who="a test")
+    tiny.shop("DELETE FROM facts")  # what was collected is delivered, not what the source says now
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    held = [(labels(1)[0], 1), (labels(1)[0], 2), (labels(2)[0], 1), (labels(2)[0], 3), (labels(3)[0], 4)]
+    assert tiny.delivered("SELECT timelabel, id FROM appended ORDER BY 1, 2") == held
+    files = sorted((row[-1], int(row[0])) for row in published_files(tiny, "appended"))
+    assert files == held
+    assert tiny.run(day(4)).done == 0
