@@ -48,6 +48,7 @@ def frame_as_of(
     """Give the rows of a table as of a tick, as far as they were known at `known_at`.
 
     Raises:
-        WaterclockError: E623 where the table is not there yet, E640 where what was there then is not kept any more.
+        WaterclockError: E705 where the table is not there yet and declares no types, E640 where what was there then is
+            not kept any more.
     """
     return frame_of_resolved(spark, work.lake, table, resolved(work, table, tick, known_at=known_at))

@@ -22,6 +22,11 @@ _OF_VALUES = frozenset(
     "abs and case coalesce else greatest if in isnotnull isnull least not nullif or then when".split()
 )
 _CALLED = re.compile(r"(\w+)\s*\(")
+_ASIDE = {
+    "no_key": "without a key",
+    "no_time": "without a time",
+    "bad_time": "at or after the open end, or before the year 1",
+}
 _NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE)
 
 
@@ -123,9 +128,9 @@ def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Itera
 
 def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
     """Say how many rows have no place on a timeline: they are staged, and no version knows of them."""
-    for name, what in (("no_key", "a key"), ("no_time", "a time")):
+    for name, what in _ASIDE.items():
         if count := measures.get(f"aside:{name}") or 0:
-            yield f"set aside, without {what}: {count} of {rows}"
+            yield f"set aside, {what}: {count} of {rows}"
 
 
 def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.damage import current_slice
 from waterclock.engine.made import Notes
-from waterclock.engine.reads import labelled, nothing_of
+from waterclock.engine.reads import labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Mode, Table
 from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.records import Slice
 from waterclock.planner import GIVE_UP, Group
-from waterclock.storage import Manifest, frame_of_slices, read_manifest
+from waterclock.storage import Manifest, brought_schema, frame_of_slices, read_manifest
 from waterclock.storage.damage import damage_of
 from waterclock.timelabel import label_of
 
@@ -84,9 +84,7 @@ def _rows(
 ) -> DataFrame:
     if stand_in is not None:
         return frame_of_slices(spark, work.folder(table), [stand_in])
-    if known is not None:
-        return spark.createDataFrame([], known)
-    return nothing_of(spark, work.lake, work.flow, table.name)
+    return spark.createDataFrame([], known or brought_schema(work.folder(table), table))
 
 
 def _stand_in(work: Workplace, table: Table, label: datetime) -> Manifest | None:

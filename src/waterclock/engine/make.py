@@ -31,9 +31,9 @@ from waterclock.storage import (
     read_manifest,
     require_fit,
     require_instant,
+    state_schema,
     table_exists,
     table_schema,
-    table_schema_of,
 )
 from waterclock.storage.timelines import MISSING
 
@@ -150,7 +150,7 @@ def _stored(table: Table, rows: StructType) -> StructType:
     if table.temporal is None:
         return rows
     require_fit(rows.json(), table.temporal, table=table.name)
-    return _parsed(table_schema_of(rows.json(), table.temporal))
+    return state_schema(rows, table)
 
 
 def _parsed(schema: str) -> StructType:

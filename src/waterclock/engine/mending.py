@@ -13,7 +13,15 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Mode, Table
 from waterclock.ledger.records import Slice
-from waterclock.storage import Manifest, head, is_older_than, read_manifest, table_exists
+from waterclock.storage import (
+    Manifest,
+    brought_schema,
+    head,
+    is_older_than,
+    read_manifest,
+    table_exists,
+    table_schema_of,
+)
 from waterclock.storage.damage import damage_of
 from waterclock.storage.opened import opened
 from waterclock.storage.remaking import raise_versions, recreate, set_log_aside
@@ -100,7 +108,7 @@ def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Seq
         raise_versions(folder, project=project, above=above)
     else:
         above = max(above, head(folder))
-        schema = manifests[-1].schema if manifests else _schema_of(work, spark, table)
+        schema = _schema_of(work, spark, table, manifests)
         if table_exists(folder):
             set_log_aside(folder, stamp)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
@@ -117,8 +125,12 @@ def _is_readable(folder: str) -> bool:
         return False
 
 
-def _schema_of(work: Workplace, spark: SparkSession, table: Table) -> str:
-    return schema_text(nothing_of(spark, work.lake, work.flow, table.name).schema)
+def _schema_of(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> str:
+    """Return the columns of a table without a log: by its newest slice, else as they are declared."""
+    if not manifests:
+        return schema_text(nothing_of(spark, work.lake, table).schema)
+    newest = manifests[-1].schema
+    return newest if table.temporal is None else table_schema_of(newest, table.temporal)
 
 
 def _resealed(work: Workplace, spark: SparkSession, table: Table, piece: Slice) -> Manifest | None:
@@ -137,7 +149,7 @@ def _resealed(work: Workplace, spark: SparkSession, table: Table, piece: Slice) 
     )
     folder = work.folder(table)
     try:
-        otherwise = _schema_of(work, spark, table)
+        otherwise = schema_text(brought_schema(folder, table))
     except WaterclockError:
         return None
     return reseal(spark, folder, known, table.merge, otherwise=otherwise)

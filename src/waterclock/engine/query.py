@@ -109,7 +109,7 @@ def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | Non
         return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
     folder = work.lake.folder(name)
     if not table_exists(folder):
-        return nothing_of(spark, work.lake, work.flow, name)
+        return nothing_of(spark, work.lake, work.flow.tables[name])
     table = work.flow.tables[name]
     return frame_at(spark, folder, head(folder), low=_kept_from(work, table), is_partitioned=table.is_partitioned)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.engine.as_of import steps_before
-from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Mode, Read
+from waterclock.flow import Flow, Mode, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Input, Pin, Slice
 from waterclock.planner.plan import Batch, BoundRead
@@ -16,6 +14,7 @@ from waterclock.storage import (
     FILES_READ_DIRECTLY,
     Lake,
     Step,
+    empty_schema,
     frame_at,
     frame_of_slices,
     frame_of_version,
@@ -28,7 +27,6 @@ from waterclock.storage import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
     table = flow.tables[pinned.read.table]
     folder = lake.folder(table.name)
     if not pinned.slices:
-        return nothing_of(spark, lake, flow, table.name)
+        return nothing_of(spark, lake, table)
     if pinned.steps:
         return state_of(spark, lake, table, pinned.steps)
     if table.is_fold:
@@ -107,34 +105,13 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
     )
 
 
-def nothing_of(spark: SparkSession, lake: Lake, flow: Flow, name: str) -> DataFrame:
+def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
     """Give no rows with a table's columns: those it has, else those that are declared.
 
     Raises:
         WaterclockError: E705 where the table has no batch yet and its columns have no declared types.
     """
-    return spark.createDataFrame([], _known_schema(lake, flow, name))
-
-
-def _known_schema(lake: Lake, flow: Flow, name: str) -> StructType:
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    from waterclock.storage import table_exists
-
-    if table_exists(lake.folder(name)):
-        return table_schema(lake.folder(name))
-    declared = [column for column in flow.tables[name].columns.named if column.type]
-    if not declared:
-        raise WaterclockError(
-            "E705",
-            f"{name} has no columns yet",
-            where=name,
-            why="it is read before its first batch, and its declaration gives no types",
-            fix=f"declare the columns of {name} with their types: {name} (id BIGINT KEY, …)",
-        )
-    parsed = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in declared))
-    fields = StructType.fromJson(json.loads(parsed.json())).fields
-    return StructType([StructField("timelabel", StringType()), *fields])
+    return spark.createDataFrame([], empty_schema(lake.folder(table.name), table))
 
 
 def labelled(frame: DataFrame, label: str) -> DataFrame:

@@ -6,7 +6,6 @@ all and that a query names of a source with an open list; a step may say another
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -99,20 +98,16 @@ class Schemas:
 
     def _held(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
         """Give what a table holds whose batches bring rows with these columns."""
-        if table.temporal is None or not brought:
-            return Schema(brought, is_whole)
-        from pyspark.sql.types import StructType
+        from waterclock.storage import state_schema
 
-        from waterclock.storage import table_schema_of
-
-        rows = self._frame(brought).schema
-        held = StructType.fromJson(json.loads(table_schema_of(rows.json(), table.temporal)))
+        held = state_schema(self._frame(brought).schema, table)
         return Schema(_types_of(held), is_whole, brought)
 
     def _nothing(self, name: str, reader: Table, extras: Extras) -> DataFrame:
         """Give no rows with the columns of a table; what reads itself declares its own."""
         if name == reader.name:
-            types: Types = {column.name: column.type or _UNSAID for column in reader.columns.named}
+            said = {column.name: column.type or _UNSAID for column in reader.columns.named}
+            types = self._held(reader, self._as_spark_writes(said), is_whole=False).types
         else:
             types = self.of(name, extras).types
         return self._frame({**types, TIMELABEL: _UNSAID})

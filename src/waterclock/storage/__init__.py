@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from waterclock.storage.counting import version_counts
     from waterclock.storage.creation import create_table, require_owner
     from waterclock.storage.digest import digest_columns, digest_of_row, digests, row_hash
+    from waterclock.storage.empty import brought_schema, empty_schema, state_schema
     from waterclock.storage.folding import fold, with_all_columns
     from waterclock.storage.history import frame_of_resolved, state_of
     from waterclock.storage.identity import Identity, Killed
@@ -50,6 +51,7 @@ _MODULES = {
     "confs": ("SESSION_CONFS",),
     "creation": ("create_table", "require_owner"),
     "digest": ("digest_columns", "digest_of_row", "digests", "row_hash"),
+    "empty": ("brought_schema", "empty_schema", "state_schema"),
     "folding": ("fold", "with_all_columns"),
     "history": ("frame_of_resolved", "state_of"),
     "identity": ("Identity", "Killed"),
@@ -99,6 +101,7 @@ __all__ = [
     "Resolved",
     "Step",
     "Written",
+    "brought_schema",
     "check_files",
     "commit_by_spark",
     "commit_nothing",
@@ -110,6 +113,7 @@ __all__ = [
     "digest_of_row",
     "digests",
     "duplicate_keys",
+    "empty_schema",
     "fold",
     "foreign_commits",
     "frame_at",
@@ -141,6 +145,7 @@ __all__ = [
     "row_hash",
     "spark_columns",
     "state_of",
+    "state_schema",
     "table_exists",
     "table_schema",
     "table_schema_of",

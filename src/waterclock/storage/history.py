@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow import Merge, Mode, Temporal
+from waterclock.storage.empty import empty_schema
 from waterclock.storage.folding import Past, beating, fold, with_all_columns
 from waterclock.storage.lake import Lake
 from waterclock.storage.manifest import Manifest, is_sealed, read_manifest
@@ -45,12 +46,12 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
     slices since the newest stored state before it, once.
 
     Raises  E640 where neither a version nor the slices are kept
-            E623 where there is no table
+            E705 where nothing was ever committed and no types are declared
     """
     folder = lake.folder(table.name)
-    schema = table_schema(folder).json()
     if not resolved.steps:
-        return frame_of_files(spark, folder, [], schema)
+        return spark.createDataFrame([], empty_schema(folder, table))
+    schema = table_schema(folder).json()
     if table.is_fold:
         return state_of(spark, lake, table, resolved.steps)
     is_replace = table.mode is Mode.REPLACE

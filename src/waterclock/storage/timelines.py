@@ -19,6 +19,7 @@ from waterclock.storage.manifest import Manifest
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.sql import quoted, sql_text
 from waterclock.storage.types import TIMELABEL, fields_of, schema_text, type_text, widened
+from waterclock.temporal.bounds import can_begin_sql
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -47,9 +48,12 @@ def attributes_of(raw: str, temporal: Temporal) -> list[str]:
 
 
 def table_schema_of(raw: str, temporal: Temporal) -> str:
-    """Give the schema of the table whose raw rows have the schema `raw`: keys, since when, attributes, until when."""
+    """Give the schema of the table whose raw rows have the schema `raw`: keys, since when, attributes, until when.
+
+    A key that `raw` lacks is left out: before the first batch only columns with declared types are known.
+    """
     fields = {name.lower(): field for name, field in fields_of(raw).items()}
-    keys = [fields[key.lower()] for key in temporal.keys]
+    keys = [fields[key.lower()] for key in temporal.keys if key.lower() in fields]
     shown = [fields[name.lower()] for name in attributes_of(raw, temporal)]
     record = [_field(EFFECTIVE, "timestamp"), _field(EXPIRES, "timestamp"), _field(CURRENT, "boolean")]
     return schema_text(json.dumps({"type": "struct", "fields": [*keys, record[0], *shown, *record[1:]]}))
@@ -137,10 +141,14 @@ def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
 
 
 def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
-    """Write the conditions under which a raw row has no place on any timeline, by what it lacks."""
+    """Write the conditions under which a raw row has no place on any timeline, by what is wrong; one holds at most."""
     no_key = " OR ".join(f"{quoted(key)} IS NULL" for key in temporal.keys)
     found = {"no_key": f"({no_key})"}
-    return found | ({"no_time": f"(NOT ({no_key}) AND {quoted(temporal.at)} IS NULL)"} if temporal.at else {})
+    if temporal.at:
+        at, has_key = quoted(temporal.at), f"NOT ({no_key})"
+        found["no_time"] = f"({has_key} AND {at} IS NULL)"
+        found["bad_time"] = f"({has_key} AND {at} IS NOT NULL AND NOT ({can_begin_sql(at)}))"
+    return found
 
 
 def versions_of(
@@ -149,7 +157,8 @@ def versions_of(
     """Give the versions that slices add up to, of some keys or of all, in the columns of the table.
 
     Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row which began the
-    version. Rows without key or time are left out. Of snapshots, a key ends where the next one lacks it.
+    version. Rows that have no place on a timeline (`lacking_sql`) are left out. Of snapshots, a key ends where the next
+    one lacks it.
     Cost: a scan of the slices; one shuffle and sort of what is left of them.
     """
     from waterclock.temporal import compute_temporal
@@ -158,8 +167,7 @@ def versions_of(
     rows = frame_of_slices(spark, folder, manifests, raw)
     if keys is not None:
         rows = rows.join(keys, list(temporal.keys), "left_semi")
-    timed = [*temporal.keys, *([temporal.at] if temporal.at else [])]
-    rows = rows.where(" AND ".join(f"{quoted(name)} IS NOT NULL" for name in timed))
+    rows = rows.where(f"NOT ({' OR '.join(lacking_sql(temporal).values())})")
     lacking = _labels_lacking(raw, manifests)
     windows = None if temporal.at else _windows(spark, manifests, table)
     said = _said(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)

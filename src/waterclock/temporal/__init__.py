@@ -9,11 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from waterclock.temporal.bounds import OPEN
     from waterclock.temporal.counts import Counts
     from waterclock.temporal.denorm import denorm_temporal, denorm_transactional
     from waterclock.temporal.history import compute_temporal
     from waterclock.temporal.numbers import Numbers, measure_temporal
-    from waterclock.temporal.record import OPEN, valid_at
+    from waterclock.temporal.record import valid_at
     from waterclock.temporal.sources import nulls_are_values, union_sources
     from waterclock.temporal.stops import refusal_of
     from waterclock.temporal.text import format_attribute
@@ -40,7 +41,7 @@ _HOMES = {
     "compute_temporal": "history",
     "Numbers": "numbers",
     "measure_temporal": "numbers",
-    "OPEN": "record",
+    "OPEN": "bounds",
     "valid_at": "record",
     "nulls_are_values": "sources",
     "refusal_of": "stops",

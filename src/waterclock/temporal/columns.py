@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from zoneinfo import available_timezones
 
 from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as sql
@@ -13,7 +12,6 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.temporal.stops import stop_text
 
 _INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)
-_WITHOUT_ZONE = (types.TimestampNTZType, types.DateType, types.StringType)
 
 
 def named(name: str) -> Column:
@@ -114,56 +112,6 @@ def require_choice(said: str, choices: Sequence[str], *, where: str) -> None:
             where=where,
             fix=did_you_mean(said, choices, otherwise=f"one of {', '.join(choices)}"),
         )
-
-
-def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column:
-    """Give a column as an instant: a TIMESTAMP is one; others become one in the declared `zone`.
-
-    A text with an offset of its own keeps it; one that is no time becomes null. The session's zone is never used.
-    Raises  E301 not there, E302 no instant and no zone, or of another type; E310 for a zone that is not known
-    """
-    require_columns(df, [name], where=where)
-    kind = df.schema[name].dataType
-    if isinstance(kind, types.TimestampType):
-        return named(name)
-    if zone is None or not isinstance(kind, _WITHOUT_ZONE):
-        raise WaterclockError(
-            "E302",
-            f"{name} is of type {kind.simpleString()}, which is no instant",
-            where=where,
-            why="times are compared as instants, and the session's zone is nobody's decision",
-            fix=f"make {name} a TIMESTAMP before, or say zone='Europe/Berlin', or whichever is meant"
-            if isinstance(kind, _WITHOUT_ZONE)
-            else f"make {name} a TIMESTAMP before",
-        )
-    if zone not in available_timezones():
-        raise WaterclockError(
-            "E310", f"unknown zone {zone!r}", where=where, fix=did_you_mean(zone, available_timezones())
-        )
-    if isinstance(kind, types.StringType):
-        return _text_in_zone(named(name), zone)
-    return _in_zone(named(name).cast("timestamp_ntz"), zone)
-
-
-def _text_in_zone(text: Column, zone: str) -> Column:
-    trimmed = sql.trim(text)
-    own = trimmed.rlike(r"(?i)\d(z|[+-]\d{1,2}(:?\d{2})?|\s*(utc|gmt)([+-]\S*)?|\s+[a-z_]+/\S+)$") & trimmed.rlike(
-        r"\d:\d"
-    )
-    return sql.when(own, trimmed.try_cast("timestamp")).otherwise(_in_zone(trimmed.try_cast("timestamp_ntz"), zone))
-
-
-def _in_zone(local: Column, zone: str) -> Column:
-    parts = [local.cast("date")]
-    return sql.make_timestamp(
-        sql.year(parts[0]),
-        sql.month(parts[0]),
-        sql.day(parts[0]),
-        sql.hour(local),
-        sql.minute(local),
-        sql.extract(sql.lit("SECOND"), local),
-        sql.lit(zone),
-    )
 
 
 def _holds(kind: types.DataType, unwanted: tuple[type[types.DataType], ...]) -> bool:

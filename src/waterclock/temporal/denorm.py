@@ -14,7 +14,6 @@ from pyspark.sql.types import BooleanType, DatetimeType, NumericType, StructFiel
 from waterclock.errors import WaterclockError
 from waterclock.temporal.asof import as_of
 from waterclock.temporal.columns import (
-    instant,
     listed,
     named,
     require_choice,
@@ -25,6 +24,7 @@ from waterclock.temporal.columns import (
     require_temporal,
 )
 from waterclock.temporal.counts import Counts, count_where
+from waterclock.temporal.instants import instant
 from waterclock.temporal.numbers import Numbers
 from waterclock.temporal.overlaps import split
 from waterclock.temporal.plans import Plan, choose

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError
+from waterclock.temporal.bounds import can_begin_sql
 from waterclock.temporal.columns import (
-    instant,
     listed,
     named,
     require_columns,
@@ -21,11 +21,12 @@ from waterclock.temporal.columns import (
     stop,
 )
 from waterclock.temporal.counts import Counts, count_where
+from waterclock.temporal.instants import instant
 from waterclock.temporal.numbers import LONG_KEY
 from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, open_end
 from waterclock.temporal.shape import Attribute, Shape, attributes_of
-from waterclock.temporal.sources import unwrapped
-from waterclock.temporal.stops import UNPLACED
+from waterclock.temporal.sources import unwrapped, wrapped_only
+from waterclock.temporal.stops import UNPLACED, UNTIMED
 
 if TYPE_CHECKING:
     from pyspark.sql.window import WindowSpec
@@ -52,7 +53,8 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     In      one row per key and time at which a source said something; in any order, repeated or late
     Out     the key, rec_eff_time, the attributes, rec_exp_time, rec_is_current; the periods of a key do not overlap,
             the last one ends at OPEN unless the key was deleted
-    time    the column that says since when; `zone` is needed where it is no TIMESTAMP
+    time    the column that says since when, from the year 1 to before OPEN; `zone` is needed where it is no TIMESTAMP:
+            a text with a zone of its own keeps that
     sequence  orders rows of one time, the last one wins attribute by attribute; it is not in the result. Rows that it
             leaves equal are ordered by their attributes, in the order of the columns
     nulls   "missing": filled from before, then from after; "value": now empty. For all, or by attribute
@@ -62,10 +64,11 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     keep    columns that are neither compared nor filled: a version shows what the row had that began it, the last one
             said of that time
     fill_back  False leaves what is not known yet null
-    counts  rows, no_key, no_time and bad_time (left out), versions, keys, most_versions, long_keys
+    counts  rows, no_key, no_time and bad_time (left out; bad: no time, or one at which no version can begin),
+            versions, keys, most_versions, long_keys
 
-    Raises  E301 to E303, E305, E308, E310; the query stops with E304 at a row without key or time, unless `counts` are
-            there to tell of it
+    Raises  E301 to E303, E305, E308, E310; the query stops with E304 at a row that is to be left out, unless `counts`
+            are there to tell of it
     Cost    one exchange, one sort (two with `delete_when`), three windows (four)
     Source  the article on recomputable data systems, made definite where it leaves open
     """
@@ -76,6 +79,7 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     others = {*keys, time, *order, *_consumed(df, delete_when)}
     attributes = tuple(attributes_of(df, others, nulls, track, listed(keep), where=_WHERE))
     _require(df, (*keys, *order), attributes, time)
+    df = wrapped_only(df, [each.name for each in attributes])
     shape = Shape(keys, attributes, len(order), fill_back, delete_when is not None)
     raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), named(time), order, delete_when)
     kept = _only_placed(raw, shape, counts)
@@ -119,7 +123,7 @@ def _raw(
     return df.select(
         *(named(key).alias(held) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
         at.alias("at"),
-        said_at.isNotNull().alias("is_timed"),
+        said_at.alias("said_at"),
         *(named(name).alias(f"s{place}") for place, name in enumerate(order)),
         *([] if gone is None else [gone.alias("gone")]),
         *values,
@@ -129,20 +133,21 @@ def _raw(
 def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
     """Leave out rows without key or time where that is counted; else let the query stop at one."""
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.held_keys))
-    no_time = sql.col("at").isNull()
+    no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
     if counts is None:
-        stopped = stop(UNPLACED, *map(sql.col, shape.held_keys), sql.col("at")).cast("boolean")
-        is_placed = sql.when(no_key | no_time, stopped).otherwise(sql.lit(col=True))
-        return raw.where(is_placed).drop("is_timed")
+        said = [*map(sql.col, shape.held_keys), sql.col("said_at")]
+        unplaced, untimed = (stop(refusal, *said).cast("boolean") for refusal in (UNPLACED, UNTIMED))
+        stopped = sql.when(no_key | ~is_timed, unplaced).otherwise(untimed)
+        return raw.where(sql.when(no_key | no_time, stopped).otherwise(sql.lit(col=True))).drop("said_at")
     counts.begin(_WHERE)
     watched = counts.watch(
         raw,
         rows=sql.count(sql.lit(1)),
         no_key=count_where(no_key),
-        no_time=count_where(~no_key & ~sql.col("is_timed")),
-        bad_time=count_where(~no_key & no_time & sql.col("is_timed")),
+        no_time=count_where(~no_key & ~is_timed),
+        bad_time=count_where(~no_key & no_time & is_timed),
     )
-    return watched.where(~no_key & ~no_time).drop("is_timed")
+    return watched.where(~no_key & ~no_time).drop("said_at")
 
 
 def _lives(said: DataFrame, shape: Shape) -> DataFrame:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError
+from waterclock.temporal.bounds import BEGINNING_MICROS, OPEN_MICROS
 from waterclock.temporal.columns import named, require_temporal
 
 EFFECTIVE, EXPIRES, CURRENT = "rec_eff_time", "rec_exp_time", "rec_is_current"
 RECORD = (EFFECTIVE, EXPIRES, CURRENT)
-# the one open end, and the one beginning, of all temporal frames
-OPEN = datetime(9999, 12, 31, tzinfo=UTC)
-OPEN_MICROS = 253_402_214_400_000_000
-BEGINNING_MICROS = -62_135_596_800_000_000
 
 
 def open_end() -> Column:

@@ -26,8 +26,9 @@ REFUSALS: Mapping[str, tuple[str, str]] = {
     "E304": (
         "a row without key or time",
         (
-            "Such a row has no place in a history. It is left out only where somebody counts it: with `counts`; else "
-            "the query stops."
+            "Such a row has no place in a history, nor has one whose time is no time (`soon`), lies before the year 1, "
+            "or at or after the open end, 9999-12-31: a version would end before it begins. It is left out only where "
+            "somebody counts it: with `counts`; else the query stops."
         ),
     ),
     "E305": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -17,8 +18,9 @@ _SAID = "waterclock_said"
 def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
     """Mark attributes of a source whose own null means "empty now", not "missing".
 
-    They are wrapped, so that filling takes an empty one for a value; `compute_temporal` unwraps them. Where all
-    sources mean it so, `compute_temporal(nulls="value")` says the same without wrapping.
+    They are wrapped, so that filling takes an empty one for a value; `compute_temporal` unwraps them. What it takes for
+    a key, a time or an order is no attribute, and as if it had not been marked. Where all sources mean it so,
+    `compute_temporal(nulls="value")` says the same without wrapping.
 
     Raises  E301 for an attribute that is not there
     """
@@ -55,6 +57,14 @@ def union_sources(*sources: DataFrame) -> DataFrame:
         source.select(*(_alike(name, kind, known[name]) for name, kind in _kinds(source).items())) for source in sources
     ]
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), alike)
+
+
+def wrapped_only(df: DataFrame, attributes: Collection[str]) -> DataFrame:
+    """Return the frame with what `nulls_are_values` wrapped beside these attributes unwrapped."""
+    unwanted = {name for name, kind in _kinds(df).items() if is_wrapped(kind) and name not in attributes}
+    if not unwanted:
+        return df
+    return df.select(*(unwrapped(named(name)).alias(name) if name in unwanted else named(name) for name in df.columns))
 
 
 def is_wrapped(kind: DataType) -> bool:

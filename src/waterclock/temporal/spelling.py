@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from waterclock.temporal.stops import UNSPELT, stop_text
 
-BLANKS = r"[\s\p{Z}]+"  # Java's \s alone passes the no-break space by
+# Unicode's white space: Java's \s lacks the no-break space and its like (\p{Z}), and the next line (\x85)
+BLANKS = r"[\s\p{Z}\x85]+"
 AS_IT_IS = "none"
 FORMATS = ("upper", "lower", "initcap", AS_IT_IS)
 """Functions of Spark by their names, and what leaves a text as it is."""

@@ -12,6 +12,7 @@ from waterclock.errors import WaterclockError
 
 # what stands in Spark's text, and how it is mended
 UNPLACED = "E304 a row without key or time"
+UNTIMED = "E304 a time at which no version can begin"
 OVERLAPPING = "E309 periods of a key of the parent overlap"
 UNSPELT = "E310 an unknown format for format_attribute"
 _RAISED = "[USER_RAISED_EXCEPTION] "
@@ -19,6 +20,10 @@ _RAISED = "[USER_RAISED_EXCEPTION] "
 _TOLD = MappingProxyType(
     {
         UNPLACED: ("counts=Counts() leaves such rows out and counts them", "its key and time are {}"),
+        UNTIMED: (
+            "say an instant of the years 1 to 9999, before 9999-12-31; counts=Counts() leaves such rows out",
+            "its key and time are {}",
+        ),
         OVERLAPPING: ("compute_temporal makes sound ones from raw rows", "the key is {}"),
         UNSPELT: ("it takes upper, lower, initcap or none", "a row says {}"),
     }

@@ -10,6 +10,7 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.opening import apply_flow
+from waterclock.engine.query import query
 from waterclock.engine.rebuild import plan_rebuild, rebuild_table
 from waterclock.errors import WaterclockError
 
@@ -112,14 +113,56 @@ def test_rows_without_key_or_time_are_set_aside_and_told(tmp_path: Path, spark: 
         "set aside, without a key: 1 of 4",
         "set aside, without a time: 2 of 4",
     )
+    tiny.source("visits", "customer TEXT, city TEXT, seen TEXT, at TEXT", SENTINELS)
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert sorted(tiny.rows("SELECT customer, city, rec_is_current FROM shop.visits")) == [
+        ("c1", "Paris", False),
+        ("c1", "Rome", True),
+    ]
+    assert tiny.heard.finished_[-1].warnings == ("set aside, at or after the open end, or before the year 1: 2 of 3",)
 
 
+SENTINELS = [
+    ("c1", "Rome", "2020-01-02 08:00:00", "2020-01-02 09:00:00"),
+    ("c1", "Oslo", "9999-12-31 00:00:00", "2020-01-02 09:00:00"),
+    ("c1", "Bern", "9999-12-31 23:59:59", "2020-01-02 09:00:00"),
+]
 VISITS = [
     ("c1", "Paris", "2020-01-01 08:00:00", "2020-01-01 09:00:00"),
     (None, "Lyon", "2020-01-01 08:00:00", "2020-01-01 09:00:00"),
     ("c1", "Rome", None, "2020-01-01 09:00:00"),
     ("c2", "Rome", None, "2020-01-01 09:00:00"),
 ]
+
+
+OWN = """
+COLLECT shop.visits (customer STRING KEY, city STRING, at TIMESTAMP) FROM shop.visits
+  EVERY DAY BY DATA TIME at TEMPORAL AT at;
+TRANSFORM dim.seen (customer STRING KEY, city STRING, times INT, since TIMESTAMP) TEMPORAL AT since
+  AS SELECT v.customer, v.city, coalesce(p.times, 0) + 1 AS times, WINDOW_START() AS since
+     FROM shop.visits v LEFT JOIN PREVIOUS(dim.seen) p ON p.customer = v.customer AND p.rec_is_current
+     WHERE v.rec_is_current AND (p.rec_eff_time IS NULL OR p.rec_eff_time < WINDOW_START());
+"""
+
+
+def test_a_table_is_read_before_its_first_state_as_one_that_keeps_versions(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("visits", "customer TEXT, city TEXT, at TEXT", [("c1", "Rome", "2020-01-02 09:00:00")])
+    tiny.declare(OWN)
+    asked = "SELECT customer, rec_eff_time, city, rec_exp_time, rec_is_current FROM shop.visits"
+    with tiny.opened() as work:
+        apply_flow(work, day(2))
+        assert query(work, asked, limit=1).rows == ()
+        window = work.flow.tables["shop.visits"].cadence.window_of(day(1))
+        work.ledger.record_skipped("shop.visits", [window], who="a test", why="no such day")
+    assert tiny.run(day(2)).done == 1
+    assert tiny.rows(asked) == as_of(tiny, "shop.visits", day(2)) == []
+    for number in (3, 4):
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+    seen = "SELECT times, rec_is_current FROM dim.seen ORDER BY rec_eff_time"
+    assert tiny.rows(seen) == [(1, False), (2, True)]
 
 
 def test_another_way_of_keeping_versions_needs_a_rebuild(tmp_path: Path, spark: SparkSession) -> None:

@@ -46,6 +46,8 @@ def session_in(spark: SparkSession, zone: str) -> Iterator[None]:
         ("nEW orLEANs", "initcap", None, "New Orleans"),
         (" nEW   orLEANs", "none", None, "nEW orLEANs"),
         ("\u00a0a\u00a0\u2003b\u3000", "none", None, "a b"),
+        ("\u0085a\u0085\tb\u0085", "none", None, "a b"),
+        ("\u0085", "none", "?", "?"),
         ("\t", "upper", None, None),
         ("", "none", "?", "?"),
         (None, "upper", "n/a", "n/a"),

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from waterclock.temporal.spelling import FORMATS
-from waterclock.temporal.stops import OVERLAPPING, UNPLACED, UNSPELT, refusal_of, stop_text
+from waterclock.temporal.stops import OVERLAPPING, UNPLACED, UNSPELT, UNTIMED, refusal_of, stop_text
 
 
-@pytest.mark.parametrize(("refusal", "code"), [(UNPLACED, "E304"), (OVERLAPPING, "E309"), (UNSPELT, "E310")])
+@pytest.mark.parametrize(("refusal", "code"), [(UNPLACED, "E304"), (UNTIMED, "E304"), (OVERLAPPING, "E309"), (UNSPELT, "E310")])
 @pytest.mark.parametrize(
     "spark_says",
     [
@@ -28,7 +28,7 @@ def test_other_errors_stay_as_they_are(text: str) -> None:
     assert refusal_of(RuntimeError(text)) is None
 
 
-@pytest.mark.parametrize("refusal", [UNPLACED, OVERLAPPING, UNSPELT])
+@pytest.mark.parametrize("refusal", [UNPLACED, UNTIMED, OVERLAPPING, UNSPELT])
 def test_words_that_stand_in_a_printed_plan_stopped_nothing(refusal: str) -> None:
     plan = f"raise_error(USER_RAISED_EXCEPTION, map(errorMessage, concat({stop_text(refusal)} [, a, ])), NullType)"
     text = f"[UNRESOLVED_COLUMN] A column `x` cannot be resolved. SQLSTATE: 42703; line 1 pos 7;\n'Project\n+- {plan}"
@@ -39,6 +39,7 @@ def test_words_that_stand_in_a_printed_plan_stopped_nothing(refusal: str) -> Non
     ("refusal", "said", "why"),
     [
         (UNPLACED, "NULL, 2020-01-01", "its key and time are NULL, 2020-01-01"),
+        (UNTIMED, "c, soon", "its key and time are c, soon"),
         (OVERLAPPING, "a{}, 1", "the key is a{}, 1"),
         (UNSPELT, "uper", "a row says uper"),
     ],
