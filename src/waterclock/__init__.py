@@ -1,7 +1,8 @@
 """Waterclock declares time-labelled data flows and carries them out on Spark and Delta.
 
 In a project's Python files, `import waterclock as wc` gives the language: `wc.collect`, `wc.transform` and so on. In a
-notebook, `wc.resolve` gives a table as of a tick, and `wc.spec` runs what is specified by example.
+notebook, `wc.check`, `wc.plan`, `wc.run`, `wc.status` and `wc.query` are the commands of those names, `wc.resolve`
+gives a table as of a tick as a DataFrame, and `wc.spec` runs what is specified by example.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         connection,
         flat,
         function,
-        grant,
         history,
         latest,
         past,
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
         secret,
         table,
         transform,
-        until,
         var,
         view,
     )
     from waterclock.engine.notebook import resolve
+    from waterclock.notebook.commands import check, plan, query, run, status
     from waterclock.specs.notebook import spec
     from waterclock.timelabel import Window
 
@@ -41,29 +41,32 @@ __all__ = [
     "DataFrame",
     "Window",
     "__version__",
+    "check",
     "collect",
     "connection",
     "flat",
     "function",
-    "grant",
     "history",
     "latest",
     "past",
+    "plan",
     "previous",
     "publish",
+    "query",
     "resolve",
+    "run",
     "secret",
     "spec",
+    "status",
     "table",
     "transform",
-    "until",
     "var",
     "view",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in __all__ and name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "DataFrame" and "pyspark.sql" in sys.modules:
         return sys.modules["pyspark.sql"].DataFrame
@@ -77,8 +80,16 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+# words of the language that are refused for now, by their names and with their places
+_LATER = ("grant", "until")
+_COMMANDS = "waterclock.notebook.commands"
 _HOMES = {
     "Window": "waterclock.timelabel",
     "resolve": "waterclock.engine.notebook",
+    "check": _COMMANDS,
+    "plan": _COMMANDS,
+    "query": _COMMANDS,
+    "run": _COMMANDS,
     "spec": "waterclock.specs.notebook",
+    "status": _COMMANDS,
 }

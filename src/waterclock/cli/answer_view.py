@@ -24,6 +24,9 @@ from waterclock.timelabel import label_of, parse_instant
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.dpl import Project
+    from waterclock.engine.session import Sessions
+
 _GAP = 2
 _ENOUGH = 12  # letters in which a longer value can be read, line below line
 _LOOKED_AT = 100  # rows
@@ -59,17 +62,17 @@ def text_of(sql: str) -> str:
 
 
 def asked(
-    folder: Path,
-    env: str | None,
+    project: Project,
     sql: str,
     limit: int,
     *,
     as_of: str | None = None,
     known_at: str | None = None,
     partial: bool = False,
+    sessions: Sessions | None = None,
 ) -> Told:
-    """Ask a query of a project's tables, as they are or as of a tick."""
-    with open_workplace(open_project(folder, env), is_question=True) as work:
+    """Ask a query of a project's tables, as they are or as of a tick; `sessions` that are given are left open."""
+    with open_workplace(project, sessions=sessions, is_question=True) as work:
         zone = zone_of(work.flow)
         known = None if known_at is None else parse_instant(known_at, zone)
         moment = None if as_of is None else AsOf(as_of, known, zone, is_partial=partial)
@@ -90,11 +93,16 @@ def print_answer(told: Told, to: Console | None = None) -> None:
         to.print(answer_table(answer))
     else:
         print_records(answer, to)
-    count = count_words(len(answer.rows), "row")
-    to.print(Text(f"the first {count}; --limit shows more" if answer.is_cut else count, style="quiet"))
+    to.print(Text(count_line(answer), style="quiet"))
     if answer.moment is not None:
         for line in moment_lines(answer.moment, told.zone):
             to.print(Text(line, style="quiet"), soft_wrap=True)
+
+
+def count_line(answer: Answer, more: str = "--limit") -> str:
+    """Say how many rows there are, and what shows `more` of them."""
+    count = count_words(len(answer.rows), "row")
+    return f"the first {count}; {more} shows more" if answer.is_cut else count
 
 
 def moment_lines(moment: Moment, zone: str) -> list[str]:
@@ -132,12 +140,17 @@ def _gap(gap: Gap) -> dict[str, Any]:
 def answer_table(answer: Answer) -> Table:
     """Give the rows as a table for the terminal."""
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="quiet")
-    is_number = [kind.startswith(_NUMBERS) for _, kind in answer.columns]
+    is_number = [is_number_type(kind) for _, kind in answer.columns]
     for (name, _), right in zip(answer.columns, is_number, strict=True):
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in answer.rows:
-        table.add_row(*(_shown(value) for value in row))
+        table.add_row(*(value_text(value) for value in row))
     return table
+
+
+def is_number_type(kind: str) -> bool:
+    """Tell whether values of a type are numbers, which stand right in a column."""
+    return kind.startswith(_NUMBERS)
 
 
 def print_records(answer: Answer, to: Console) -> None:
@@ -146,19 +159,22 @@ def print_records(answer: Answer, to: Console) -> None:
     for number, row in enumerate(answer.rows, start=1):
         to.print(Text(f"row {number}", style="head"))
         for (name, _), value in zip(answer.columns, row, strict=True):
-            to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), _shown(value)), soft_wrap=True)
+            to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value_text(value)), soft_wrap=True)
 
 
 def _fits(answer: Answer, width: int) -> bool:
     """Tell whether every column finds room for its name and its values, or for some letters of them."""
     needed = [
-        max(len(name), *(_shown(row[at]).cell_len for row in answer.rows[:_LOOKED_AT])) if answer.rows else len(name)
+        max(len(name), *(value_text(row[at]).cell_len for row in answer.rows[:_LOOKED_AT]))
+        if answer.rows
+        else len(name)
         for at, (name, _) in enumerate(answer.columns)
     ]
     return sum(min(each, _ENOUGH) + _GAP for each in needed) - _GAP <= width
 
 
-def _shown(value: Any) -> Text:
+def value_text(value: Any) -> Text:
+    """Return a value of Spark's as people read it."""
     if value is None:
         return Text("null", style="quiet")
     if isinstance(value, bool):

@@ -16,10 +16,11 @@ def check(
     """Report all that is wrong with the project: each error with its place, its cause and its mend."""
     from waterclock.cli.answers import print_json
     from waterclock.cli.check_view import checked, print_checked
+    from waterclock.cli.look import console
 
     found = checked(project, env)
     if json:
         print_json(found.to_json())
     else:
-        print_checked(found)
+        print_checked(console(), found)
     raise typer.Exit(1 if found.errors else 0)

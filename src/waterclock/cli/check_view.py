@@ -8,16 +8,18 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from waterclock.cli.cards import flattened, show_errors
 from waterclock.cli.labels import count_words
-from waterclock.cli.look import console
 from waterclock.cli.opening import open_checked
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
@@ -66,9 +68,8 @@ def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
     return sorted(errors, key=_place)
 
 
-def print_checked(found: Checked) -> None:
+def print_checked(to: Console, found: Checked) -> None:
     """Print every error or warning as a card, and a line that sums up."""
-    to = console()
     if found.errors:
         show_errors(to, found.errors)
         files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}

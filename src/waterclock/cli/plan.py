@@ -28,28 +28,16 @@ def plan(
     json: AsJson = False,
 ) -> None:
     """Show what is due, what waits and for what; changes nothing."""
-    from collections import Counter
-
     from waterclock.cli.answers import print_json
-    from waterclock.cli.first_windows import not_begun
     from waterclock.cli.look import console
-    from waterclock.cli.opening import reading, selected
-    from waterclock.cli.plan_view import exit_code, plan_json, print_plan
-    from waterclock.planner.states import quiet
+    from waterclock.cli.opening import reading
+    from waterclock.cli.plan_view import exit_code
+    from waterclock.cli.planning import planned
 
     with reading(project, env, now) as at:
-        found, by_table = selected(at.flow, selection, labels)
-        made = at.planner.plan(at.snapshot, at.now, only=found.tables, labels=by_table)
-        whole = made if not by_table else at.planner.plan(at.snapshot, at.now, only=found.tables)
-        planned = Counter(batch.table for batch in whole.batches) + Counter(whole.left_out)
-        silent = {
-            name: it
-            for name, it in quiet(at.planner, at.snapshot, at.now, planned).items()
-            if name in found.tables and not by_table
-        }
-        waiting = not_begun(at, found.tables)
-        if json:
-            print_json(plan_json(made, at.flow, at.project.env, silent, waiting))
-        else:
-            print_plan(console(), made, at.flow, at.zone, silent, waiting)
-    raise typer.Exit(exit_code(made) if detailed_exitcode else 0)
+        made = planned(at, selection, labels)
+    if json:
+        print_json(made.to_json())
+    else:
+        made.draw(console())
+    raise typer.Exit(exit_code(made.plan) if detailed_exitcode else 0)

@@ -48,12 +48,13 @@ def query(  # noqa: PLR0913 - the options of the command
     """Ask the tables as they are now or stood at a tick, and waterclock.batches, .inputs, .events, in Spark SQL."""
     from waterclock.cli.answer_view import asked, print_answer, text_of
     from waterclock.cli.answers import print_json
+    from waterclock.cli.opening import open_project
 
     if known_at is not None and as_of is None:
         raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
     if partial and as_of is None:
         raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--partial")
-    answer = asked(project, env, text_of(sql), limit, as_of=as_of, known_at=known_at, partial=partial)
+    answer = asked(open_project(project, env), text_of(sql), limit, as_of=as_of, known_at=known_at, partial=partial)
     if json:
         print_json(answer.to_json())
     else:

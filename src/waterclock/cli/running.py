@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.answers import print_json
 from waterclock.cli.look import console
@@ -21,10 +21,14 @@ from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.flow import Flow
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from waterclock.dpl import Project
+    from waterclock.engine.session import Sessions
     from waterclock.engine.workplace import Workplace
 
 
@@ -43,10 +47,45 @@ class Asked:
     is_json: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run came to, with what is needed to tell of it."""
+
+    outcome: RunOutcome
+    flow: Flow
+    now: datetime
+    until: datetime | None
+    seconds: float
+
+    def draw(self, to: Console) -> None:
+        """Print errors, what they block, and a line that sums up."""
+        print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the run came to, for scripts."""
+        return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)
+
+
 def carry_out(project: Project, asked: Asked) -> int:
     """Run what is asked for, tell of it, and give the exit code."""
-    zone = zone_of(project.flow)
     to = console(stderr=asked.is_json)
+    with carried_out(project, asked, to) as ran:
+        if asked.is_json:
+            print_json(ran.to_json())
+        else:
+            ran.draw(to)
+    if ran.outcome.was_stopped and asked.watch_seconds is None:
+        return INTERRUPTED
+    return 1 if ran.outcome.failed else 0
+
+
+@contextmanager
+def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
+    """Run what is asked for, telling `to` how it goes; what it came to can be told before all is closed.
+
+    With `sessions` given Spark is left open, and Ctrl-C never ends the process: both are the caller's.
+    """
+    zone = zone_of(project.flow)
     progress = Progress(
         project.flow,
         zone,
@@ -56,7 +95,7 @@ def carry_out(project: Project, asked: Asked) -> int:
     )
     settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
     begun = time.perf_counter()
-    with open_workplace(project, settings=settings, listener=progress) as work:
+    with open_workplace(project, settings=settings, listener=progress, sessions=sessions) as work:
         with progress.shown():
             now = now_of(asked.now, project.flow, work.ledger)
             until = None if asked.until is None else now_of(asked.until, project.flow)
@@ -64,17 +103,10 @@ def carry_out(project: Project, asked: Asked) -> int:
             apply_flow(work, now)
             runner = Runner(work, only=asked.only, labels=asked.labels, force=asked.force)
             stop = threading.Event()
-            with _noted(work, asked, now) as noted, _stoppable(runner, progress, stop):
+            with _noted(work, asked, now) as noted, _stoppable(runner, progress, stop, is_own_process=sessions is None):
                 outcome = _driven(runner, work, progress, asked, now, until, stop)
                 noted.append("failed" if outcome.failed else "interrupted" if outcome.was_stopped else "done")
-        seconds = time.perf_counter() - begun
-        if asked.is_json:
-            print_json(run_json(outcome, project.flow, now, until, seconds))
-        else:
-            print_outcome(to, outcome, project.flow, zone, seconds)
-    if outcome.was_stopped and asked.watch_seconds is None:
-        return INTERRUPTED
-    return 1 if outcome.failed else 0
+        yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun)
 
 
 def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None:
@@ -114,15 +146,16 @@ def _driven(
 
 
 @contextmanager
-def _stoppable(runner: Runner, progress: Progress, stop: threading.Event) -> Iterator[None]:
+def _stoppable(runner: Runner, progress: Progress, stop: threading.Event, *, is_own_process: bool) -> Iterator[None]:
     """Let the first Ctrl-C stop the run once what runs is finished, and the second leave."""
+    again = "; Ctrl-C again leaves at once" if is_own_process else ""
 
     def finish() -> None:
         stop.set()
         runner.stop()
-        progress.note("stopping: what runs is finished; Ctrl-C again leaves at once")
+        progress.note(f"stopping: what runs is finished{again}")
 
-    with stoppable(finish, told_to=progress.to.file):
+    with stoppable(finish, told_to=progress.to.file, is_own_process=is_own_process):
         yield
 
 

@@ -17,8 +17,10 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 @contextmanager
-def stoppable(stop: Callable[[], None], *, told_to: IO[str]) -> Iterator[None]:
+def stoppable(stop: Callable[[], None], *, told_to: IO[str], is_own_process: bool = True) -> Iterator[None]:
     """Call `stop` at the first Ctrl-C or SIGTERM within the block, and leave the process at the second.
+
+    Where the process is somebody else's, a notebook's, the second calls `stop` again: the process is not ours to end.
 
     A thread of its own hears them: Python runs handlers of signals in the main thread alone, which may be waiting for
     a lock or a terminal. `stop` must return at once. Where the block runs beside the main thread, nothing is heard.
@@ -28,7 +30,9 @@ def stoppable(stop: Callable[[], None], *, told_to: IO[str]) -> Iterator[None]:
         return
     heard, wakes = os.pipe()
     os.set_blocking(wakes, False)
-    listener = threading.Thread(target=_listen, args=(heard, stop, told_to), name="signals", daemon=True)
+    listener = threading.Thread(
+        target=_listen, args=(heard, stop, told_to if is_own_process else None), name="signals", daemon=True
+    )
     listener.start()
     woken_before = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     before = {number: signal.signal(number, lambda *_: None) for number in _STOPPING}
@@ -43,12 +47,12 @@ def stoppable(stop: Callable[[], None], *, told_to: IO[str]) -> Iterator[None]:
         os.close(heard)
 
 
-def _listen(heard: int, stop: Callable[[], None], told_to: IO[str]) -> None:
+def _listen(heard: int, stop: Callable[[], None], told_to: IO[str] | None) -> None:
     count = 0
     while number := os.read(heard, 1):
         if number[0] in _STOPPING:
             count += 1
-            if count > 1:
+            if count > 1 and told_to is not None:
                 leave(told_to)
             stop()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.dpl import Project, load_project
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.damage import require_log
 from waterclock.engine.moments import AsOf, moment_of
@@ -18,6 +18,11 @@ from waterclock.timelabel import utc_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+def sessions_to_keep(project: Project) -> Sessions:
+    """Return sessions on the Spark of this process, or on one that is started when needed and then left open."""
+    return Sessions(work_folder=Path(project.storage) / "spark")
 
 
 @overload
@@ -64,7 +69,7 @@ def resolve(
     """
     names = [table] if isinstance(table, str) else list(table)
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
-    sessions = Sessions(work_folder=Path(loaded.storage) / "spark")
+    sessions = sessions_to_keep(loaded)
     with open_workplace(loaded, sessions=sessions, is_question=True) as work:
         declared = [require_table(work.flow, name) for name in names]
         for name in names:

@@ -96,3 +96,12 @@ def test_beside_the_main_thread_nothing_is_heard() -> None:
     thread.start()
     thread.join()
     assert found == [before]
+
+
+def test_in_a_process_of_somebody_else_no_ctrl_c_leaves() -> None:
+    heard: list[int] = []
+    with stoppable(lambda: heard.append(1), told_to=io.StringIO(), is_own_process=False):
+        for number in (1, 2, 3):
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_for(lambda number=number: len(heard) == number)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

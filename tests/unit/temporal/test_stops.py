@@ -6,7 +6,9 @@ from waterclock.temporal.spelling import FORMATS
 from waterclock.temporal.stops import OVERLAPPING, UNPLACED, UNSPELT, UNTIMED, refusal_of, stop_text
 
 
-@pytest.mark.parametrize(("refusal", "code"), [(UNPLACED, "E304"), (UNTIMED, "E304"), (OVERLAPPING, "E309"), (UNSPELT, "E310")])
+@pytest.mark.parametrize(
+    ("refusal", "code"), [(UNPLACED, "E304"), (UNTIMED, "E304"), (OVERLAPPING, "E309"), (UNSPELT, "E310")]
+)
 @pytest.mark.parametrize(
     "spark_says",
     [

@@ -1,0 +1,226 @@
+"""`wc.query`, `wc.run`, `wc.plan`, `wc.status` and `wc.check`: the commands of those names, called from Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.cli.answer_view import asked
+from waterclock.cli.check_view import Checked, checked, print_checked
+from waterclock.cli.look import console
+from waterclock.cli.opening import open_project, reading, selected
+from waterclock.cli.options import project_above
+from waterclock.cli.planning import Planned, planned
+from waterclock.cli.running import Asked, Ran, carried_out
+from waterclock.cli.status_view import Seen, print_status, see, status_json
+from waterclock.engine.notebook import sessions_to_keep
+from waterclock.errors import WaterclockError
+from waterclock.notebook.shown import WIDTH, Rows, Shown
+from waterclock.timelabel import utc_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.engine.runner import RunOutcome
+    from waterclock.flow import Flow
+    from waterclock.planner import Plan
+
+Instant = str | datetime
+Folder = str | Path | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Finished(Shown):
+    """What a run came to; true where nothing failed."""
+
+    ran: Ran
+
+    @property
+    def outcome(self) -> RunOutcome:
+        """Batches and rows done, what failed with its errors, and the plan of what is left."""
+        return self.ran.outcome
+
+    def __bool__(self) -> bool:
+        return not self.ran.outcome.failed
+
+    def draw(self, to: Console) -> None:
+        """Print errors, what they block, and a line that sums up."""
+        self.ran.draw(to)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return counts, errors and what is left."""
+        return self.ran.to_json()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Due(Shown):
+    """What is due, what waits and for what."""
+
+    planned: Planned
+
+    @property
+    def plan(self) -> Plan:
+        """The batches, with status and reason."""
+        return self.planned.plan
+
+    def draw(self, to: Console) -> None:
+        """Print the plan, by table and oldest first."""
+        self.planned.draw(to)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan with counts by status."""
+        return self.planned.to_json()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Stands(Shown):
+    """The grid of tables and timelabels."""
+
+    seen: Seen
+    zone: str
+
+    def draw(self, to: Console) -> None:
+        """Print the grid, what needs somebody, and what comes next."""
+        print_status(to, self.seen, self.zone)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the grid with the counts of the plan."""
+        return status_json(self.seen)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict(Shown):
+    """What is wrong with a project; true where nothing is."""
+
+    found: Checked
+
+    @property
+    def errors(self) -> tuple[WaterclockError, ...]:
+        """All errors, in the order of their places."""
+        return self.found.errors
+
+    @property
+    def warnings(self) -> tuple[WaterclockError, ...]:
+        """What can run and may not be meant."""
+        return self.found.warnings
+
+    @property
+    def flow(self) -> Flow | None:
+        """The checked flow, where nothing is wrong."""
+        return self.found.flow
+
+    def __bool__(self) -> bool:
+        return not self.found.errors
+
+    def draw(self, to: Console) -> None:
+        """Print every error or warning, and a line that sums up."""
+        print_checked(to, self.found)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the errors, and how many tables there are of each kind."""
+        return self.found.to_json()
+
+
+def query(
+    sql: str,
+    *,
+    as_of: Instant | None = None,
+    known_at: Instant | None = None,
+    partial: bool = False,
+    limit: int = 100,
+    project: Folder = None,
+    env: str | None = None,
+) -> Rows:
+    """Ask the tables as they are now or stood at a tick, and the status tables, in Spark SQL: `waterclock query`.
+
+    `as_of` is an instant, a timelabel, `table@label` or `latest`; `known_at`, which goes with it, an instant. A text
+    without an offset is in the project's zone, a datetime has one. `partial`, which goes with `as_of` too, answers
+    without the labels that are not there, and tells which. Takes the Spark session that is there, else starts
+    one and leaves it open. At most `limit` rows are brought here; `wc.resolve` gives a table as a DataFrame.
+
+    Raises ProjectErrors for a project or a query with errors; WaterclockError as `waterclock query` tells it.
+    """
+    if as_of is None and (known_at is not None or partial):
+        raise TypeError(f"{'partial' if partial else 'known_at'} goes with as_of, as in as_of='latest'")
+    loaded = open_project(_folder(project), env)
+    sessions = sessions_to_keep(loaded)
+    said = {"as_of": _said(as_of), "known_at": _said(known_at)}
+    return Rows(asked(loaded, sql, limit, **said, partial=partial, sessions=sessions))
+
+
+def run(
+    *selection: str,
+    now: Instant | None = None,
+    until: Instant | None = None,
+    labels: str | None = None,
+    threads: int | None = None,
+    project: Folder = None,
+    env: str | None = None,
+) -> Finished:
+    """Carry out what is due, once or up to an instant: `waterclock run`.
+
+    Tells of each batch as it is finished. Takes the Spark session that is there, else starts one and leaves it open.
+    An interrupt (the notebook's stop) lets what runs finish. A batch that failed raises nothing: the result is false,
+    and shows the errors.
+
+    Raises ProjectErrors for a project with errors, WaterclockError for a selection or an instant that cannot be.
+    """
+    loaded = open_project(_folder(project), env)
+    found, by_table = selected(loaded.flow, list(selection), labels)
+    wish = Asked(
+        command="run",
+        only=found.tables if selection else None,
+        labels=by_table,
+        now=_said(now),
+        until=_said(until),
+        threads=threads,
+    )
+    with carried_out(loaded, wish, console(), sessions=sessions_to_keep(loaded)) as ran:
+        return Finished(ran)
+
+
+def plan(
+    *selection: str,
+    now: Instant | None = None,
+    labels: str | None = None,
+    project: Folder = None,
+    env: str | None = None,
+) -> Due:
+    """Return what is due, what waits and for what, and change nothing: `waterclock plan`. Starts no Spark."""
+    with reading(_folder(project), env, _said(now)) as at:
+        return Due(planned(at, list(selection), labels))
+
+
+def status(
+    *selection: str,
+    now: Instant | None = None,
+    labels: str | None = None,
+    by: str | None = None,
+    project: Folder = None,
+    env: str | None = None,
+) -> Stands:
+    """Return the grid of tables and timelabels: `waterclock status`. `by` is hour, day, week or month.
+
+    Starts no Spark.
+    """
+    with reading(_folder(project), env, _said(now)) as at:
+        return Stands(see(at, list(selection), labels, by, WIDTH), at.zone)
+
+
+def check(*, project: Folder = None, env: str | None = None) -> Verdict:
+    """Return all that is wrong with a project, and raise nothing of it: `waterclock check`. Starts no Spark."""
+    return Verdict(checked(_folder(project), env))
+
+
+def _said(instant: Instant | None) -> str | None:
+    """Return an instant in words that commands read; a datetime needs a zone (as `utc_of` demands)."""
+    if isinstance(instant, datetime):
+        return utc_of(instant).isoformat()
+    return instant
+
+
+def _folder(said: Folder) -> Path:
+    """Return the project's folder: the one that is said, else this one or the nearest above that holds a project."""
+    return project_above(Path()) if said is None else Path(said)

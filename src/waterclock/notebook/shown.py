@@ -1,0 +1,121 @@
+"""Shows what a command came to in a notebook: the drawing of the terminal, as text and as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from waterclock.cli.answer_view import Told, count_line, is_number_type, moment_lines, print_answer, value_text
+from waterclock.cli.look import make_console, theme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from rich.console import Console
+
+    from waterclock.engine.moments import Moment
+
+WIDTH = 110
+_PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pre>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shown:
+    """What a command came to; a cell that ends with it shows what the terminal would."""
+
+    def draw(self, to: Console) -> None:
+        """Print it as the command does."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the command prints with --json."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        stream = StringIO()
+        self.draw(make_console(stream, width=WIDTH))
+        return stream.getvalue().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        to = make_console(StringIO(), width=WIDTH)
+        to.record = True
+        with to.use_theme(theme("both")):  # a page may be light or dark
+            self.draw(to)
+            return to.export_html(code_format=_PRE, inline_styles=True)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rows(Shown):
+    """The rows that a query came to: iterate over them, or show them as a table."""
+
+    told: Told
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(name for name, _ in self.told.answer.columns)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Spark's type of each column."""
+        return dict(self.told.answer.columns)
+
+    @property
+    def rows(self) -> tuple[tuple[Any, ...], ...]:
+        """The rows, at most as many as were asked for; `is_cut` tells that there are more."""
+        return self.told.answer.rows
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are more rows than were asked for."""
+        return self.told.answer.is_cut
+
+    @property
+    def as_of(self) -> datetime | None:
+        """The tick as of which the tables were read; None: as they are."""
+        return None if self._moment is None else self._moment.tick
+
+    @property
+    def known_at(self) -> datetime | None:
+        """The instant up to which revisions count; None: all of them."""
+        return None if self._moment is None else self._moment.known_at
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def draw(self, to: Console) -> None:
+        """Print the rows as a table."""
+        print_answer(self.told, to)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return columns with their types, and rows as lists."""
+        return self.told.to_json()
+
+    @property
+    def _moment(self) -> Moment | None:
+        return self.told.answer.moment
+
+    def _repr_html_(self) -> str:
+        answer = self.told.answer
+        styles = [f"text-align:{'right' if is_number_type(kind) else 'left'}" for _, kind in answer.columns]
+        head = _cells("th", self.columns, styles)
+        body = "".join(f"<tr>{_cells('td', map(_value, row), styles)}</tr>" for row in answer.rows)
+        below = [count_line(answer, "limit=")]
+        below += [] if answer.moment is None else moment_lines(answer.moment, self.told.zone)
+        said = "".join(f"<div style='opacity:.7'>{escape(line)}</div>" for line in below)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{said}"
+
+
+def _cells(tag: str, values: Any, styles: list[str]) -> str:
+    cells = zip(values, styles, strict=True)
+    return "".join(f"<{tag} style='{style};white-space:pre-wrap'>{escape(value)}</{tag}>" for value, style in cells)
+
+
+def _value(value: Any) -> str:
+    return value_text(value).plain

@@ -1,0 +1,109 @@
+"""Commands called from Python: they mean what the command line means, and show what it prints."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import waterclock as wc
+from tests.unit.cli.conftest import NOW, ask, day
+from waterclock.cli.answer_view import Told
+from waterclock.engine.moments import Moment
+from waterclock.engine.query import Answer
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.notebook.shown import WIDTH, Rows
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Shop
+
+
+class Page(HTMLParser):
+    """Reads the text of a piece of HTML, and refuses what is not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text, self.open_ = "", list[str]()
+        self.feed(text)
+        self.close()
+        assert self.open_ == []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - as HTMLParser calls it
+        self.open_.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open_.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
+
+def test_a_plan_is_the_command_s_and_shown_as_it_is_printed(busy_shop: Shop) -> None:
+    planned = wc.plan(project=busy_shop.folder, now="2024-11-20T08:00")
+    assert planned.to_json()["summary"] == busy_shop.json("plan")["summary"]
+    printed = lines(busy_shop.ask("plan", width=WIDTH).stdout)
+    assert lines(repr(planned)) == printed
+    assert lines(Page(planned._repr_html_()).text) == printed
+    assert "<span style" in planned._repr_html_()
+    assert any(batch.table == "shop.orders" and batch.status == "failed" for batch in planned.plan.batches)
+
+
+def test_a_selection_and_labels_mean_what_they_mean_to_the_command(busy_shop: Shop) -> None:
+    told = wc.plan("shop.orders", "sales.*", labels="2024-11-19", project=busy_shop.folder, now=NOW)
+    asked = busy_shop.ask("plan", "shop.orders", "sales.*", "--labels", "2024-11-19", width=WIDTH)
+    assert lines(repr(told)) == lines(asked.stdout)
+    with pytest.raises(WaterclockError, match="E511"):
+        wc.plan("shop.oders", project=busy_shop.folder, now=NOW)
+
+
+def test_a_status_is_the_grid_that_the_command_prints(busy_shop: Shop) -> None:
+    told = wc.status(by="day", project=busy_shop.folder, now=NOW)
+    printed = lines(busy_shop.ask("status", "--by", "day", width=WIDTH).stdout)
+    assert lines(repr(told)) == printed
+    assert lines(Page(told._repr_html_()).text) == printed
+    asked = busy_shop.json("status", "--by", "day")
+    assert {name: told.to_json()[name] for name in ("env", "now", "due")} == {
+        name: asked[name] for name in ("env", "now", "due")
+    }
+
+
+def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:
+    good = wc.check(project=fresh)
+    assert good
+    assert good.flow is not None
+    assert lines(repr(good)) == lines(ask("check", "--project", str(fresh)).stdout)
+    (fresh / "flows" / "more.dpl").write_text("COLLECT a.b <x> FROM nowhere;\nVIEW")
+    bad = wc.check(project=fresh)
+    assert not bad
+    assert [error.code for error in bad.errors]
+    assert lines(repr(bad)) == lines(ask("check", "--project", str(fresh), width=WIDTH).stdout)
+    assert lines(Page(bad._repr_html_()).text) == lines(repr(bad))
+    for refused in (wc.plan, wc.status, wc.run):
+        with pytest.raises(ProjectErrors):
+            refused(project=fresh, now=NOW)
+
+
+def test_rows_are_a_table_in_a_notebook(fresh: Path) -> None:
+    answer = Answer((("name", "string"), ("n", "bigint")), (("<b>", 1), (None, 2)), True, Moment(day(19)))
+    rows = Rows(Told(answer))
+    assert (list(rows), len(rows), rows.columns, rows.is_cut) == ([("<b>", 1), (None, 2)], 2, ("name", "n"), True)
+    assert (rows.as_of, rows.known_at, rows.types) == (day(19), None, {"name": "string", "n": "bigint"})
+    page = rows._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "text-align:right" in page
+    assert "limit=" in Page(page).text
+    assert "20241119000000" in Page(page).text
+    assert repr(rows).splitlines()[0].split() == ["name", "n"]
+    with pytest.raises(TypeError, match="known_at goes with as_of"):
+        wc.query("SELECT 1", known_at=NOW, project=fresh)
+
+
+def test_a_datetime_without_a_zone_is_no_instant(shop: Shop) -> None:
+    with pytest.raises(WaterclockError, match="E106"):
+        wc.plan(project=shop.folder, now=NOW.replace(tzinfo=None))
