@@ -53,7 +53,8 @@ Formats are told by the ending: `csv`, `tsv`, `json`, `jsonl`, `ndjson`, `parque
 
 The stamp is the *last second that the file holds*. So the folder's clock is its newest complete stamp plus one second,
 and a window is read once that clock has reached its end. Files that a commit took are moved to the archive, which
-mirrors the landing folder and is never overwritten. A snapshot reads the files of the newest stamp.
+mirrors the landing folder and is never overwritten. A snapshot reads the files of the newest stamp at or
+before the run's now.
 
 Columns are matched by name, not by place; a CSV column is text unless it is declared otherwise. A broken row stops its
 batch, naming file and line.

@@ -106,4 +106,5 @@ def _link_json(link: Link) -> dict[str, Any]:
         "claim": link.claim,
         "rows": link.rows,
         "code": link.code,
+        "is_replaced": link.is_replaced,
     }

@@ -66,8 +66,8 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
         _print_inputs(to, flow, found.audit.current.inputs)
     _print_attempts(to, found.audit.attempts)
     _print_events(to, found)
-    _print_links(to, flow, "made from", found.up)
-    _print_links(to, flow, "went into", found.down)
+    _print_links(to, flow, "made from", found.up, "replaced since")
+    _print_links(to, flow, "went into", found.down, "made of a revision that was replaced since")
 
 
 def print_batches(to: Console, table: Table, listed: Listed) -> None:
@@ -199,15 +199,15 @@ def _print_events(to: Console, found: Found) -> None:
         to.print(Text(f"  {event.at:%Y-%m-%d %H:%M:%SZ}  {event.kind} by {event.who}  {data}"), soft_wrap=True)
 
 
-def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link]) -> None:
-    """Print the batches up or down, those of one table at one depth together."""
+def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link], replaced: str) -> None:
+    """Print the batches up or down, those of one table at one depth together, and which are of `replaced` rows."""
     if not links:
         return
     to.print(Text(f"\n{heading} {count_words(len(links), 'batch', 'batches')}", style="head"))
-    together: dict[tuple[int, str], list[Link]] = {}
+    together: dict[tuple[int, str, bool], list[Link]] = {}
     for link in links:
-        together.setdefault((link.depth, link.table), []).append(link)
-    for (depth, name), of_table in together.items():
+        together.setdefault((link.depth, link.table, link.is_replaced), []).append(link)
+    for (depth, name, is_replaced), of_table in together.items():
         low, high = min(link.label for link in of_table), max(link.label for link in of_table)
         table = flow.tables.get(name)
         local = local_range(low, high, table.cadence) if table else ""
@@ -216,6 +216,8 @@ def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link]) -
         line = _link_line(depth, f"{name}@{label_range(low, high)}", local, of_table)
         if to.is_terminal and line.cell_len > to.width and local:
             line = _link_line(depth, name, local, of_table)
+        if is_replaced:
+            line.append(f"  {sign(State.STALE, to)} {replaced}", style=LOOKS[State.STALE].style)
         to.print(line, soft_wrap=True)
 
 

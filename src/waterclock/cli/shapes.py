@@ -136,8 +136,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "attempts": "list of {claim, status, who, runner, run, code, flow, now, claimed_at, closed_at, error, "
             "inputs, revision}, oldest first",
             "events": "list of {at, kind, who, claim, data}, oldest first",
-            "made_from": "list of {depth, table, label, claim, rows, code}, nearest first",
-            "went_into": "the same, of what was made from it",
+            "made_from": "list of {depth, table, label, claim, rows, code, is_replaced}, nearest first; is_replaced: "
+            "other rows took the place of these since",
+            "went_into": "the same, of what was made from it; is_replaced: it was made of a revision that is replaced",
         },
         "lineage": {
             "table": "the table (of TABLE.COLUMN: `column`, and both lists are trees of {table, column, expression, "

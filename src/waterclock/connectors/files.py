@@ -7,7 +7,8 @@ Arrival time    An item is a file, its arrival the stamp in its name.
 Data time       A file's stamp says up to which second it holds rows. A window [s, e) is read from the files stamped
                 from s to e + slack, and the first one after. The source's clock is the second after the newest
                 complete file's stamp.
-Snapshot        The files of the newest stamp; where the names of a glob hold no stamps, all its files.
+Snapshot        The files of the newest stamp at or before the run's now; where the names of a glob hold no stamps,
+                all its files.
 """
 
 from __future__ import annotations
@@ -167,15 +168,20 @@ class FilesCollector:
         positions = [_position(item) for item in chosen]
         return Collected(frame, set_aside, scanned.left_out, {"items": positions})
 
-    def read_snapshot(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
-        """Read the files of the newest stamp, or all where the names of a glob hold none."""
+    def read_snapshot(
+        self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
+    ) -> Collected:
+        """Read the files of the newest stamp that is not later than `now`, or all where names of a glob hold none."""
         from waterclock.connectors.scanning import FILE_KEY, scan
 
         items = self.arrivals(unit).items
         if not items:
             raise _nothing_to_read(unit)
-        newest = [item for item in items if item.stamp == items[-1].stamp]
-        chosen = newest if finding.has_stamps(finding.names_of(unit.path), items) else items
+        chosen = list(items)
+        if finding.has_stamps(finding.names_of(unit.path), items):
+            chosen = _newest(items, now)
+        if not chosen:
+            raise _all_later(unit, items[0], now)
         scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone)
         return Collected(
             scanned.frame.drop(FILE_KEY),
@@ -279,6 +285,23 @@ def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str
         found = TIMELABEL
     unknown = f"raise_error(concat('a file that nobody asked for was read: ', {FILE_KEY}))"
     return frame.selectExpr(*names, f"coalesce({found}, {unknown}) AS {TIMELABEL}")
+
+
+def _newest(items: Sequence[Item], now: datetime | None) -> list[Item]:
+    """Return the items of the newest stamp, of those that are not later than `now`; `items` are oldest first."""
+    there = [item for item in items if now is None or item.stamp <= now]
+    return [item for item in there if item.stamp == there[-1].stamp]
+
+
+def _all_later(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockError:
+    return WaterclockError(
+        "E804",
+        f"{unit} holds no file as old as {now:%Y-%m-%d %H:%M:%SZ}",
+        where=str(unit),
+        why=f"the oldest, {oldest.name}, is stamped {oldest.stamp:%Y-%m-%d %H:%M:%SZ}, and a run sees nothing later "
+        "than its now",
+        fix="begin later, or say `OPTIONS (stamp_zone '...')` where stamps are not in UTC",
+    )
 
 
 def _nothing_to_read(unit: Unit) -> WaterclockError:

@@ -161,8 +161,14 @@ class WindowCollector(Collector, Protocol):
 class SnapshotCollector(Collector, Protocol):
     """A source that can say what it holds now."""
 
-    def read_snapshot(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
-        """Read all the source holds, as of one moment."""
+    def read_snapshot(
+        self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
+    ) -> Collected:
+        """Read all the source holds, as of one moment.
+
+        A source that keeps what it held before gives what it held at `now`, so that a replay of the past does not see
+        the future; others, and all without `now`, give what they hold.
+        """
         ...
 
 

@@ -29,6 +29,8 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import Batching, Capabilities, Columns, Mode, Option, Unit
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import SparkSession
 
     from waterclock.connectors.values import Times
@@ -161,7 +163,15 @@ class SqliteCollector:
             extract = Extract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone), by_window)
             return collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
 
-    def read_snapshot(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
+    def read_snapshot(
+        self,
+        spark: SparkSession,
+        unit: Unit,
+        columns: Columns,
+        zone: str,
+        *,
+        now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
+    ) -> Collected:
         """Read all rows, as of one moment."""
         from waterclock.connectors.extract import Extract, collected
 

@@ -82,7 +82,7 @@ def _windows(
 def _snapshot(
     spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
 ) -> Gathered:
-    collected = collector.read_snapshot(spark, unit, table.columns, table.cadence.zone)
+    collected = collector.read_snapshot(spark, unit, table.columns, table.cadence.zone, now=now)
     stands = group.batches[-1].stands_from
     noted = {**_read(collected.source), "looked_at": now.isoformat()}
     if stands is not None:

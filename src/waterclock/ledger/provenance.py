@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -31,9 +32,24 @@ _READS = (
     .where(inputs.c.claim == sa.bindparam("number_"), inputs.c.label == sa.bindparam("at"))
     .order_by(inputs.c.position)
 )
+_NOW = batches.alias("now")
+# a revision without a digest equals itself alone
+_DIFFERS = sa.and_(
+    _NOW.c.current_claim != revisions.c.claim,
+    sa.or_(_NOW.c.digest.is_(None), revisions.c.digest.is_(None), _NOW.c.digest != revisions.c.digest),
+)
+_OF_NOW = sa.and_(_NOW.c.table_name == revisions.c.table_name, _NOW.c.label == revisions.c.label)
 _READ_SLICES = (
-    sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.rows, claims.c.code)
+    sa.select(
+        revisions.c.table_name,
+        revisions.c.label,
+        revisions.c.claim,
+        revisions.c.rows,
+        claims.c.code,
+        _DIFFERS.label("is_replaced"),
+    )
     .join(claims, claims.c.number == revisions.c.claim)
+    .join(_NOW, _OF_NOW)
     .where(revisions.c.table_name == sa.bindparam("of"), _SEEN, _NEWEST_SEEN)
     .order_by(revisions.c.label)
 )
@@ -47,7 +63,8 @@ _SPAN = sa.select(batches.c.label, batches.c.end, batches.c.stands_from, batches
 )
 _READERS = (
     sa.select(batches.c.table_name, batches.c.label, batches.c.current_claim.label("claim"), batches.c.rows,
-              batches.c.code)
+              batches.c.code, claims.c.claimed_sequence)
+    .join(claims, claims.c.number == batches.c.current_claim)
     .join(
         inputs,
         sa.and_(
@@ -64,6 +81,14 @@ _READERS = (
     .distinct()
     .order_by(batches.c.table_name, batches.c.label)
 )  # fmt: skip
+
+
+_REVISIONS = (
+    sa.select(revisions.c.recorded_sequence, _DIFFERS.label("is_replaced"))
+    .join(_NOW, _OF_NOW)
+    .where(revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at"))
+    .order_by(revisions.c.recorded_sequence.desc())
+)
 
 
 def upstream(
@@ -83,8 +108,8 @@ def upstream(
         away = 0
         while edge and (depth is None or away < depth):
             away += 1
-            rows = [row for at, number in edge for row in _read_by(connection, at, number)]
-            edge = [(row.label, row.claim) for row in _new(found, rows, away)]
+            rows = [(row, bool(row.is_replaced)) for at, number in edge for row in _read_by(connection, at, number)]
+            edge = [(link.label, link.claim) for link in _new(found, rows, away)]
     return list(found.values())
 
 
@@ -98,23 +123,30 @@ def downstream(database: Database, table: str, label: datetime, *, depth: int | 
         first = connection.execute(_SPAN, {"of": table, "at": label}).first()
         if first is None or first.current_claim is None:
             raise refusals.unknown_batch(table, label)
-        edge = [(table, label)]
+        edge = [(table, label, False)]
         away = 0
         while edge and (depth is None or away < depth):
             away += 1
-            rows = [row for name, at in edge for row in _readers_of(connection, name, at)]
-            edge = [(row.table_name, row.label) for row in _new(found, rows, away)]
+            rows = [
+                pair
+                for name, at, is_replaced in edge
+                for pair in _readers_of(connection, name, at, is_replaced=is_replaced)
+            ]
+            edge = [(link.table, link.label, link.is_replaced) for link in _new(found, rows, away)]
     return list(found.values())
 
 
-def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[AnyRow], away: int) -> list[AnyRow]:
-    new = []
-    for row in rows:
+def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], away: int) -> list[Link]:
+    """Note the batches that were not found before, and those now found to rest on what was replaced."""
+    new: dict[tuple[str, datetime, int], Link] = {}
+    for row, is_replaced in rows:
         key = (row.table_name, row.label, row.claim)
-        if key not in found:
-            found[key] = Link(away, row.table_name, row.label, row.claim, row.rows, row.code)
-            new.append(row)
-    return new
+        known = found.get(key)
+        if known is None:
+            found[key] = new[key] = Link(away, *key, row.rows, row.code, is_replaced)
+        elif is_replaced and not known.is_replaced:
+            found[key] = new[key] = replace(known, is_replaced=True)
+    return list(new.values())
 
 
 def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator[AnyRow]:
@@ -128,6 +160,13 @@ def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator
             yield from connection.execute(_SUMMED, values | {"high": read.high})
 
 
-def _readers_of(connection: sa.Connection, table: str, label: datetime) -> Iterator[AnyRow]:
-    row = connection.execute(_SPAN, {"of": table, "at": label}).one()
-    yield from connection.execute(_READERS, {"of": table, "low": row.stands_from or row.label, "high": row.end})
+def _readers_of(
+    connection: sa.Connection, table: str, label: datetime, *, is_replaced: bool
+) -> Iterator[tuple[AnyRow, bool]]:
+    """Yield the readers of a batch, each with whether it rests on rows that others have replaced since."""
+    which = {"of": table, "at": label}
+    row = connection.execute(_SPAN, which).one()
+    made = connection.execute(_REVISIONS, which).all()
+    for reader in connection.execute(_READERS, {"of": table, "low": row.stands_from or row.label, "high": row.end}):
+        seen = next((each for each in made if each.recorded_sequence < reader.claimed_sequence), None)
+        yield reader, is_replaced or (seen is not None and bool(seen.is_replaced))

@@ -103,7 +103,11 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One batch on the way up or down from another, `depth` reads away, and the claim whose rows it is about."""
+    """One batch on the way up or down from another, `depth` reads away, and the claim whose rows it is about.
+
+    `is_replaced`, upwards: these rows were replaced by others since they were read. Downwards: the batch was made, be
+    it through others, of a revision that was replaced by other rows since.
+    """
 
     depth: int
     table: str
@@ -111,6 +115,7 @@ class Link:
     claim: int
     rows: int
     code: str
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,6 +302,12 @@ def test_archived_files_are_read_by_data_time_too(spark: SparkSession, folder: L
 def test_a_snapshot_of_stamped_files_is_the_newest(spark: SparkSession, folder: LandingFolder) -> None:
     for at in range(3):
         folder.put(DAY + at * HOUR, [{"id": str(at), "note": "n"}])
-    read = collector(folder).read_snapshot(spark, folder.unit, declared(), "UTC")
+    reader = collector(folder)
+    read = reader.read_snapshot(spark, folder.unit, declared(), "UTC")
     assert [row["id"] for row in rows(read)] == ["2"]
     assert [item["stamp"] for item in read.source["items"]] == ["2013-01-01T02:00:00+00:00"]
+    replayed = reader.read_snapshot(spark, folder.unit, declared(), "UTC", now=DAY + HOUR)
+    assert [row["id"] for row in rows(replayed)] == ["1"]
+    with pytest.raises(WaterclockError, match="holds no file as old as 2012-12-31") as refused_:
+        reader.read_snapshot(spark, folder.unit, declared(), "UTC", now=DAY - HOUR)
+    assert refused_.value.code == "E804"

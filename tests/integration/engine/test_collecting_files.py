@@ -45,10 +45,14 @@ def test_a_snapshot_reads_the_newest_file_again_where_none_came(tmp_path: Path, 
     tiny.declare("COLLECT web.lands (code KEY, land) FROM land.acme.lands EVERY DAY TEMPORAL;")
     tiny.land("lands", evening(1), "code,land\nd,Germany\nf,France\n")
     run(tiny, day(2))
-    run(tiny, day(3))
     tiny.land("lands", evening(3), "code,land\nd,Germany\nf,\n")
+    run(tiny, day(3))  # a replay: the file of the third day is there already, and is not seen yet
     run(tiny, day(4))
     assert tiny.done("web.lands") == labels(1, 2, 3)
     assert sorted(tiny.rows("SELECT code, land, rec_is_current FROM web.lands"), key=str) == [
         ("d", "Germany", True), ("f", "France", False), ("f", None, True)
     ]  # fmt: skip
+    with tiny.ledger() as ledger:
+        made = [ledger.audit("web.lands", day(number)).current for number in (1, 2, 3)]
+    names = [each.revision.source["read"][0]["name"] for each in made if each and each.revision]
+    assert [name[:21] for name in names] == ["acme_lands_2020_01_01", "acme_lands_2020_01_01", "acme_lands_2020_01_03"]

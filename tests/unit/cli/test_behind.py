@@ -47,6 +47,18 @@ def test_audit_says_that_a_batch_is_behind_and_that_others_are(late_shop: Shop) 
     assert [it["status"] for it in late_shop.json("audit", STATE)["batches"]] == ["behind", "behind", "done"]
 
 
+def test_audit_marks_what_was_made_of_a_revision_that_was_replaced(late_shop: Shop) -> None:
+    found = late_shop.ask("audit", "shop.orders@2024-11-17", width=200).stdout
+    told = found[found.index("went into 3 batches") :].splitlines()
+    assert "sales.best_customers@20241117000000..20241118000000" in told[1]
+    assert "made of a revision that was replaced since" in told[1]
+    assert "sales.best_customers@20241119000000" in told[2]
+    assert "replaced" not in told[2]
+    went = late_shop.json("audit", "shop.orders@2024-11-17")["went_into"]
+    assert [link["is_replaced"] for link in went] == [True, True, False]
+    assert "▨ replaced since" in late_shop.ask("audit", f"{STATE}@2024-11-18", width=200).stdout
+
+
 def test_recompute_of_what_is_behind_asks_only_what_changed_to_follow(late_shop: Shop, runs: Runs) -> None:
     found = late_shop.ask("recompute", STATE, "--behind", "--yes")
     assert found.exit_code == 0

@@ -59,6 +59,29 @@ def test_upstream_tells_the_revisions_that_were_read_not_those_made_since(at_des
     assert {link.claim for link in at_desk.ledger.upstream("core.b", day(1), claim=old)} == before
 
 
+def replaced(links: list[Link]) -> set[Step]:
+    return steps([link for link in links if link.is_replaced])
+
+
+def test_what_was_made_of_a_revision_that_was_replaced_is_marked_until_it_is_made_again(at_desk: Desk) -> None:
+    assert replaced(at_desk.ledger.downstream("raw.a", day(1))) == set()
+    at_desk.done("raw.a", 1, digest="9:9:9", restates="late rows")
+    assert replaced(at_desk.ledger.downstream("raw.a", day(1))) == {(1, "core.b", 1), (2, "mart.c", 2)}
+    assert replaced(at_desk.ledger.upstream("mart.c", day(2))) == {(2, "raw.a", 1)}
+    assert replaced(at_desk.ledger.downstream("raw.a", day(0))) == set()
+    at_desk.done("core.b", 1, digest="8:8:8", reads={1: [at_desk.read("raw.a", 1, 2)]})
+    assert replaced(at_desk.ledger.downstream("raw.a", day(1))) == {(2, "mart.c", 2)}
+    assert replaced(at_desk.ledger.downstream("core.b", day(1))) == {(1, "mart.c", 2)}
+    at_desk.done("mart.c", 2, digest="7:7:7", reads={2: [at_desk.read("core.b", 1, 3)]})
+    assert replaced(at_desk.ledger.downstream("raw.a", day(1))) == set()
+
+
+def test_a_revision_of_the_same_rows_replaces_nothing(at_desk: Desk) -> None:
+    digest = next(row["digest"] for row in at_desk.ledger.batches_rows() if row["table"] == "raw.a")
+    at_desk.done("raw.a", 0, digest=digest, restates="to see that it comes out the same")
+    assert replaced(at_desk.ledger.downstream("raw.a", day(0))) == set()
+
+
 def test_links_tell_the_code_and_the_rows(at_desk: Desk) -> None:
     [link] = at_desk.ledger.downstream("raw.a", day(0))
     assert (link.code, link.rows) == ("code of core.b", 1)
