@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import waterclock as wc
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.moments import AsOf, Gap
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query import Answer, query
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
+from waterclock.ledger.facts import FOLLOW
+from waterclock.planner import Batch, Planner
+from waterclock.planner.making import to_make
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
@@ -160,6 +164,23 @@ def test_nothing_was_known_before_the_first_batch(asked_alone: Tiny) -> None:
     assert (error.code, error.where) == ("E522", f"shop.orders@{labels(1)[0]}")
 
 
+def made_first(tiny: Tiny, tables: list[str]) -> list[Batch]:
+    """Make what a question of the tables as of the 2nd of January needs, as `query --make` does."""
+    with tiny.opened() as work:
+        planner = Planner(work.flow)
+        ticks = planner.ticks(work.ledger.snapshot(work.flow), day(3))
+        assert ticks.settlement.behind == {"sales.twice": {day(1)}}
+        needed = to_make(work.flow, ticks, tables, day(2))
+        for name, of_table in needed.follow.items():
+            work.ledger.request_restate(name, sorted(of_table), FOLLOW, who="ann")
+        spans = {name: Labels.between(*span) for name, span in needed.spans.items()}
+        runner = Runner(work, only=spans, labels=spans, force=needed.force)
+        made = list(runner.plan(day(3)).batches)
+        assert not runner.run_once(day(3)).failed
+        assert not planner.ticks(work.ledger.snapshot(work.flow), day(3)).settlement.behind
+    return made
+
+
 def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2)])
@@ -188,6 +209,11 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
     followed = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total)"
     assert rows(tiny, followed, "2020-01-02") == [(500, 500)]
     assert rows(tiny, three, "2020-01-03") == [(520, 520, 1040)], "the newest states have followed"
+    with pytest.warns(UserWarning, match="sales.twice@20200101000000 has not followed"):
+        older = wc.resolve("sales.twice", "2020-01-02", project=tiny.root)
+    assert [row.twice for row in older.collect()] == [20]
+    assert [(report.table, report.label) for report in made_first(tiny, ["sales.twice"])] == [("sales.twice", day(1))]
+    assert rows(tiny, three, "2020-01-02") == [(500, 500, 1000)], "and the older one, once it was made again"
 
     tiny.shop("INSERT INTO orders VALUES (4, 40, '2020-01-04 12:00:00')")
     with tiny.opened() as work:
@@ -207,8 +233,6 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
 
 
 def test_a_notebook_gets_a_table_as_of_a_tick_in_its_own_session(asked_alone: Tiny) -> None:
-    import waterclock as wc
-
     newest = wc.resolve("sales.largest", project=asked_alone.root)
     older = wc.resolve("sales.largest", "2020-01-02", project=asked_alone.root)
     assert newest.sparkSession.sparkContext.applicationId == asked_alone.spark.sparkContext.applicationId

@@ -16,6 +16,8 @@ from waterclock.ledger.facts import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.planner import Batch, BoundRead, Group, Planner, ReadScope, starts_to_write
+from waterclock.planner.making import ToMake
+from waterclock.selection import Labels
 from waterclock.timelabel import UTC, Window
 
 CODE = "code"
@@ -148,6 +150,27 @@ class Driver:
                 self.take_off(ready.pop(self.random.randrange(len(ready))))
             else:
                 self.land(self.flights.pop(self.random.randrange(len(self.flights))))
+
+    def make(self, needed: ToMake) -> None:
+        """Make what a question needs, and nothing else, as `query --make` does."""
+        self.is_wild = False
+        self.commits.clear()
+        for name, labels in needed.follow.items():
+            self.ledger.request_restate(name, sorted(labels), FOLLOW, who="test")
+        spans = {name: Labels.between(*span) for name, span in needed.spans.items()}
+        while True:
+            snapshot = self.snapshot()
+            covered = {name: snapshot.of(name).covered for name in needed.force}
+            force = {
+                name: frozenset(label for label in labels if not covered[name].covers_instant(label))
+                for name, labels in needed.force.items()
+            }
+            groups = self.planner.ready(snapshot, self.now, only=spans, labels=spans, force=force)
+            if not groups:
+                break
+            self.take_off(self.random.choice(groups))
+            self.land(self.flights.pop())
+        self.end_following()
 
     def end_following(self) -> None:
         """Take back the requests to follow of what need not, as a run does at its end."""

@@ -14,7 +14,9 @@ import pytest
 from tests.model.driving import Driver
 from tests.model.oracle import Key, Oracle
 from tests.model.random_flow import random_flow
+from waterclock.flow import Kind
 from waterclock.planner import Status
+from waterclock.planner.making import newest_tick, to_make
 
 FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "200"))
 FIRST = int(os.environ.get("WATERCLOCK_MODEL_SEED", "0"))
@@ -78,6 +80,8 @@ def compare_older_states(driver: Driver, oracle: Oracle) -> None:
     wrong = wrong_states(driver, oracle)
     silent = [key for key in wrong if key[1] not in behind.get(key[0], ())]
     assert not silent, f"neither right nor told to be behind: {silent}"
+    make_and_compare(driver, oracle)
+    behind = driver.behind()
     some = {name: labels for name, labels in behind.items() if driver.random.random() < 0.5}
     driver.catch_up(some)
     left = driver.behind()
@@ -86,6 +90,32 @@ def compare_older_states(driver: Driver, oracle: Oracle) -> None:
     driver.catch_up(left)
     assert not driver.behind()
     assert not wrong_states(driver, oracle)
+
+
+def make_and_compare(driver: Driver, oracle: Oracle) -> None:
+    """Check that what a question needs is there and right, once that was made, as far as it can be made at all."""
+    names = [name for name, node in driver.planner.graph.nodes.items() if node.table.kind is not Kind.PUBLISH]
+    tables = driver.random.sample(names, min(len(names), driver.random.choice((1, 1, 2, 3))))
+    states = [
+        name for name in names if driver.planner.graph.nodes[name].is_optional and oracle.due(driver.flow.tables[name])
+    ]
+    if states and driver.random.random() < 0.7:
+        tables = [driver.random.choice(states)]
+    ticks = driver.planner.ticks(driver.snapshot(), driver.now)
+    ends = [newest_tick(ticks, tables), *(w.end for name in tables for w in oracle.due(driver.flow.tables[name]))]
+    if older := [label for name in tables for label in driver.behind().get(name, ())]:
+        ends = [driver.flow.tables[tables[0]].cadence.next(label) for label in older if len(tables) == 1] or ends
+    tick = driver.random.choice(ends)
+    driver.make(to_make(driver.flow, ticks, tables, tick))
+    behind = driver.behind()
+    for name, (low, high) in ticks.kept(tables, tick).items():
+        table = driver.flow.tables[name]
+        windows = [w for w in oracle.due(table) if low <= w.start < high and not table.is_snapshot]
+        for window in windows:
+            key = (name, window.start)
+            if key not in driver.skipped and oracle.can_be_made(*key):
+                assert window.start not in behind.get(name, ()), f"{name}@{window.label} is still behind"
+                assert driver.lake.tables[name].slices.get(window.start) == oracle.rows(name, window), f"{key} differs"
 
 
 def wrong_states(driver: Driver, oracle: Oracle) -> list[Key]:

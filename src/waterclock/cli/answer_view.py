@@ -35,10 +35,11 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An answer, ready to be shown."""
+    """An answer, ready to be shown. `can_make`: what it needs and has not followed can be made first."""
 
     answer: Answer
     zone: str = "UTC"
+    can_make: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Give columns with their types, and rows as lists in the columns' order."""
@@ -76,7 +77,7 @@ def asked(
         zone = zone_of(work.flow)
         known = None if known_at is None else parse_instant(known_at, zone)
         moment = None if as_of is None else AsOf(as_of, known, zone, is_partial=partial)
-        return Told(query(work, sql, limit=limit, as_of=moment), zone)
+        return Told(query(work, sql, limit=limit, as_of=moment), zone, can_make=known is None)
 
 
 def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Told:
@@ -95,7 +96,7 @@ def print_answer(told: Told, to: Console | None = None) -> None:
         print_records(answer, to)
     to.print(Text(count_line(answer), style="quiet"))
     if answer.moment is not None:
-        for line in moment_lines(answer.moment, told.zone):
+        for line in moment_lines(answer.moment, told.zone, can_make=told.can_make):
             to.print(Text(line, style="quiet"), soft_wrap=True)
 
 
@@ -105,7 +106,7 @@ def count_line(answer: Answer, more: str = "--limit") -> str:
     return f"the first {count}; {more} shows more" if answer.is_cut else count
 
 
-def moment_lines(moment: Moment, zone: str) -> list[str]:
+def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[str]:
     """Say as of which tick an answer is, and as known when; while a ripple runs, that it is the one before."""
     lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
     if moment.known_at is not None:
@@ -113,6 +114,7 @@ def moment_lines(moment: Moment, zone: str) -> list[str]:
     if moment.is_rippling:
         said = "what it reads was restated since, and not all has followed: this is the answer known before"
         lines += [said, *(f"  {_batches(each['table'], each['labels'])} not followed" for each in _behind(moment))]
+        lines += ["--make makes what has not followed, and then answers"] if can_make else []
     lines += [f"without {_labels(gap)}: not there" for gap in moment.missing]
     lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` says why" for gap in moment.awaited]
     return lines

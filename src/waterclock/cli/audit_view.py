@@ -199,7 +199,7 @@ def _print_events(to: Console, found: Found) -> None:
         to.print(Text(f"  {event.at:%Y-%m-%d %H:%M:%SZ}  {event.kind} by {event.who}  {data}"), soft_wrap=True)
 
 
-def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link], replaced: str) -> None:
+def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link], replaced: str = "") -> None:
     """Print the batches up or down, those of one table at one depth together, and which are of `replaced` rows."""
     if not links:
         return

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Yes
 
 Sql = Annotated[
     str,
@@ -31,6 +31,12 @@ Partial = Annotated[
     bool,
     typer.Option("--partial", help="With --as-of: answer without the labels that are not there, and list them."),
 ]
+Make = Annotated[
+    bool,
+    typer.Option(
+        "--make", help="With --as-of: first make what the answer needs and is not there, or has not followed; asks."
+    ),
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows at most.")]
 
 
@@ -42,6 +48,8 @@ def query(  # noqa: PLR0913 - the options of the command
     as_of: Tick = None,
     known_at: Known = None,
     partial: Partial = False,
+    make: Make = False,
+    yes: Yes = False,
     limit: Limit = 100,
     json: AsJson = False,
 ) -> None:
@@ -54,7 +62,14 @@ def query(  # noqa: PLR0913 - the options of the command
         raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
     if partial and as_of is None:
         raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--partial")
-    answer = asked(open_project(project, env), text_of(sql), limit, as_of=as_of, known_at=known_at, partial=partial)
+    if make and (as_of is None or known_at is not None):
+        raise typer.BadParameter("it goes with --as-of, and without --known-at", param_hint="--make")
+    text = text_of(sql)
+    if make and as_of is not None:
+        from waterclock.cli.making import make_first
+
+        make_first(project, env, text, as_of, yes=yes)
+    answer = asked(open_project(project, env), text, limit, as_of=as_of, known_at=known_at, partial=partial)
     if json:
         print_json(answer.to_json())
     else:

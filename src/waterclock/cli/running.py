@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a command asks of a run; `only` None means all tables, `watch_seconds` None means once."""
+    """What a command asks of a run; `only` None means all tables, `watch_seconds` None means once.
+
+    `is_beside`: the run comes before an answer, and is told on stderr.
+    """
 
     command: str
     only: tuple[str, ...] | None = None
@@ -45,6 +48,7 @@ class Asked:
     watch_seconds: int | None = None
     threads: int | None = None
     is_json: bool = False
+    is_beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Ran:
 
 def carry_out(project: Project, asked: Asked) -> int:
     """Run what is asked for, tell of it, and give the exit code."""
-    to = console(stderr=asked.is_json)
+    to = console(stderr=asked.is_json or asked.is_beside)
     with carried_out(project, asked, to) as ran:
         if asked.is_json:
             print_json(ran.to_json())
@@ -90,7 +94,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
         project.flow,
         zone,
         to,
-        is_quiet=asked.is_json and not to.is_terminal,
+        is_quiet=(asked.is_json or asked.is_beside) and not to.is_terminal,
         is_stepping=asked.until is not None or asked.watch_seconds is not None,
     )
     settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)

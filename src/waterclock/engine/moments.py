@@ -12,7 +12,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.planner import Planner, Ticks, read_tick
 from waterclock.planner.unanswered import may_lack, never_agreed, not_known, not_made
 from waterclock.planner.worlds import Conflict, Worlds, past_now
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel import IntervalSet, label_of
 
 # How far a look at the past reaches beyond where it must, so that few looks do: by so much, and at least so long.
 _FURTHER = 8
@@ -58,6 +58,22 @@ class Moment:
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     missing: tuple[Gap, ...] = ()
     awaited: tuple[Gap, ...] = ()
+
+
+def reservations(moment: Moment) -> list[str]:
+    """Return in words what an answer as of a moment is made without: restatements that have not been followed, gaps."""
+    said = []
+    if moment.is_rippling and moment.known_at is not None:
+        batches = ", ".join(
+            f"{name}@{label_of(labels[0])}{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}"
+            for name, labels in moment.behind.items()
+        )
+        said.append(
+            f"as of {label_of(moment.tick)} this is what was known at {moment.known_at:%Y-%m-%d %H:%M:%SZ}: what it "
+            f"reads was restated since, and {batches} has not followed; `waterclock recompute` makes it again"
+        )
+    said += [f"without {gap.table}@{label_of(gap.first)}..{label_of(gap.last)}: not there" for gap in moment.missing]
+    return said
 
 
 def moment_of(work: Workplace, tables: Collection[str], asked: AsOf) -> Moment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -10,7 +11,7 @@ from waterclock.connectors import capabilities
 from waterclock.dpl import Project, load_project
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.damage import require_log
-from waterclock.engine.moments import AsOf, moment_of
+from waterclock.engine.moments import AsOf, moment_of, reservations
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query import require_table
 from waterclock.engine.session import Sessions
@@ -60,8 +61,9 @@ def resolve(
     can be joined. `as_of` is an instant (UTC where it has no offset), a timelabel, `table@label` (the end of its
     window) or `latest`, the newest tick at which all the tables are settled. `known_at`: only what was committed by
     then counts, by the ledger's clock. While something of it is being restated, it is what was known at the last
-    instant at which all agreed. `partial` answers without the labels that are not there. Takes the Spark session that
-    is there, else starts one and leaves it open. Cost: a few looks at the ledger; rows are read when a frame is.
+    instant at which all agreed, and a warning names the batches that have not followed. `partial` answers without the
+    labels that are not there, and warns of them. Takes the Spark session that is there, else starts one and leaves it
+    open. Cost: a few looks at the ledger; rows are read when a frame is.
 
     Raises ProjectErrors for a project with errors; WaterclockError E511 for a table that is not there, E706 for a
     destination, E518 and E521 to E523 where the tables have no content as of the tick, E640 where it is not kept any
@@ -76,6 +78,8 @@ def resolve(
             require_log(work, name)
         known = None if known_at is None else utc_of(known_at)
         moment = moment_of(work, names, AsOf(as_of, known, is_partial=partial))
+        for said in reservations(moment):
+            warnings.warn(said, stacklevel=2)
         spark = sessions.root()
         frames = tuple(frame_as_of(work, spark, each, moment.tick, known_at=moment.known_at) for each in declared)
     return frames[0] if isinstance(table, str) else frames

@@ -17,7 +17,7 @@ from waterclock.engine.reads import nothing_of
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flat, Flow, Kind, Mode, Read, Table
+from waterclock.flow import Flat, Flow, Kind, Mode, Query, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage import frame_at, head, table_exists
@@ -56,9 +56,7 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
     E521 to E523 and E640 where the tables have no content as of the tick.
     """
     asked = adhoc_query(sql, work.flow, status_tables=STATUS_TABLES)
-    tables = [name for name in tables_of(asked) if name not in STATUS_TABLES]
-    for name in tables:
-        require_table(work.flow, name)
+    tables = _tables(work.flow, asked)
     moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
     spark = work.sessions.own()
     names: dict[str, str] = {}
@@ -73,6 +71,18 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
 
     spliced = splice(asked, name_of)
     return replace(_answer(work, spark, spliced, limit), moment=moment)
+
+
+def tables_asked(flow: Flow, sql: str) -> list[str]:
+    """Return the tables of the lake that a query names, in the order in which it does.
+
+    Raises ProjectErrors for what is wrong with the text, E511 for a table that is not there, E706 for a destination.
+    """
+    return _tables(flow, adhoc_query(sql, flow, status_tables=STATUS_TABLES))
+
+
+def _tables(flow: Flow, asked: Query) -> list[str]:
+    return [require_table(flow, name).name for name in tables_of(asked) if name not in STATUS_TABLES]
 
 
 @telling_damage

@@ -76,7 +76,7 @@ def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, 
         why=f"{batch} was made of what {first.read.table} held before it was restated; "
         f"before that, {name}@{window.label} was not made",
         fix=f"`waterclock audit {batch}` shows what keeps it from following; "
-        f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again",
+        f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again, --make before it answers",
     )
 
 
@@ -108,7 +108,7 @@ def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tup
     nobody = "; a state that nobody reads is not needed" if node.is_optional else ""
     return (
         f"that batch is not made{nobody}",
-        f"`waterclock backfill {name} {label}` makes it, or ask as of another tick",
+        f"`waterclock backfill {name} {label}` makes it, --make before it answers; or ask as of another tick",
     )
 
 

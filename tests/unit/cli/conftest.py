@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from waterclock.cli import app, backfilling, restating, retrying
+from waterclock.cli import app, backfilling, making, restating, retrying
 from waterclock.cli.answers import JSON_VERSION
 from waterclock.cli.opening import open_project
 from waterclock.cli.running import Asked
@@ -159,7 +159,7 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     kept = Runs()
-    for module in (backfilling, restating, retrying):
+    for module in (backfilling, making, restating, retrying):
         monkeypatch.setattr(module, "carry_out", kept)
     return kept
 

@@ -1,0 +1,95 @@
+"""Finds what is to be made before a question as of a tick can be answered by what is there now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from waterclock.flow import Flow, ReadKind
+from waterclock.planner.graph import Node
+from waterclock.planner.reads import bind
+from waterclock.planner.ticks import Ticks
+from waterclock.timelabel import IntervalSet, Window
+
+Labels = Mapping[str, frozenset[datetime]]
+_Span = tuple[str, datetime, datetime]
+_NOTHING = IntervalSet()
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ToMake:
+    """What a question needs that is not there, or has not followed what was restated, by table, upstream first.
+
+    `force`: labels that nobody needed so far. `follow`: older states that are to be made again where what they read has
+    changed. `spans`: the first and the last label of all that may be made.
+    """
+
+    spans: Mapping[str, tuple[datetime, datetime]]
+    force: Labels
+    follow: Labels
+
+
+def newest_tick(ticks: Ticks, tables: Collection[str]) -> datetime:
+    """Return the last instant as of which no table is read further than to its newest label that is due."""
+    cadences = [ticks.graph.nodes[name].table.cadence for name in tables]
+    return min(cadence.next(cadence.last_due(ticks.now)) for cadence in cadences) - _INSTANT
+
+
+def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -> ToMake:
+    """Follow what the tables' content as of a tick rests on, as far as it is due and not settled.
+
+    Cost: grows with the windows that are to be made, not with those that are settled.
+    """
+    open_: dict[str, IntervalSet] = {}
+    to_do: list[_Span] = [(name, *span) for name, span in ticks.kept(tables, tick).items()]
+    while to_do:
+        name, low, high = to_do.pop()
+        node = ticks.graph.nodes[name]
+        known = open_.get(name, _NOTHING)
+        if new := _unsettled(ticks, node, low, high) - known:
+            open_[name] = known | new
+            for window in (window for span in new for window in node.table.cadence.windows(*span)):
+                to_do += _read(flow, ticks, node, window)
+    labels = {
+        name: [window.start for span in open_[name] for window in node.table.cadence.windows(*span)]
+        for name, node in ticks.graph.nodes.items()
+        if name in open_
+    }
+    force, follow = {}, {}
+    for name, of_table in labels.items():
+        if ticks.graph.nodes[name].is_optional:
+            covered = ticks.snapshot.of(name).covered
+            force[name] = frozenset(label for label in of_table if not covered.covers_instant(label))
+            follow[name] = frozenset(of_table) - force[name]
+    return ToMake(
+        spans={name: (of_table[0], of_table[-1]) for name, of_table in labels.items()},
+        force={name: of_table for name, of_table in force.items() if of_table},
+        follow={name: of_table for name, of_table in follow.items() if of_table},
+    )
+
+
+def _unsettled(ticks: Ticks, node: Node, low: datetime, high: datetime) -> IntervalSet:
+    """Return which windows of a span can be made and are not settled; where labels go in order, those before too."""
+    name, cadence = node.table.name, node.table.cadence
+    facts, end = ticks.snapshot.of(name), cadence.last_due(ticks.now)
+    first = max(ticks.starts[name], facts.dropped_before or ticks.starts[name])
+    settled = ticks.settlement.settled[name]
+    if node.table.is_snapshot:  # the newest label stands for all since the snapshot before
+        is_there = low >= high or settled.covers(low, high)
+        return _NOTHING if is_there or end <= first else settled.gaps(cadence.previous(end), end)
+    low, high = (first if node.is_ordered else max(low, first)), min(high, end)
+    return settled.gaps(low, high) if low < high else _NOTHING
+
+
+def _read(flow: Flow, ticks: Ticks, node: Node, window: Window) -> Iterator[_Span]:
+    """Yield what a batch reads; LATEST reads at the tick that it keeps, or at the newest that is settled or due."""
+    latest = dict(ticks.snapshot.of(node.table.name).latest.get(window.start, {}))
+    for read in node.table.reads:
+        above = ticks.graph.nodes[read.table]
+        if read.kind is ReadKind.LATEST and read.table not in latest:
+            tick = ticks.settlement.newest_tick(above, ticks.starts[read.table])
+            latest[read.table] = above.table.cadence.last_due(ticks.now) if tick is None else tick
+    for bound in bind(node.table, window, flow, ticks.starts, latest):
+        yield bound.read.table, bound.low, bound.high
