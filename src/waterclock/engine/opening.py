@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from waterclock.dpl import Project
@@ -12,9 +13,10 @@ from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
-from waterclock.engine.sources import Connections
+from waterclock.engine.sources import Connections, SourceClocks
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Kind
+from waterclock.flow import Kind, Table
+from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner import starts_to_write
 from waterclock.secrets import Secrets
@@ -77,4 +79,14 @@ def apply_flow(work: Workplace, now: datetime) -> None:
     undeclared = [table.name for table in work.flow.tables.values() if table.kind is Kind.COLLECT and not table.start]
     if undeclared:
         snapshot = work.ledger.snapshot(work.flow, tables=undeclared)
-        work.ledger.set_starts(starts_to_write(work.flow, snapshot, now), who=work.settings.who)
+        starts = starts_to_write(work.flow, snapshot, now, partial(_clock_of, SourceClocks(work, now)))
+        work.ledger.set_starts(starts, who=work.settings.who)
+
+
+def _clock_of(clocks: SourceClocks, table: Table) -> datetime | None:
+    """Return how far a source has come; None where it has told nothing, or cannot: the run tells of that."""
+    try:
+        clock = clocks.clock_of(table)
+    except Exception:  # noqa: BLE001 - whatever a source raises, its own batches will say it
+        return None
+    return None if clock == BEGINNING else clock

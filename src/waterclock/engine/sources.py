@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors import connector
 from waterclock.connectors.interface import ArrivalCollector, Collector, Deliverer, Listing, Setting
 from waterclock.engine.arrivals import complete_until
-from waterclock.flow import Connection, Options, Secret, Unit, Value
+from waterclock.flow import Connection, Options, Secret, Table, Unit, Value
 from waterclock.ledger.facts import BEGINNING
 from waterclock.planner import Group
 from waterclock.secrets import Secrets
@@ -101,10 +101,8 @@ class SourceClocks:
     def complete(self, group: Group) -> Group:
         """Leave out the labels whose windows the source has not passed yet."""
         table = self._work.flow.tables[group.table]
-        if table.source is None or table.is_snapshot or group.is_made_of_kept:
-            return group
-        clock = self._clock(table.source.unit)
-        if clock is None:
+        clock = None if group.is_made_of_kept else self.clock_of(table)
+        if table.source is None or clock is None:
             return group
         passed = tuple(batch for batch in group.batches if batch.window.end <= clock)
         ahead = next((batch.window for batch in group.batches if batch.window.end > clock), None)
@@ -112,6 +110,10 @@ class SourceClocks:
             collector = self._work.connections.collector(table.source.unit.connection)
             self._held[table.name] = HeldBack(table.name, ahead, clock, isinstance(collector, ArrivalCollector))
         return dataclasses.replace(group, batches=passed)
+
+    def clock_of(self, table: Table) -> datetime | None:
+        """Return how far a table's source has come; None of one without a clock, of a snapshot and of a transform."""
+        return None if table.source is None or table.is_snapshot else self._clock(table.source.unit)
 
     def _clock(self, declared: Unit) -> datetime | None:
         key = str(declared)

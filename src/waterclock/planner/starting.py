@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from waterclock.flow import Flow, Kind, Read, ReadKind, Table
@@ -19,15 +19,18 @@ def starts(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, dat
     return starts_of(flow, graph_of(flow), snapshot, now)
 
 
-def starts_to_write(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
+def starts_to_write(
+    flow: Flow, snapshot: LedgerSnapshot, now: datetime, clock_of: Callable[[Table], datetime | None] = lambda _: None
+) -> dict[str, datetime]:
     """Return the START of every collect that declares none and has none in the ledger: whoever runs writes it down.
 
-    It is the newest window that is due at `now`, so that the first run takes what is there; with labels done (in a
-    ledger that was rebuilt without its export) it is the oldest of them.
+    It is the newest window that is due at `now` and over by the clock of its source (None where that has none), so
+    that the first run takes what is there, however long ago it came; with labels done (in a ledger that was rebuilt
+    without its export) it is the oldest of them.
     """
     collects = (table for table in flow.tables.values() if table.kind is Kind.COLLECT and table.start is None)
     return {
-        table.name: _first_look(table, snapshot.of(table.name), now)
+        table.name: _first_look(table, snapshot.of(table.name), now, clock_of(table))
         for table in collects
         if snapshot.of(table.name).start is None
     }
@@ -49,8 +52,9 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
     return found
 
 
-def _first_look(table: Table, facts: TableFacts, now: datetime) -> datetime:
-    newest = table.cadence.previous(table.cadence.last_due(now))
+def _first_look(table: Table, facts: TableFacts, now: datetime, clock: datetime | None = None) -> datetime:
+    due = table.cadence.last_due(now)
+    newest = table.cadence.previous(due if clock is None else min(due, table.cadence.floor(clock)))
     done = next((low for low, _ in facts.covered if low != BEGINNING), newest)
     return min(done, newest)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -58,6 +59,25 @@ def test_a_collect_without_start_is_due_at_the_first_look_and_at_each_later_one(
         (name,) = [record.name for record in ledger.tables()]
         assert ledger.table(name).start == day(5) - MINUTE
         assert [row["kind"] for row in ledger.events_rows()].count("start set") == 1
+
+
+def test_what_came_some_time_ago_is_taken_by_the_first_run(root: Path) -> None:
+    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
+    landing = root / "landing" / "new" / "acme" / "clicks"
+    landing.mkdir(parents=True)
+    for stamp in ("2020_01_03_07_00_05", "2020_01_04_23_50_30"):
+        (landing / f"acme_clicks_{stamp}.csv.gz").write_bytes(gzip.compress(b"id\n1\n", mtime=0))
+
+    labels = due_at(root, day(5) + timedelta(seconds=20))
+    assert labels[0] == "20200104234900"  # the source has told all of it, and nothing later
+    assert labels[-1] == "20200104235900"
+    assert due_at(root, day(5) + MINUTE)[0] == "20200104234900"
+
+
+def test_a_source_that_cannot_be_asked_yet_stops_no_run(root: Path) -> None:
+    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
+    (root / "landing").write_text("no folder")
+    assert due_at(root, day(5)) == ["20200104235900"]
 
 
 def test_what_a_run_of_an_older_release_left_open_is_written_down(root: Path) -> None:
