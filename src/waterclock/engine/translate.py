@@ -40,6 +40,10 @@ _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _JVM_GONE = re.compile("Answer from Java side is empty|stopped SparkContext|does not exist in the JVM$")
 # where a message goes over into stack traces, the query's text or trees of plans
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
+# its settings are ours to make, and what it proposes is in our `fix`
+_SPARKS_ADVICE = re.compile(
+    r" If necessary,? set .*? to bypass this error\.?| Did you mean one of the following\? \[.*?\]\.?", re.DOTALL
+)
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _JVM_IS_GONE = "E712"
 _MOST_WHY = 400
@@ -149,7 +153,7 @@ def _spark_error(
     if spliced is not None and position is not None:
         place = f"{spliced.place_of(*position)} ({where})"
     what = text.partition("] ")[2] or text
-    what = what.partition(" SQLSTATE")[0].strip()
+    what = _SPARKS_ADVICE.sub("", what.partition(" SQLSTATE")[0]).strip()
     return WaterclockError(
         "E730",
         what[:_MOST_WHY],
@@ -164,8 +168,10 @@ def _spark_error(
 def _suggestion(error: BaseException, condition: str) -> str | None:
     parameters: dict[str, str] = getattr(error, "getMessageParameters", dict)() or {}
     if "objectName" in parameters and "proposal" in parameters:
-        known = [part.strip(" `") for part in parameters["proposal"].split(",")]
-        return did_you_mean(parameters["objectName"].strip("`"), known, otherwise=f"known: {', '.join(known[:3])}")
+        known = [part.replace("`", "").strip() for part in parameters["proposal"].split(",")]
+        return did_you_mean(
+            parameters["objectName"].replace("`", ""), known, otherwise=f"known: {', '.join(known[:3])}"
+        )
     if condition.startswith("UNRESOLVED_ROUTINE"):
         return did_you_mean(parameters.get("routineName", "").strip("`"), FUNCTIONS)
     if condition.startswith(_NO_SQL_FUNCTION):

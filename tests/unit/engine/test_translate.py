@@ -198,3 +198,19 @@ def test_neither_plan_trees_nor_stack_traces_are_told() -> None:
     said = "something is wrong\n'Project ['nope]\n+- 'Join Inner\n   :- SubqueryAlias o"
     assert to_error(RuntimeError(said), where=WHERE).what == "RuntimeError: something is wrong"
     assert to_error(RuntimeError("it broke\n== Physical Plan ==\nScan"), where=WHERE).what == "RuntimeError: it broke"
+
+
+def test_what_spark_advises_of_its_own_settings_is_left_out() -> None:
+    said = (
+        "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. If "
+        'necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. SQLSTATE: 22012'
+    )
+    told = to_error(SparkError(said, "DIVIDE_BY_ZERO"), where=WHERE)
+    assert told.what == "Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead."
+
+
+def test_names_that_spark_proposes_are_told_once_and_without_quotes() -> None:
+    said = "[UNRESOLVED_COLUMN] `nope` cannot be resolved. Did you mean one of the following? [`c`.`name`, `o`.`id`]."
+    raised = SparkError(said, "UNRESOLVED_COLUMN", objectName="`nope`", proposal="`c`.`name`, `o`.`id`")
+    told = to_error(raised, where=WHERE)
+    assert (told.what, told.fix) == ("`nope` cannot be resolved.", "known: c.name, o.id")
