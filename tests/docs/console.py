@@ -96,7 +96,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=ROOT,
-            env=os.environ | SCREEN,
+            env=os.environ | SCREEN | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         )
 
     def __enter__(self) -> Self:
@@ -145,12 +145,13 @@ def plain_call(command: str) -> list[str] | None:
 
 @contextmanager
 def session(folder: Path, *, is_warm: bool = False) -> Iterator[Shell]:
-    """A shell for pages that work in /tmp/flights with the checkout's commands: here in a folder of its own.
+    """A shell for pages that work in /tmp/flights or /tmp/mine with the checkout's commands: here in a folder of its own.
 
     The commands are those of the Python that runs the tests: nothing is installed on the way.
     """
     here = {
         "/tmp/flights": str(folder / "flights"),
+        "/tmp/mine": str(folder / "mine"),
         ".venv/bin/python": sys.executable,
         '"$PWD/bin:$PATH"': f'"{Path(sys.executable).parent}:$PATH"',
     }

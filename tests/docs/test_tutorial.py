@@ -10,8 +10,9 @@ from tests.docs.console import ROOT, Command, commands_of, differences, plain_ca
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
-    commands = commands_of((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", ["tutorial.md", "howto/your-own-data.md"])
+def test_a_page_that_is_run_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    commands = commands_of((ROOT / "docs" / page).read_text(encoding="utf-8"))
 
     wrong = []
     with session(tmp_path, is_warm=True) as shell:
