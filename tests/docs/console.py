@@ -145,7 +145,7 @@ def plain_call(command: str) -> list[str] | None:
 
 @contextmanager
 def session(folder: Path, *, is_warm: bool = False) -> Iterator[Shell]:
-    """A shell for pages that work in /tmp/flights or /tmp/mine with the checkout's commands: here in a folder of its own.
+    """A shell for pages that work in /tmp/flights or /tmp/mine with the commands of the checkout: here below `folder`.
 
     The commands are those of the Python that runs the tests: nothing is installed on the way.
     """
