@@ -168,7 +168,7 @@ def test_a_file_that_vanishes_is_told_by_name(spark: SparkSession, folder: Landi
         frame.collect()
     told = reader.explain(unit, declared(), caught.value)
     assert told is not None
-    assert (told.code, told.where) == ("E807", str(path))
+    assert (told.code, told.where, told.transient) == ("E807", str(path), True)
 
 
 def test_csv_is_read_as_its_options_say(spark: SparkSession, folder: LandingFolder) -> None:

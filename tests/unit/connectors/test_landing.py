@@ -10,6 +10,7 @@ import pytest
 
 from tests.systems import LandingFolder, unit_of
 from waterclock.connectors import Item, Listing, finding, landing
+from waterclock.connectors.broken import explain
 from waterclock.connectors.files import FilesCollector
 from waterclock.connectors.finding import format_of, names_of
 from waterclock.connectors.shapes import Reading, shapes_of
@@ -424,3 +425,17 @@ def test_a_file_that_is_not_there_any_more_is_looked_for_again(tmp_path: Path) -
     with pytest.raises(WaterclockError, match="E807") as caught:
         shapes_of([str(tmp_path / "a.csv")], Reading(), Columns())
     assert not caught.value.transient
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[PATH_NOT_FOUND] Path does not exist: file:{}. SQLSTATE: 42K03",
+        "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file://{}. File does not exist.",
+    ],
+)
+def test_what_spark_does_not_find_any_more_is_a_passing_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    told = explain(RuntimeError(text.format(path)), Reading(), Columns())
+    assert told is not None
+    assert (told.code, told.where, told.transient) == ("E807", str(path), True)
