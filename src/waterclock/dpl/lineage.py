@@ -55,7 +55,7 @@ class ColumnLineage:
             return Made(inputs=tuple(ColumnOf(read.table, "*") for read in table.reads))
         if of.column.lower() in found:
             return found[of.column.lower()]
-        if "*" in found and not self._knows(of.table):
+        if "*" in found and (not self._knows(of.table) or self._has(of)):
             return found["*"]
         if (stars := self._stars.get(of.table, ())) and not _is_consumed(table, of.column):
             return Made(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
@@ -107,6 +107,9 @@ class ColumnLineage:
     def _knows(self, table: str) -> bool:
         """Whether all columns of a table are known."""
         return table in self.schemas or not self.flow.tables[table].columns.is_open
+
+    def _has(self, of: ColumnOf) -> bool:
+        return of.column.lower() in {name.lower() for name in self.columns(of.table)}
 
     def _made_or_unknown(self, of: ColumnOf) -> Made:
         try:

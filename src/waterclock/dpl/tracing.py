@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
-from sqlglot import lineage as sqlglot_lineage
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
+from waterclock.dpl.column_flow import Column, ColumnFlow, Origin
+from waterclock.dpl.column_flow import Made as Columns
 from waterclock.dpl.splice import splice
 from waterclock.flow import Flat, Query, Read, flat_columns
 
 TIMELABEL = "timelabel"
 _DIALECT = "databricks"
 _UNKNOWN_TYPE = "unknown"
+_UNTOLD = "not known: the query alone does not tell which columns it is made of"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,6 +88,38 @@ class _Tracer:
         self.flats = {name: self._flat(read) for name, read in self.reads.items() if isinstance(read, Flat)}
 
     def trace(self) -> Traced:
+        try:
+            tree: Any = exp.maybe_parse(self.text, dialect=_DIALECT)
+            made = ColumnFlow(self._read).query(tree)
+        except (SqlglotError, ValueError, RecursionError):
+            return Traced({"*": Made(note=_UNTOLD)})
+        found: dict[str, Made] = {}
+        texts = self._texts(tree)
+        for column in made.columns:
+            if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's, and sets its own
+                continue
+            text = texts.get(column.name.lower()) or (_expression(column.node) if column.node else column.name)
+            found[self.said.get(column.name.lower(), column.name)] = self._made(text, column.origin)
+        if rest := self._rest(made):
+            found["*"] = rest
+        return Traced(found, tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens)))
+
+    def _made(self, text: str, origin: Origin) -> Made:
+        inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
+        return Made(text, inputs) if origin.is_known else Made(text, inputs, _UNTOLD)
+
+    def _rest(self, made: Columns) -> Made | None:
+        """Return what columns are made of that only their names tell, of a struct's fields or a function's rows."""
+        if not made.is_known:
+            return Made(note=_UNTOLD)
+        if len(made.rests) == len(made.opens):
+            return None
+        if made.opens or len(made.rests) > 1:
+            return Made(note=_UNTOLD)
+        return self._made("", made.rests[0]("*"))
+
+    def _texts(self, tree: Any) -> dict[str, str]:
+        """Return the expressions with each column's table before it, by the names in lower case."""
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
             for name, read in self.reads.items()
@@ -93,41 +127,23 @@ class _Tracer:
         }
         try:
             query: Any = qualify(
-                exp.maybe_parse(self.text, dialect=_DIALECT),
-                dialect=_DIALECT,
-                schema=schema,
-                validate_qualify_columns=False,
-                identify=False,
+                tree.copy(), dialect=_DIALECT, schema=schema, validate_qualify_columns=False, identify=False
             )
-            return self._outputs(query, schema)
         except (SqlglotError, ValueError, RecursionError):
-            return Traced({})
+            return {}
+        selects = query.selects if isinstance(query, exp.Query) else ()
+        return {each.alias_or_name.lower(): _expression(each) for each in selects if not each.is_star}
 
-    def _outputs(self, query: Any, schema: dict[str, object]) -> Traced:
-        found: dict[str, Made] = {}
-        stars: dict[str, None] = {}
-        for select in query.selects if isinstance(query, exp.Query) else ():
-            if select.is_star:
-                for name in self._sources(query, select):
-                    stars[_table_of(self.reads[name])] = None
-                    for column, origin in self.flats.get(name, {}).values():
-                        found.setdefault(column, Made(column, (origin,)))
-                continue
-            name = select.alias_or_name
-            if name.lower() == TIMELABEL:  # the engine drops it, and sets its own
-                continue
-            node = sqlglot_lineage.lineage(name, query, schema=schema, dialect=_DIALECT, trim_selects=False)
-            inputs = tuple(sorted(set(self._leaves(node))))
-            if len(inputs) == 1 and inputs[0].column.lower() == name:  # sqlglot writes the names of a `*` in lower case
-                name = inputs[0].column
-            found[self.said.get(name.lower(), name)] = Made(_expression(select), inputs)
-        return Traced(found, tuple(stars))
-
-    def _leaves(self, node: sqlglot_lineage.Node) -> Iterator[ColumnOf]:
-        for each in node.walk():
-            if isinstance(each.expression, exp.Table) and each.expression.name in self.reads:
-                column = exp.to_column(each.name).name if each.name != "*" else "*"
-                yield self._origin(each.expression.name, column)
+    def _read(self, name: str) -> Columns | None:
+        """Return the columns of a read by its name in the text: all of them, or those known and a rest by name."""
+        read = self.reads.get(name)
+        if read is None:
+            return None
+        closed = self._closed(read)
+        if closed:
+            return Columns(tuple(Column(each, Origin(frozenset({(name, each)}))) for each in closed))
+        known = tuple(Column(each, Origin(frozenset({(name, each)}))) for each, _ in self.flats.get(name, {}).values())
+        return Columns(known, (lambda column: Origin(frozenset({(name, column)})),), (name,))
 
     def _origin(self, name: str, column: str) -> ColumnOf:
         """Give the column of a table that one of a read is, in the spelling of the table."""
@@ -145,15 +161,6 @@ class _Tracer:
             return self.closed(read.table)
         columns = flat_columns(read, lambda table: self.closed(table) or None) or ()
         return (*(each.name for each in columns), *([TIMELABEL] if columns else ()))
-
-    def _sources(self, query: Any, select: Any) -> list[str]:
-        """Give the reads whose columns a `*` brings: that of its qualifier, or all that the query has at its top."""
-        qualifier = select.table if isinstance(select, exp.Column) else ""
-        return [
-            table.name
-            for table in query.find_all(exp.Table)
-            if table.name in self.reads and (not qualifier or table.alias_or_name == qualifier)
-        ]
 
 
 def _table_of(read: Read | Flat) -> str:
