@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deltalake import DeltaTable
+
 from tests.tiny import Tiny, day, described, evening
 from waterclock.cli.app import main
 from waterclock.engine.moments import AsOf
@@ -78,7 +80,8 @@ def flip(path: Path) -> None:
 
 
 DAMAGES: Mapping[str, Callable[[Path], None]] = {"remove": remove, "truncate": truncate, "flip": flip}
-KINDS = ("manifest", "claim record", "slice", "newest manifest", "newest slice", "last commit", "older commit", "state")
+KINDS = ("manifest", "claim record", "slice", "newest manifest", "newest slice", "last commit", "older commit", "state",
+         "checkpoint", "name of the checkpoint")  # fmt: skip
 CASES = [f"{table} {kind}" for table in TABLES for kind in KINDS] + ["archive", "ledger"]
 
 
@@ -98,16 +101,25 @@ def leaves_of(tiny: Tiny, table: str) -> list[Path]:
 
 
 def file_of(tiny: Tiny, case: str) -> Path | None:
-    """Give the file that a case names; None where the table has none of the kind."""
-    if case == "ledger":
-        for path in lake_of(tiny).glob("ledger.db-*"):
+    """Give the file that a case names; None where the table has none of the kind.
+
+    A claim record is read where the ledger is lost: it is removed then. A checkpoint is made first.
+    """
+    if case == "ledger" or case.endswith("claim record"):
+        for path in lake_of(tiny).glob("ledger.db-*" if case == "ledger" else "ledger.db*"):
             path.unlink()
+    if case == "ledger":
         return lake_of(tiny) / "ledger.db"
     if case == "archive":
         return min((lake_of(tiny) / "archive").rglob("*.csv.gz"))
     table, _, kind = case.partition(" ")
     leaf = leaves_of(tiny, table)[-1 if kind.startswith("newest") else 1]
-    commits = sorted((folder_of(tiny, table) / "_delta_log").glob("*.json"))
+    log = folder_of(tiny, table) / "_delta_log"
+    if kind.endswith("checkpoint"):
+        DeltaTable(str(log.parent)).create_checkpoint()
+        (log / f"{0:020d}.json").unlink()  # as Delta cleans up
+        return log / "_last_checkpoint" if kind.startswith("name") else min(log.glob("*.checkpoint.parquet"))
+    commits = sorted(log.glob("*.json"))
     states = sorted((folder_of(tiny, table) / "state").glob("**/*.parquet"))
     found: Mapping[str, Path | None] = {
         "manifest": leaf / "_manifest.json",

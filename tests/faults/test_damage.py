@@ -76,12 +76,13 @@ def tiny(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     return copied(made.tiny, tmp_path / "project")
 
 
-def assert_answers(tiny: Tiny, made: Made) -> None:
-    """Hold the project to the right answers of today, and of an earlier tick."""
+def assert_answers(tiny: Tiny, made: Made, *, without: frozenset[str] = frozenset()) -> None:
+    """Hold the project to the right answers of today, and of an earlier tick but for some tables."""
     for found, wanted in ((ask(tiny), made.after), (ask(tiny, tick=EARLIER), made.earlier)):
         assert not found.errors, "\n".join(error.render() for error in found.errors)
         for table, rows in wanted.rows.items():
-            assert found.rows[table] == rows, table
+            if wanted is made.after or table not in without:
+                assert found.rows[table] == rows, table
 
 
 def cases() -> list[object]:
@@ -105,7 +106,9 @@ def test_a_damaged_file_gives_the_right_answer_or_an_error_that_mends_it(
         assert rows == made.before.rows[table], table
     mended(tiny, [*found.errors, *run(tiny)])
     mended(tiny, [*ask(tiny).errors, *ask(tiny, tick=EARLIER).errors])
-    assert_answers(tiny, made)
+    # an older snapshot that is lost cannot be taken again: the next one stands for it, and is read in its place
+    lost = frozenset({"shop.lands", "marts.lands"}) if case == "shop.lands slice" else frozenset()
+    assert_answers(tiny, made, without=lost)
 
 
 @pytest.mark.parametrize("table", ["shop.items", "shop.prices"])

@@ -58,7 +58,7 @@ def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
     A slice that no batch rests on any more is none of them: states beyond what is kept are E640.
     """
     place = damaged_file(work.lake, error)
-    table = None if place is None else work.flow.tables.get(place.table)
+    table = None if place is None else work.flow.tables.get(place.table.removeprefix("publish/"))
     if place is None or table is None:
         return None
     where = f"{work.lake.location(place.table)}/{place.path}"
@@ -165,7 +165,7 @@ def _older_log(work: Workplace, name: str, known: int, found: int) -> Waterclock
 
 
 def _mend(work: Workplace, table: Table, piece: Slice, *, is_manifest: bool) -> str:
-    if is_manifest:
+    if is_manifest and table.kind is not Kind.PUBLISH:
         return (
             f"`waterclock rebuild {table.name}` seals it again where its rows are whole, and asks for the batch again "
             "where they are not"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from waterclock.engine.damage import older_logs
 from waterclock.engine.ledger_rebuild import RETAINED
 from waterclock.engine.stage_keeping import Known, kept_since, may_go, replaced_at
 from waterclock.engine.translate import to_error
@@ -90,8 +91,12 @@ def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     """Find what may be done for each table at `now`; changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.open_claims()}
     needed = _needed(work, now)
+    older = older_logs(work)
     return [
-        _look(work, work.flow.tables[name], now, needed.get(name, FOREVER), is_busy=name in busy) for name in tables
+        Upkeep(name, failed=[f"{older[name].what}: {older[name].fix}"])
+        if name in older
+        else _look(work, work.flow.tables[name], now, needed.get(name, FOREVER), is_busy=name in busy)
+        for name in tables
     ]
 
 
@@ -100,7 +105,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.open_claims())
-    if found.is_busy:
+    if found.is_busy or table.name in older_logs(work):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         _try(found, "keeping versions", lambda: _keep_versions(work, table))
