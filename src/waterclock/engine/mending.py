@@ -102,15 +102,14 @@ def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Seq
     Claims whose lease ran out are settled then: before, nothing could be committed.
     """
     folder, above = work.folder(table), work.ledger.table(table.name).head_version
-    stamp = f"{work.real_now():%Y%m%dT%H%M%S%f}"
     project = work.flow.project
     if _is_readable(folder):
         raise_versions(folder, project=project, above=above)
     else:
         above = max(above, head(folder))
-        schema = _schema_of(work, spark, table, manifests)
         if table_exists(folder):
-            set_log_aside(folder, stamp)
+            set_log_aside(folder, f"{work.real_now():%Y%m%dT%H%M%S%f}")
+        schema = _schema_of(work, spark, table, manifests)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
     take_over_expired(work)
 
@@ -147,9 +146,8 @@ def _resealed(work: Workplace, spark: SparkSession, table: Table, piece: Slice) 
         made.code,
         made.revision.source,
     )
-    folder = work.folder(table)
     try:
-        otherwise = schema_text(brought_schema(folder, table))
+        otherwise = schema_text(brought_schema(work.folder(table), table))
     except WaterclockError:
-        return None
-    return reseal(spark, folder, known, table.merge, otherwise=otherwise)
+        otherwise = None  # the log is damaged as well
+    return reseal(spark, work.folder(table), known, table.merge, otherwise=otherwise)

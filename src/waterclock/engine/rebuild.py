@@ -30,6 +30,7 @@ from waterclock.storage import (
     Manifest,
     frame_of_slices,
     link_slice,
+    table_exists,
     table_schema,
 )
 from waterclock.storage.digest import digests
@@ -92,7 +93,8 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
     table, folder = work.flow.tables[name], work.lake.folder(name)
     slices = _current(work, table)
     claim = work.ledger.keeping.draw_claim()
-    if table.kind is Kind.PUBLISH or not slices:  # what was delivered stands, and the next goes by what is said now
+    # of a publish, what was delivered stands, and the next goes by what is said now
+    if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
         version = work.ledger.table(name).head_version
         work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
         return Remade(name, 0, 0, version, changed)
@@ -122,6 +124,10 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
     ask_again(work, table, stage.lost)
     resealed = tuple(piece.label for piece in stage.resealed)
     return Remade(name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost)
+
+
+def _has_unusable_log(work: Workplace, table: Table) -> bool:
+    return table_exists(work.folder(table)) and not has_usable_log(work, table)
 
 
 def _may_be_settled_after(work: Workplace, table: Table) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,12 +43,12 @@ class Remembered:
 
 
 def reseal(
-    spark: SparkSession, folder: str, known: Remembered, merge: Merge | None, *, otherwise: str
+    spark: SparkSession, folder: str, known: Remembered, merge: Merge | None, *, otherwise: str | None
 ) -> Manifest | None:
     """Write a slice's manifest again; None where its files are not the rows that the ledger knows.
 
-    `otherwise` is the schema of a slice without rows, of which no file tells. A manifest that cannot be read is kept
-    beside the new one. Cost: one scan of the slice.
+    `otherwise` is the schema of a slice without rows, of which no file tells, where it is known. A manifest that cannot
+    be read is kept beside the new one. Cost: one scan of the slice.
     """
     try:
         files = read_files(Path(folder), known.slice_path)
@@ -56,7 +56,7 @@ def reseal(
     except (OSError, pa.ArrowException, ValueError):
         return None
     rows = sum(file.rows for file in files)
-    if rows != known.rows or known.digest is None or not Path(folder, known.slice_path).is_dir():
+    if schema is None or not Path(folder, known.slice_path).is_dir() or rows != known.rows or known.digest is None:
         return None
     draft = Manifest(
         table=known.table,
@@ -100,8 +100,6 @@ def _measured(spark: SparkSession, folder: str, draft: Manifest, merge: Merge | 
 
 
 def _with_order(draft: Manifest, measured: Mapping[str, Any]) -> Manifest:
-    from dataclasses import replace
-
     return replace(
         draft,
         has_deletes=bool(measured.get("_deletes")),
