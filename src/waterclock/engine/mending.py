@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.engine.damage import slice_error, verb_of
+from waterclock.engine.damage import damaged_file, slice_error, verb_of
 from waterclock.engine.reads import nothing_of
 from waterclock.engine.takeover import take_over_expired
 from waterclock.engine.workplace import Workplace
@@ -150,4 +150,9 @@ def _resealed(work: Workplace, spark: SparkSession, table: Table, piece: Slice) 
         otherwise = schema_text(brought_schema(work.folder(table), table))
     except WaterclockError:
         otherwise = None  # the log is damaged as well
-    return reseal(spark, work.folder(table), known, table.merge, otherwise=otherwise)
+    try:
+        return reseal(spark, work.folder(table), known, table.merge, otherwise=otherwise)
+    except Exception as raised:
+        if damaged_file(work.lake, raised) is None:
+            raise
+        return None  # its rows cannot be read

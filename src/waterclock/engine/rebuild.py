@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.claim_record import put_claim_record
+from waterclock.engine.damage import telling_damage
 from waterclock.engine.functions import register_functions
 from waterclock.engine.ledger_rebuild import REBUILT
 from waterclock.engine.mending import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
@@ -83,6 +84,7 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
     return {name: tuple(differing.get(name, ())) for name in names}
 
 
+@telling_damage
 def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -> Remade:
     """Make one table anew from its stage, in one commit; a log that is lost, damaged or too old is replaced.
 
