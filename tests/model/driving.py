@@ -123,6 +123,9 @@ class Driver:
         self.trouble_rate = 0.0
         self.clear_troubles()
         self.rest()
+        if self.random.random() < 0.5:
+            self.change_the_beginning()
+            self.rest()
 
     def rest(self, most: int = 1_000_000) -> None:
         """Run whatever is ready, in any order, until nothing is; each batch must need to run only once for that.
@@ -238,6 +241,15 @@ class Driver:
                 self.follow(verb, name, label)
             self.ledger.request_restate(name, [label], verb, who="test")
             self.asked[name, label] = self.turn
+
+    def change_the_beginning(self) -> None:
+        """Change what the oldest windows of each collect hold, as late rows do: no older state is asked to follow."""
+        for name, toy in self.lake.tables.items():
+            if toy.table.kind is Kind.COLLECT and not toy.table.is_snapshot:
+                for label in sorted(toy.slices)[: self.random.choice((1, 2))]:
+                    self.lake.source[name, label] = self.lake.source.get((name, label), 0) + 1
+                    self.ledger.request_restate(name, [label], "recollect", who="test")
+                    self.asked[name, label] = self.turn
 
     def follow(self, verb: str, name: str, label: datetime) -> None:
         """Ask, as `recompute` does, that the older states which rest on a batch follow it."""

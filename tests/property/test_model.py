@@ -96,15 +96,13 @@ def make_and_compare(driver: Driver, oracle: Oracle) -> None:
     """Check that what a question needs is there and right, once that was made, as far as it can be made at all."""
     names = [name for name, node in driver.planner.graph.nodes.items() if node.table.kind is not Kind.PUBLISH]
     tables = driver.random.sample(names, min(len(names), driver.random.choice((1, 1, 2, 3))))
-    states = [
-        name for name in names if driver.planner.graph.nodes[name].is_optional and oracle.due(driver.flow.tables[name])
-    ]
-    if states and driver.random.random() < 0.7:
-        tables = [driver.random.choice(states)]
+    behind = driver.behind()
+    if behind and driver.random.random() < 0.8:
+        tables = [driver.random.choice(sorted(behind))]
     ticks = driver.planner.ticks(driver.snapshot(), driver.now)
     ends = [newest_tick(ticks, tables), *(w.end for name in tables for w in oracle.due(driver.flow.tables[name]))]
-    if older := [label for name in tables for label in driver.behind().get(name, ())]:
-        ends = [driver.flow.tables[tables[0]].cadence.next(label) for label in older if len(tables) == 1] or ends
+    if set(tables) <= set(behind):
+        ends = [driver.flow.tables[name].cadence.next(label) for name in tables for label in behind[name]]
     tick = driver.random.choice(ends)
     driver.make(to_make(driver.flow, ticks, tables, tick))
     behind = driver.behind()
