@@ -69,7 +69,8 @@ def _publish(random: Random, name: str, of: Table, palette: list[tuple[str, str]
 
 
 def _is_coarser(of_publish: Cadence, of: Table) -> bool:
-    return of_publish.period.minutes > of.cadence.period.minutes
+    """Whether a publish has longer windows, and each of them is made of whole windows of the table, as `check` asks."""
+    return of_publish.period.minutes > of.cadence.period.minutes and fits(of_publish, _bare(of.cadence))
 
 
 def _collect(random: Random, name: str, period: str, zone: str) -> Table:
