@@ -7,6 +7,7 @@ import pytest
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl import load_project
 from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.dpl.splice import splice
 from waterclock.errors import ProjectErrors
 from waterclock.flow import Flow
 
@@ -49,6 +50,13 @@ def test_a_view_of_a_flat_read_is_refused_too(view: str, flow: Flow) -> None:
     assert refusals(f"SELECT * FROM {view}", flow) == [
         f"E216 {view} reads FLAT(fact.a), which is for the queries of a flow query:1:15"
     ]
+
+
+def test_a_sample_may_be_asked_and_gets_the_alias_behind_it(flow: Flow) -> None:
+    query = adhoc_query("SELECT * FROM raw.orders TABLESAMPLE (10 PERCENT) REPEATABLE (1) WHERE id = 1", flow)
+    assert splice(query, lambda _: "orders_read").text == (
+        "SELECT * FROM orders_read TABLESAMPLE (10 PERCENT) REPEATABLE (1) AS `orders` WHERE id = 1"
+    )
 
 
 def test_queries_by_name_are_refused(flow: Flow) -> None:
