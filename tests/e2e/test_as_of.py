@@ -168,8 +168,9 @@ def made_first(tiny: Tiny, tables: list[str]) -> list[Batch]:
     """Make what a question of the tables as of the 2nd of January needs, as `query --make` does."""
     with tiny.opened() as work:
         planner = Planner(work.flow)
-        ticks = planner.ticks(work.ledger.snapshot(work.flow), day(3))
-        assert ticks.settlement.behind == {"sales.twice": {day(1)}}
+        snapshot = work.ledger.snapshot(work.flow)
+        assert planner.plan(snapshot, day(3)).behind == {"sales.twice": (day(1),)}
+        ticks = planner.ticks(snapshot, day(3))
         needed = to_make(work.flow, ticks, tables, day(2))
         for name, of_table in needed.follow.items():
             work.ledger.request_restate(name, sorted(of_table), FOLLOW, who="ann")
@@ -177,7 +178,7 @@ def made_first(tiny: Tiny, tables: list[str]) -> list[Batch]:
         runner = Runner(work, only=spans, labels=spans, force=needed.force)
         made = list(runner.plan(day(3)).batches)
         assert not runner.run_once(day(3)).failed
-        assert not planner.ticks(work.ledger.snapshot(work.flow), day(3)).settlement.behind
+        assert not planner.plan(work.ledger.snapshot(work.flow), day(3)).behind
     return made
 
 
