@@ -123,8 +123,8 @@ def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
     if table.kind is not Kind.COLLECT or batching is Batching.ARRIVAL_TIME:
         return RECOMPUTE
     if batching is Batching.SNAPSHOT:
-        newest = work.ledger.newest(table.name)
-        return RECOLLECT if newest is not None and newest.label == label else None
+        newest_due = table.cadence.previous(table.cadence.last_due(work.real_now()))
+        return RECOLLECT if label == newest_due else None
     return RECOLLECT
 
 
