@@ -163,6 +163,19 @@ def next_commands(folder: Path, *commands: str) -> tuple[str, ...]:
 
 
 def _refuse_there(folder: Path, files: Iterable[Path]) -> None:
+    """Refuse a folder that cannot be one, and files that are there already.
+
+    Raises  E901
+    """
+    solid = next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None)
+    if solid is not None:
+        raise WaterclockError(
+            "E901",
+            f"{solid.name} is a file",
+            where=str(solid.resolve()),
+            why="a project is a folder, and init changes no file",
+            fix="choose another name: waterclock init my_project",
+        )
     there = [path for path in files if (folder / path).exists()]
     if there:
         raise WaterclockError(

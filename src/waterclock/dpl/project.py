@@ -82,7 +82,7 @@ def check_project(
                 "E244",
                 "no project here",
                 where=str(root),
-                why=f"there is no {FILE}",
+                why=f"there is no {FILE}" if root.is_dir() else "there is no such folder",
                 fix="run waterclock init, or give the project's folder",
             ),
         )

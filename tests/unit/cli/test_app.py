@@ -117,6 +117,7 @@ def test_an_error_is_a_card_on_stderr_and_never_a_traceback(tmp_path: Path) -> N
     assert found.exit_code == 1
     assert found.stdout == ""
     assert re.search(r"^E244 no project here$", found.stderr, re.MULTILINE)
+    assert "why  there is no such folder" in ask("check", "--project", str(tmp_path / "nope")).output
     assert "fix  " in found.stderr
     assert "Traceback" not in found.output
 

@@ -91,6 +91,16 @@ def test_the_statements_of_an_empty_project_are_right_without_their_dashes(tmp_p
     assert set(open_project(tmp_path, None).flow.tables) == {"web.visits", "shop.orders", "web.per_day"}
 
 
+@pytest.mark.parametrize("arguments", [(), ("--empty",)])
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_project_is_refused_where_a_file_is(tmp_path: Path, arguments: tuple[str, ...], below: str) -> None:
+    (tmp_path / "notes").write_text("mine")
+    found = ask("init", str(tmp_path / "notes" / below), *arguments)
+    assert found.exit_code == 1
+    assert "E901 notes is a file" in found.stderr
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
 def test_an_empty_project_is_refused_where_one_is(tmp_path: Path) -> None:
     start_project(tmp_path, TODAY)
     assert "E901 waterclock.toml is there already" in ask("init", str(tmp_path), "--empty").stderr
