@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from waterclock.connectors.interface import Outcome
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Table, Unit
+from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.records import Slice
 from waterclock.planner import RECOMPUTE, Batch, Group
 from waterclock.timelabel import label_of
@@ -31,7 +33,7 @@ def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
 def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
     """Refuse to continue a destination that lost its newest delivery; say so where a whole state replaces it anyway.
 
-    Cost: one look at the destination, whatever it holds.
+    Cost: one look at the destination, whatever it holds; two where an older label was delivered last.
 
     Raises:
         WaterclockError: E824 where labels are delivered one by one, unless they are recomputed, which mends it.
@@ -40,6 +42,10 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
     if newest is None or not work.project.publish or group.verb == RECOMPUTE:
         return
     lost = _lost(work, table, newest)
+    if lost is None and table.is_delivered_by_label:
+        last = max(work.ledger.slices(table.name, BEGINNING, FOREVER), key=lambda piece: piece.claim)
+        if last.claim != newest.claim:
+            newest, lost = last, _never_came(work, table, last)
     if lost is None:
         return
     if not table.is_delivered_by_label:
@@ -60,3 +66,12 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
 def _lost(work: Workplace, table: Table, newest: Slice) -> str | None:
     unit = unit_of(work, table)
     return work.connections.deliverer(unit.connection).lost(unit, work.flow.project, table.name, newest.claim)
+
+
+def _never_came(work: Workplace, table: Table, last: Slice) -> str | None:
+    """Say so where the destination knows nothing of the delivery made last, which may be of an older label."""
+    unit = unit_of(work, table)
+    found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, last.claim)
+    if found is not None and found.outcome is not Outcome.KILLED:
+        return None
+    return f"there is no record of claim {last.claim}, which brought {label_of(last.label)} last"

@@ -1,0 +1,87 @@
+"""A destination is not continued that lacks what the ledger has as delivered there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.ledgers import day, table
+from tests.systems import PublishedFolder, unit_of
+from tests.unit.engine.fakes import group
+from waterclock.connectors import Deliverer, Delivery
+from waterclock.engine.destinations import refuse_lost
+from waterclock.errors import WaterclockError
+from waterclock.flow import Flow, Kind, Mode, Unit
+from waterclock.ledger.records import Slice
+from waterclock.timelabel import label_of
+
+NAME = "out.daily.totals"
+
+
+@dataclass
+class Delivering:
+    """A publish of which some labels are delivered into a folder, and the ledger knows of some."""
+
+    out: PublishedFolder
+    known: dict[int, int]
+
+    def opened(self, unit: Unit) -> Unit:
+        return unit
+
+    def deliverer(self, name: str = "") -> Deliverer:
+        del name
+        return self.out.connector.deliverer(self.out.setting)
+
+    def slices(self, name: str, low: datetime, high: datetime) -> list[Slice]:
+        assert low < high
+        pieces = [(day(number), claim) for number, claim in sorted(self.known.items())]
+        return [Slice(name, label, label, claim, -1, 0, 0, None, "", None) for label, claim in pieces]
+
+    def newest(self, name: str) -> Slice:
+        return self.slices(name, day(0), day(9))[-1]
+
+    def brought(self, number: int, claim: int) -> None:
+        label = day(number)
+        delivery = Delivery(
+            project="demo",
+            publish=NAME,
+            claim=claim,
+            label=label,
+            label_text=label_of(label),
+            mode=Mode.APPEND,
+            is_from_partitioned=False,
+            columns=(("id", "STRING"),),
+            files=(),
+        )
+        self.deliverer().deliver(unit_of("out", "daily.totals"), [delivery])
+
+
+def refuse(delivering: Delivering) -> None:
+    publish = replace(table(NAME, kind=Kind.PUBLISH), destination=unit_of("out", "daily.totals"))
+    flow = Flow(project="demo", tables={NAME: publish}, order=(NAME,))
+    work: Any = SimpleNamespace(
+        ledger=delivering, connections=delivering, flow=flow, project=SimpleNamespace(publish=True)
+    )
+    refuse_lost(work, publish, group(NAME, 3))
+
+
+def test_a_destination_that_has_all_that_was_delivered_is_continued(tmp_path: Path) -> None:
+    delivering = Delivering(PublishedFolder(tmp_path), {1: 12, 2: 11})
+    for number, claim in ((1, 10), (2, 11), (1, 12)):
+        delivering.brought(number, claim)
+    refuse(delivering)
+
+
+def test_a_destination_that_lacks_an_older_label_restated_since_is_refused(tmp_path: Path) -> None:
+    """It was put back to a copy of before, or `publish` was false then."""
+    delivering = Delivering(PublishedFolder(tmp_path), {1: 12, 2: 11})
+    for number, claim in ((1, 10), (2, 11)):
+        delivering.brought(number, claim)
+    with pytest.raises(WaterclockError, match="E824") as refused:
+        refuse(delivering)
+    assert "no record of claim 12" in refused.value.what
