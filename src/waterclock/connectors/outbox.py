@@ -123,15 +123,16 @@ class FilesDeliverer:
         return None
 
     def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Look for the claim's record and for its files, which nobody but us changes."""
+        """Look for the claim's record and for its newest label's file, which nobody but us changes."""
         records = self._records(project, publish)
         with _telling(self.folder, str(unit)):
             stands = self._stands(records, claim)  # puts files in place that a crash has left aside
             if not stands or stands[-1].outcome is Outcome.KILLED:
                 return f"{records.relative_to(self.folder)} has no record of claim {claim}"
             record = _read(records / f"{claim}.json") or {"deliveries": []}
-            found = (_changed(self.folder / entry.target, entry) for entry in _entries(record) if entry.target)
-            changed = next((text for text in found if text), None)
+            # an older label of the claim may have been delivered again, by another one
+            entry = max(_entries(record), key=lambda one: one.delivered.label_text, default=None)
+            changed = _changed(self.folder / entry.target, entry) if entry and entry.target else None
         newest = self.last(unit, project, publish) if changed else None
         is_newer = newest is not None and newest.claim > claim  # of a runner that has not recorded it yet
         return None if is_newer else changed

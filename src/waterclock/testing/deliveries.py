@@ -170,6 +170,15 @@ class DeliveryConformance:
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True))
         assert _deliverer(system).lost(system.unit, PROJECT, slices.publish, first.claim) is None
 
+    def test_a_newer_delivery_of_another_label_of_the_claim_loses_nothing(
+        self, system: Receiving, slices: Slices
+    ) -> None:
+        deliverer = _deliverer(system)
+        together = slices.claim_of({_FIRST: [row("a", 1)], _SECOND: [row("b", 1)]}, Mode.APPEND)
+        deliverer.deliver(system.unit, together)
+        _deliver(system, slices.of(_FIRST, [row("a", 1), row("c", 2)], Mode.APPEND, is_from_partitioned=True))
+        assert deliverer.lost(system.unit, PROJECT, slices.publish, together[0].claim) is None
+
     def test_a_delivery_that_never_came_is_lost(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
         assert deliverer.lost(system.unit, PROJECT, slices.publish, 7)
