@@ -189,7 +189,8 @@ class Delivery:
     since the delivery before, or, with `is_whole`, the whole state too. Rows whose BOOLEAN column `deleted_column` is
     TRUE are rows that went: a MERGE deletes their keys. Rows whose text column `label_column` is not NULL are of that
     older label: they come back for keys that this label holds no longer. `columns` are names with Spark types, without
-    `timelabel` and these two, whatever else the Parquet `files` hold. `note` is kept beside the delivery.
+    `timelabel` and these two, whatever else the Parquet `files` hold; `keys` are spelt as they are, however a
+    declaration spells them. `note` is kept beside the delivery.
     """
 
     project: str
@@ -206,6 +207,10 @@ class Delivery:
     label_column: str = ""
     is_whole: bool = False
     note: str = ""
+
+    def __post_init__(self) -> None:
+        spelt = {name.lower(): name for name, _ in self.columns}
+        object.__setattr__(self, "keys", tuple(spelt.get(key.lower(), key) for key in self.keys))
 
     @property
     def is_by_label(self) -> bool:

@@ -136,8 +136,8 @@ def _touched(
         return upserts, now.limit(0)
     missed = asked.distinct().join(now, same, "left_anti")
     types = {field.name: field.dataType.simpleString() for field in now.schema.fields}
-    places = {key: f"_key{at}" for at, key in enumerate(names)}
-    columns = (f"CAST({places.get(each, 'NULL')} AS {kind}) AS `{each}`" for each, kind in types.items())
+    places = {key.lower(): f"_key{at}" for at, key in enumerate(names)}
+    columns = (f"CAST({places.get(each.lower(), 'NULL')} AS {kind}) AS `{each}`" for each, kind in types.items())
     return upserts, missed.selectExpr(*columns)
 
 

@@ -182,6 +182,12 @@ def test_a_merge_of_a_whole_state_keeps_columns_that_are_not_ours(database: Sqli
     ]
 
 
+def test_a_merge_finds_its_keys_however_the_declaration_spells_them(database: SqliteDatabase) -> None:
+    for claim, rows in enumerate(([("a", 1), ("b", 1)], [("a", 2)]), 1):
+        deliver(database, delivery(database, rows, claim, mode=Mode.MERGE, keys=("ID",), is_whole=True))
+    assert database.rows() == [{"id": "a", "amount": 2}]
+
+
 def test_a_merge_by_keys_alone_has_nothing_to_change(database: SqliteDatabase) -> None:
     for claim in (1, 2):
         deliver(database, delivery(database, [("a", 1)], claim, mode=Mode.MERGE, keys=("id", "amount")))
