@@ -357,7 +357,8 @@ ENGINE: Mapping[str, Code] = {
     "E754": Code(
         "a log that is older than the ledger",
         "The ledger has recorded versions that the table's log does not have: an older copy was put back, or the log "
-        "was removed. Nothing of the table is claimed or read until the newer copy is back, or `rebuild` made it anew.",
+        "was removed; or a `rebuild` that made it anew was broken off before the rows were back. Nothing of the table "
+        "is claimed or read until the newer copy is back, or `rebuild` made it anew.",
     ),
     "E790": Code(
         "an error of another library",

@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow import Batching, Kind, Table
 from waterclock.ledger.records import Slice
 from waterclock.planner import RECOLLECT, RECOMPUTE
-from waterclock.storage import Lake, head, is_older_than
+from waterclock.storage import Lake, head, is_older_than, is_unfinished
 from waterclock.storage.damage import FilePlace, place_in
 from waterclock.storage.log import damaged_log
 from waterclock.timelabel import label_of
@@ -129,18 +129,28 @@ def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
 
 
 def require_log(work: Workplace, name: str) -> None:
-    """See that a table's log tells of every version that the ledger knows.
+    """See that a table's log tells of every version that the ledger knows, and that its rows are there.
 
     Cost: one read of the ledger, one look at the log.
-    Raises  E754 where the log is older, or gone
+    Raises  E754 where the log is older, or gone, or was made anew without its rows
     """
     error = older_logs(work).get(name)
     if error is not None:
         raise error
 
 
+def require_versions(work: Workplace, name: str) -> None:
+    """See that a table's log tells of every version that the ledger knows, whatever rows it shows.
+
+    Raises  E754 where the log is older, or gone
+    """
+    folder, known = work.lake.folder(name), work.ledger.table(name).head_version
+    if is_older_than(folder, known):
+        raise _older_log(work, name, known, head(folder))
+
+
 def older_logs(work: Workplace) -> dict[str, WaterclockError]:
-    """Return the error E754 of each table whose log is older than the ledger, or gone.
+    """Return the error E754 of each table whose log is older than the ledger, or gone, or was made anew without rows.
 
     Cost: one read of the ledger, one look at each table's log.
     """
@@ -149,6 +159,8 @@ def older_logs(work: Workplace) -> dict[str, WaterclockError]:
         folder = work.lake.folder(record.name)
         if is_older_than(folder, record.head_version):
             found[record.name] = _older_log(work, record.name, record.head_version, head(folder))
+        elif is_unfinished(folder, record.head_version):
+            found[record.name] = _unfinished_log(work, record.name, record.head_version)
     return found
 
 
@@ -161,6 +173,16 @@ def _older_log(work: Workplace, name: str, known: int, found: int) -> Waterclock
         + (f"and the log ends at {found}: an older copy was put back" if found >= 0 else "and no version is there"),
         fix=f"put the newer copy back, or `waterclock rebuild {name}`: it makes the table again from its stage, and "
         "asks for the batches whose slices are gone",
+    )
+
+
+def _unfinished_log(work: Workplace, name: str, known: int) -> WaterclockError:
+    return WaterclockError(
+        "E754",
+        f"the log of {name} was made anew, and its rows are not back",
+        where=f"{work.lake.location(name)}/_delta_log",
+        why=f"its version {known} only stands in for one that was lost: a rebuild was broken off",
+        fix=f"`waterclock rebuild {name}` once more",
     )
 
 

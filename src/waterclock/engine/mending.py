@@ -18,6 +18,7 @@ from waterclock.storage import (
     brought_schema,
     head,
     is_older_than,
+    is_unfinished,
     read_manifest,
     table_exists,
     table_schema_of,
@@ -83,9 +84,9 @@ def ask_again(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
 
 
 def has_usable_log(work: Workplace, table: Table) -> bool:
-    """Tell whether a table's log can be read and tells of every version that the ledger knows."""
-    folder = work.folder(table)
-    if not table_exists(folder) or is_older_than(folder, work.ledger.table(table.name).head_version):
+    """Tell whether a table's log can be read and tells of every version that the ledger knows, and of its rows."""
+    folder, known = work.folder(table), work.ledger.table(table.name).head_version
+    if not table_exists(folder) or is_older_than(folder, known) or is_unfinished(folder, known):
         return False
     try:
         with opened(folder):

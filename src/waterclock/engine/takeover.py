@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.engine.damage import require_log
+from waterclock.engine.damage import require_versions
 from waterclock.engine.publish import kill_delivery
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
@@ -68,10 +68,11 @@ def _committed(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequen
         return (-1, claim.request.labels) if kill_delivery(work, table, claim.number) else None
     folder = work.folder(table)
     if not table_exists(folder):
-        require_log(work, table.name)
+        require_versions(work, table.name)
         # a claim is taken only after its table was created: without a table nothing can land
         return None
-    require_log(work, table.name)  # a kill would be committed under a number that the ledger knows as another version
+    # a kill would be committed under a number that the ledger knows as another version
+    require_versions(work, table.name)
     kill(folder, claim.number)
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
     if found.kind != "data":

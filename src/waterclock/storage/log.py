@@ -211,6 +211,19 @@ def is_recreated(folder: str, version: int) -> bool:
     return identity is not None and identity.kind == RECREATED
 
 
+def is_unfinished(folder: str, version: int) -> bool:
+    """Tell whether the newest version that was committed only stands in for one that was lost.
+
+    The log was made anew then, and what did so was broken off before the table's rows were back.
+    Cost: a look at one commit.
+    """
+    try:
+        has_said_so = RECREATED.encode() in _file(folder, version).read_bytes()
+        return has_said_so and is_recreated(folder, version)
+    except (FileNotFoundError, WaterclockError):
+        return False  # cleaned away, or damaged: who reads it says so
+
+
 def _checkpointed(folder: str) -> int:
     log = Path(folder, "_delta_log")
     try:

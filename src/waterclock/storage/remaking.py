@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltalake import Schema
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, RemoveAction, Transaction
 
@@ -17,6 +17,7 @@ from waterclock.storage.commit import commit_slices, commit_state
 from waterclock.storage.creation import create_table
 from waterclock.storage.identity import RECREATED, Identity, app_id
 from waterclock.storage.live import live_files
+from waterclock.storage.log import is_unfinished
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import forget, opened
 from waterclock.storage.read import frame_of_slices, table_schema
@@ -47,7 +48,7 @@ def remake(
     Cost: milliseconds where a table without partitions stays one; else all its rows are written, once.
     """
     if shows(folder, manifests, is_partitioned=is_partitioned):
-        return _version(folder)
+        return _version_of_all(folder, identity)
     point = _point_partitions if is_partitioned else _point
     version = point(folder, identity, manifests)
     if version is not None:
@@ -101,17 +102,10 @@ def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, ab
 
 def raise_versions(folder: str, *, project: str, above: int) -> None:
     """Let a table's versions go on above the last one that anybody knows, by commits of nothing. Cost: 10 ms each."""
-    nothing = Identity(project, "", RECREATED, (), "", 0, "").to_json()
+    nothing = Identity(project, "", RECREATED, (), "", 0, "")
     with opened(folder) as table:
         while table.version() < above:
-            table.create_write_transaction(
-                [],
-                "append",
-                Schema.from_json(table.schema().to_json()),
-                partition_by=table.metadata().partition_columns or None,
-                commit_properties=CommitProperties(custom_metadata={"userMetadata": nothing}, max_commit_retries=0),
-            )
-            table.update_incremental()
+            _commit_nothing(table, nothing)
 
 
 def set_log_aside(folder: str, stamp: str) -> str:
@@ -196,6 +190,20 @@ def _paths(manifests: Sequence[Manifest]) -> set[str]:
     return {file.path for manifest in manifests for file in manifest.files}
 
 
-def _version(folder: str) -> int:
+def _version_of_all(folder: str, identity: Identity) -> int:
+    """Give the newest version of a table that shows all it is to show; one that says so, where its log is new."""
     with opened(folder) as table:
+        if is_unfinished(folder, table.version()):
+            _commit_nothing(table, identity)
         return int(table.version())
+
+
+def _commit_nothing(table: DeltaTable, identity: Identity) -> None:
+    table.create_write_transaction(
+        [],
+        "append",
+        Schema.from_json(table.schema().to_json()),
+        partition_by=table.metadata().partition_columns or None,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": identity.to_json()}, max_commit_retries=0),
+    )
+    table.update_incremental()
