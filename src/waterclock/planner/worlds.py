@@ -7,9 +7,10 @@ there, and so on for what it read: then nothing of it is older or newer than the
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 
 from waterclock.flow import Mode, OnRestate
 from waterclock.ledger.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_sums, content_text
@@ -56,7 +57,9 @@ class Worlds:
         self._snapshot = snapshot
         self._is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
         self._read = {name: sorted(table.read) for name, table in history.tables.items()}
-        self._made = {name: list(table.made) for name, table in history.tables.items()}
+        self._made = {name: sorted(table.made) for name, table in history.tables.items()}
+        self._from = {name: _since_when(table, self._made[name]) for name, table in history.tables.items()}
+        self._undone: dict[str, _Undone] = {}
 
     def missing(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
         """Return what is not covered of the intervals that are needed, by table."""
@@ -99,11 +102,20 @@ class Worlds:
         return found
 
     def before(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
-        """Return the newest instant before `at` at which none of these conflicts was there.
+        """Return an instant before `at` at which these conflicts were not there, and after which one of them was.
 
         Where that is older than `history.since`, it is only the newest instant of which nothing is known here.
+        Cost: a look at what has changed of what was read, for each conflict that is still there before the one found
+        so far.
         """
-        return min(self._agreed(conflict, at) for conflict in conflicts)
+        first, *others = conflicts
+        found = self._agreed(first, at)
+        for conflict in others:
+            if found < self.history.since:
+                break
+            if self._is_there(conflict, at, found):
+                found = self._agreed(conflict, found)
+        return found
 
     def first_made(self, table: str, label: datetime) -> datetime | None:
         """Return when the batch was recorded first, as far as it is known here."""
@@ -142,11 +154,20 @@ class Worlds:
         if at is None or table is None or not table.made:
             return fact.current
         if table.mode is Mode.REPLACE:
-            return _standing(table, fact, at)
-        high, low = content_sums(fact.current)
-        for _, by_high, by_low in self._changes(fact, after=at):
-            high, low = high - by_high, low - by_low
-        return content_text(high, low)
+            return _standing([table.made[label] for label in self._may_stand(fact)], fact, at)
+        undone = self._undone.get(fact.table)
+        if undone is None or undone.at != at:
+            undone = self._undone[fact.table] = _undone(self._made[fact.table], table, at)
+        low, high = bisect_left(self._made[fact.table], fact.low), bisect_left(self._made[fact.table], fact.high)
+        by_high, by_low = (sums[high] - sums[low] for sums in (undone.highs, undone.lows))
+        of_high, of_low = content_sums(fact.current)
+        return content_text(of_high - by_high, of_low - by_low)
+
+    def _is_there(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
+        """Whether the conflict of an instant was there at an earlier one too."""
+        made = self.history.tables[conflict.table].made.get(conflict.label)
+        is_same = not made or _at(made, then) is _at(made, at)
+        return is_same and self._content(conflict.read, then) != conflict.read.recorded
 
     def _agreed(self, conflict: Conflict, at: datetime | None) -> datetime:
         """Return the newest instant before `at` at which the batch was not there yet, or what it read was."""
@@ -160,37 +181,68 @@ class Worlds:
         table = self.history.tables.get(fact.table)
         if table is None or not table.made:
             return
-        is_replace = table.mode is Mode.REPLACE
-        high, low = (0, 0) if is_replace else content_sums(self._content(fact, at))
-        for instant, by_high, by_low in self._changes(fact, until=at, whole=is_replace):
+        if table.mode is Mode.REPLACE:
+            may_stand = [table.made[label] for label in self._may_stand(fact)]
+            for instant, _, _ in self._changes(may_stand, at):
+                if _standing(may_stand, fact, then := instant - INSTANT) == fact.recorded:
+                    yield then
+            return
+        labels, (high, low) = self._made[fact.table], content_sums(self._content(fact, at))
+        within = labels[bisect_left(labels, fact.low) : bisect_left(labels, fact.high)]
+        for instant, by_high, by_low in self._changes((table.made[label] for label in within), at):
             high, low = high - by_high, low - by_low
-            then = instant - INSTANT
-            if (_standing(table, fact, then) if is_replace else content_text(high, low)) == fact.recorded:
-                yield then
+            if content_text(high, low) == fact.recorded:
+                yield instant - INSTANT
+
+    def _may_stand(self, fact: InputFact) -> list[datetime]:
+        """Return the labels that may have stood for the window read: its own, or those of snapshots taken later."""
+        labels, since_when = self._made[fact.table], self._from[fact.table]
+        found = []
+        for place in range(bisect_left(labels, fact.low), len(labels)):
+            if since_when[place] > fact.low:
+                break
+            found.append(labels[place])
+        return found
 
     def _changes(
-        self,
-        fact: InputFact,
-        *,
-        after: datetime | None = None,
-        until: datetime | None = None,
-        whole: bool = False,
+        self, of_labels: Iterable[tuple[Made, ...]], until: datetime | None
     ) -> list[tuple[datetime, int, int]]:
-        """Return how an interval's content changed after one instant and up to another, newest first.
-
-        `whole`: changes of the whole table, for a snapshot stands for windows before its own.
-        """
-        table, labels = self.history.tables[fact.table], self._made[fact.table]
-        within = labels if whole else labels[bisect_left(labels, fact.low) : bisect_left(labels, fact.high)]
+        """Return how the content of some labels changed up to an instant, newest first."""
         found = []
-        for label in within:
+        for of_label in of_labels:
             weight = (0, 0)
-            for made in table.made[label]:
-                is_within = (after is None or made.at > after) and (until is None or made.at <= until)
-                if made.at > self.history.since and is_within:
+            for made in of_label:
+                if made.at > self.history.since and (until is None or made.at <= until):
                     found.append((made.at, made.weight[0] - weight[0], made.weight[1] - weight[1]))
                 weight = made.weight
         return sorted(found, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Undone:
+    """What was added to a table after an instant: sums over its changed labels in order, up to each of them."""
+
+    at: datetime
+    highs: list[int]
+    lows: list[int]
+
+
+def _undone(labels: list[datetime], table: TableHistory, at: datetime) -> _Undone:
+    changes = [(table.made[label][-1].weight, _weight_at(table.made[label], at)) for label in labels]
+    highs = accumulate((now[0] - then[0] for now, then in changes), initial=0)
+    lows = accumulate((now[1] - then[1] for now, then in changes), initial=0)
+    return _Undone(at, list(highs), list(lows))
+
+
+def _since_when(table: TableHistory, labels: list[datetime]) -> list[datetime]:
+    """Return from when on the first of any label and those after it stand, at any time."""
+    lows = [min(made.low for made in table.made[label]) for label in reversed(labels)]
+    return list(accumulate(lows, min))[::-1]
+
+
+def _weight_at(made: tuple[Made, ...], at: datetime) -> tuple[int, int]:
+    then = _at(made, at)
+    return (0, 0) if then is None else then.weight
 
 
 def _at(made: tuple[Made, ...], at: datetime | None) -> Made | None:
@@ -200,10 +252,10 @@ def _at(made: tuple[Made, ...], at: datetime | None) -> Made | None:
     return next((each for each in reversed(made) if each.at <= at), None)
 
 
-def _standing(table: TableHistory, fact: InputFact, at: datetime) -> str:
+def _standing(may_stand: Iterable[tuple[Made, ...]], fact: InputFact, at: datetime) -> str:
     """Return the content of the one batch of a REPLACE table that stood for the window that was read."""
     now = False
-    for made in table.made.values():
+    for made in may_stand:
         then = _at(made, at)
         if then is not None and then.low <= fact.low < then.high:
             return content_text(*then.weight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import covered, done, past, read_then
@@ -10,6 +10,7 @@ from waterclock.flow import Flow, Mode
 from waterclock.ledger.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_text
 from waterclock.planner.graph import graph_of
 from waterclock.planner.worlds import INSTANT, Conflict, Worlds, past_now
+from waterclock.timelabel import IntervalSet
 
 A = collect("a")
 ALL = ("2013-01-01", "2013-01-05")
@@ -133,3 +134,26 @@ class TestThen:
         assert known.conflicts(needs("t", *ALL), at("2014-01-01 01:59"))
         assert known.missing(needs("s", "2013-01-03", "2013-01-04"), at("2014-01-01 01:59"))
         assert not known.missing(needs("s", "2013-01-01", "2013-01-02"), at("2014-01-01 01:59"))
+
+    def test_the_step_back_behind_thousands_of_restatements_takes_no_time(self) -> None:
+        labels = [at("2013-01-01") + timedelta(hours=hour) for hour in range(3000)]
+        whole = IntervalSet.from_intervals([(labels[0], labels[-1] + timedelta(hours=1))])
+        revisions, read, sums = {}, {}, {}
+        for number, label in enumerate(labels, 1):
+            end, again = label + timedelta(hours=1), SINCE + timedelta(minutes=number)
+            old, new = Made(1, at("2013-06-01"), label, end, (1, 1)), Made(2, again, label, end, (2, 2))
+            revisions[label] = (old, new)
+            read[label] = {9: (InputFact("s", label, end, content_text(1, 1), content_text(2, 2)),)}
+            of_all = InputFact("a", labels[0], end, content_text(number, number), content_text(2 * number, 2 * number))
+            sums[label] = {9: (of_all,)}
+        a = TableHistory(Mode.APPEND, whole, revisions)
+        s = TableHistory(Mode.REPLACE, whole, revisions)
+        t, h = TableHistory(Mode.APPEND, whole, read=read), TableHistory(Mode.APPEND, whole, read=sums)
+        tables = flow(A, replace_transform("s", ["a"], "HOUR"), transform("t", ["s"], "HOUR"), self.HISTORY)
+        known = then(tables, a=a, s=s, t=t, h=h)
+        needed = {"t": next(iter(whole)), "h": next(iter(whole))}
+        conflicts = known.conflicts(needed, NOON + timedelta(days=9))
+        assert len(conflicts) == 6000
+        before = known.before(conflicts, NOON + timedelta(days=9))
+        assert before == SINCE + timedelta(minutes=1) - INSTANT
+        assert not known.conflicts(needed, before)
