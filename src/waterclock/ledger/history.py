@@ -35,7 +35,7 @@ _REVISIONS = (
         revisions_table.c.stands_from, revisions_table.c.digest, revisions_table.c.rows,
     )
     .where(revisions_table.c.table_name == sa.bindparam("of"), revisions_table.c.label.in_(_LABELS))
-    .order_by(revisions_table.c.label, revisions_table.c.recorded_at, revisions_table.c.recorded_sequence)
+    .order_by(revisions_table.c.label, revisions_table.c.version, revisions_table.c.recorded_sequence)
 )  # fmt: skip
 _CURRENT = sa.select(batches.c.label, batches.c.current_claim, batches.c.hash_high, batches.c.hash_low).where(
     batches.c.table_name == sa.bindparam("of"),
@@ -113,17 +113,21 @@ def _of_labels(
         values = {"of": name, "labels": chunk}
         now = {row.label: row for row in connection.execute(_CURRENT, values)}
         for row in connection.execute(_REVISIONS, values):
-            found[row.label].append(_one(row, now.get(row.label)))
+            of_label = found[row.label]
+            of_label.append(_one(row, now.get(row.label), of_label[-1].at if of_label else BEGINNING))
     return {label: _since(of_label, since) for label, of_label in found.items()}
 
 
-def _one(row: AnyRow, now: AnyRow | None) -> Made:
-    """Return a revision; the current one weighs what the ledger says, for a rebuild may have changed its meaning."""
+def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> Made:
+    """Return a revision; the current one weighs what the ledger says, for a rebuild may have changed its meaning.
+
+    It is known since its record, and no earlier than the one `before` it, whatever the clocks said.
+    """
     if now is not None and now.current_claim == row.claim:
         weighs = (now.hash_high, now.hash_low)
     else:
         weighs = weight(row.label, row.digest, row.rows, row.claim)
-    return Made(row.claim, row.recorded_at, row.stands_from or row.label, row.end, weighs)
+    return Made(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs)
 
 
 def _since(of_label: list[Made], since: datetime) -> tuple[Made, ...]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from waterclock.flow import FOLDS, Mode, Table
@@ -67,10 +67,12 @@ def resolve(
     table the state of the window that ends at `⌊tick⌋`, or the snapshot that stands for it. Opens nothing; whether the
     files still lie there is found out on reading. Cost: microseconds a record.
     """
-    known = _known(records, known_at)
+    known, is_whole = _known(records, known_at)
     boundary = table.cadence.floor(tick)
     low = _low(table, boundary)
     steps, version = _of_mode(table, boundary, low, known)
+    if not is_whole:
+        steps, version = tuple(replace(step, version=NO_VERSION) for step in steps), NO_VERSION
     return Resolved(table.name, table.mode, table.is_partitioned, tick, known_at, version, low, boundary, steps)
 
 
@@ -102,13 +104,26 @@ def current(records: Iterable[CommitRecord]) -> dict[datetime, CommitRecord]:
     return dict(sorted(found.items()))
 
 
-def _known(records: Iterable[CommitRecord], known_at: datetime | None) -> list[CommitRecord]:
+def _known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[list[CommitRecord], bool]:
+    """Give the records known at an instant, and whether they are all up to one version, which holds what they say.
+
+    Claims of a partitioned table lie side by side, and are recorded in another order than they were committed in: each
+    label is known since its own record. Its revisions follow each other by version, whatever the clocks said.
+    """
     ordered = sorted(records, key=lambda record: record.version)
     if known_at is None:
-        return ordered
-    # versions follow each other whatever the clocks of their runners said
-    first = next((index for index, record in enumerate(ordered) if record.at > known_at), len(ordered))
-    return ordered[:first]
+        return ordered, True
+    known: list[CommitRecord] = []
+    later: set[datetime] = set()
+    is_whole = True
+    for record in ordered:
+        if record.at > known_at:
+            later.update(record.slices)
+            continue
+        is_whole = is_whole and not later
+        slices = {label: path for label, path in record.slices.items() if label not in later}
+        known += [replace(record, slices=slices)] if slices else []
+    return known, is_whole
 
 
 def _low(table: Table, boundary: datetime) -> datetime | None:

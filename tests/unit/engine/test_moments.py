@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.ledgers import DAY, Desk, day, desk, table
+from tests.ledgers import DAY, Desk, day, desk, result, table
+from waterclock.engine.as_of import commit_records
 from waterclock.engine.moments import AsOf, Gap, Moment, Questions
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Mode, OnRestate
 from waterclock.ledger.facts import BatchStatus, History
 from waterclock.planner import Planner
+from waterclock.storage import NO_VERSION, resolve
 from waterclock.timelabel import label_of
 
 ORDERS = table("orders", partitioned=True, start=day(0))
@@ -200,6 +202,27 @@ class TestKnownAt:
         assert ask(shop, *ALL, tick="latest", known_at=then) == Moment(day(3), then)
         long_ago = then - timedelta(days=9)
         assert refused(shop, *ALL, tick="latest", known_at=long_ago).code == "E523"
+
+    def test_a_label_is_known_since_its_own_record_though_an_older_commit_was_recorded_later(self, shop: Desk) -> None:
+        again, new = shop.claim("orders", 0, restates="a test"), shop.claim("orders", 3)
+        shop.clock.pass_by(seconds=1)
+        shop.ledger.record_done(new, [result(3, version=101)])
+        between = shop.clock.at
+        shop.clock.pass_by(seconds=9)
+        shop.ledger.record_done(again, [result(0, version=100, digest="1:1:1")])
+        assert ask(shop, "orders", tick=4, known_at=between) == Moment(day(4), between)
+        shown = resolve(ORDERS, day(4), commit_records(shop.ledger, "orders"), known_at=between)
+        assert [step.label for step in shown.steps] == [day(0), day(1), day(2), day(3)]
+        assert shown.version == NO_VERSION, "version 101 holds the restated label too"
+
+    def test_a_clock_that_went_back_does_not_bring_an_older_revision_back(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        shop.clock.pass_by(hours=-9)
+        make(shop, 0, "orders", "revenue", digest="1:2:2")
+        shop.clock.pass_by(hours=12)
+        then = shop.clock.at
+        make(shop, 0, "orders", "revenue", digest="1:3:3")
+        assert ask(shop, "orders", "revenue", tick=1, known_at=then) == Moment(day(1), then)
 
 
 def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(

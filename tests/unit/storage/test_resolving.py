@@ -113,6 +113,17 @@ def test_a_restated_merge_label_drops_the_states_from_there_on_and_keeps_the_hea
     assert [step.version for step in before.steps] == [0, 1, 2, 3]
 
 
+def test_labels_that_are_recorded_in_another_order_than_committed_are_each_known_since_their_record() -> None:
+    at = {version: BEGAN + timedelta(minutes=minute) for version, minute in ((0, 0), (1, 9), (2, 2), (3, 3))}
+    slices = ({hour(0): "a", hour(1): "b"}, {hour(0): "c"}, {hour(0): "d", hour(2): "e"}, {hour(3): "f"})
+    records = [CommitRecord(version, at[version], each) for version, each in enumerate(slices)]
+    found = resolve(TABLES["append"], hour(6), records, known_at=BEGAN + timedelta(minutes=5))
+    assert [step.slice_path for step in found.steps] == ["a", "b", "e", "f"], "d took the place of c, not known then"
+    assert found.version == NO_VERSION, "each that holds e or f holds c too"
+    found = resolve(TABLES["append"], hour(6), records, known_at=at[1])
+    assert ([step.slice_path for step in found.steps], found.version) == (["d", "b", "e", "f"], 3)
+
+
 def test_before_the_first_commit_there_is_nothing() -> None:
     lake = Replayed(TABLES["append"])
     lake.commit(hour(3))
