@@ -63,7 +63,7 @@ class Runner:
         self._labels = labels or None
         self._force = force or {}
         self._stop = threading.Event()
-        self._unreachable: dict[str, str] = {}
+        self._unclaimed: dict[str, str] = {}
         self._is_spark_lost = False
         self._lost: set[tuple[str, datetime]] = set()
 
@@ -184,27 +184,27 @@ class Runner:
                 continue
             if error := _first_of(older, group.table, self._work.flow.tables[group.table].reads):
                 # nothing is claimed, so nothing is failed: once the table is made again, the next run goes on
-                self._note(GroupReport(group, None, error=error), tried, outcome)
+                self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
             try:
                 passed = clocks.complete(group)
             except Exception as raised:  # noqa: BLE001 - a source that cannot tell its clock holds its own tables alone
                 where = f"{group.table}@{label_of(group.batches[0].label)}"
                 error = placed(to_error(raised, where=where), group.table, where)
-                self._note_unreachable(GroupReport(group, None, error=error), tried, outcome)
+                self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
-            self._unreachable.pop(group.table, None)
+            self._unclaimed.pop(group.table, None)
             if passed.batches:
                 fresh.append(passed)
         return fresh
 
-    def _note_unreachable(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Note a source that cannot tell its clock; a run that looks again and again tells of it once."""
+    def _note_unclaimed(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+        """Note what keeps a table's batches from being claimed; a run that looks again and again tells of it once."""
         table, said = report.group.table, str(report.error)
-        if self._unreachable.get(table) == said:
+        if self._unclaimed.get(table) == said:
             tried.update((table, batch.label) for batch in report.group.batches)
             return
-        self._unreachable[table] = said
+        self._unclaimed[table] = said
         self._note(report, tried, outcome)
 
     def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:

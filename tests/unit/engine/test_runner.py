@@ -131,6 +131,18 @@ def test_a_source_that_cannot_tell_its_clock_is_told_of_once_while_it_says_the_s
     assert len(drained(monkeypatch, runner, {}).failed) == 1
 
 
+def test_a_log_that_is_older_than_the_ledger_is_told_of_once_while_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    older = {"a.b": WaterclockError("E754", "the log of a.b is older than the ledger")}
+    monkeypatch.setattr("waterclock.engine.runner.older_logs", lambda _: older)
+    runner = Planned(work_of([table("a.b")]), group("a.b", 1))
+    assert [len(drained(monkeypatch, runner, {}).failed) for _ in range(2)] == [1, 0]
+
+    there_again = WaterclockError("E730", "division by zero")
+    for is_older, failed in ((False, 1), (True, 1), (True, 0)):
+        monkeypatch.setattr("waterclock.engine.runner.older_logs", lambda _, is_it=is_older: older if is_it else {})
+        assert len(drained(monkeypatch, runner, {"a.b": there_again}).failed) == failed
+
+
 def test_a_stopped_runner_takes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = Planned(work_of([table("a.b")]), group("a.b", 1))
     runner.stop()
