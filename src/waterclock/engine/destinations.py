@@ -44,8 +44,9 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
     lost = _lost(work, table, newest)
     if lost is None and table.is_delivered_by_label:
         last = max(work.ledger.slices(table.name, BEGINNING, FOREVER), key=lambda piece: piece.claim)
-        if last.claim != newest.claim:
-            newest, lost = last, _never_came(work, table, last)
+        if last.claim != newest.claim and not has_come(work, table, last):
+            newest = last
+            lost = f"there is no record of claim {last.claim}, which brought {label_of(last.label)} last"
     if lost is None:
         return
     if not table.is_delivered_by_label:
@@ -63,15 +64,13 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
     )
 
 
+def has_come(work: Workplace, table: Table, piece: Slice) -> bool:
+    """Tell whether the destination has the delivery that the ledger has of a slice."""
+    unit = unit_of(work, table)
+    found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, piece.claim)
+    return found is not None and found.outcome is not Outcome.KILLED
+
+
 def _lost(work: Workplace, table: Table, newest: Slice) -> str | None:
     unit = unit_of(work, table)
     return work.connections.deliverer(unit.connection).lost(unit, work.flow.project, table.name, newest.claim)
-
-
-def _never_came(work: Workplace, table: Table, last: Slice) -> str | None:
-    """Say so where the destination knows nothing of the delivery made last, which may be of an older label."""
-    unit = unit_of(work, table)
-    found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, last.claim)
-    if found is not None and found.outcome is not Outcome.KILLED:
-        return None
-    return f"there is no record of claim {last.claim}, which brought {label_of(last.label)} last"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from waterclock.engine.destinations import has_come
 from waterclock.engine.workplace import Workplace
 from waterclock.flow import Mode, Table
 from waterclock.ledger.facts import BEGINNING
@@ -39,19 +40,33 @@ def may_restore(work: Workplace, table: Table, batch: Batch) -> bool:
 def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:
     """Return the rows of a label and, marked by `ROW_LABEL`, the older ones of keys that it held before and lacks now.
 
-    Cost: one look at the keys of what was delivered and is; a scan of the older slices' keys where some are lacking.
+    Cost: one look at the keys of what was delivered and is; a scan of the older slices' keys where some are lacking,
+    or where the destination has not got what the ledger has.
     """
     if not may_restore(work, table, batch):
         return rows
     keys = list(table.keys)
-    before = work.ledger.slices(table.name, batch.label, batch.window.end)
-    lacking = _staged(work, spark, table, before, rows).select(*map(quoted, keys)).distinct()
-    lacking = lacking.join(rows.select(*map(quoted, keys)), keys, "left_anti")
-    earlier = [] if lacking.isEmpty() else work.ledger.slices(table.name, BEGINNING, batch.label)
+    earlier = work.ledger.slices(table.name, BEGINNING, batch.label)
     if not earlier:
+        return rows
+    held = held_before(work, table, batch, earlier)
+    lacking = _staged(work, spark, table, held, rows).select(*map(quoted, keys)).distinct()
+    lacking = lacking.join(rows.select(*map(quoted, keys)), keys, "left_anti")
+    if lacking.isEmpty():
         return rows
     older = _staged(work, spark, table, earlier, rows).where(f"{ROW_LABEL} IS NULL").join(lacking, keys)
     return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {ROW_LABEL}").unionByName(_newest(older, table, earlier))
+
+
+def held_before(work: Workplace, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
+    """Return the slices whose keys the destination may show by rows of this label, which the delivery takes away.
+
+    They are those of the label's newest delivery. Where the destination has not got that (it was put back to an older
+    copy, or `publish` was false then), any key of an older label may be among them.
+    """
+    before = work.ledger.slices(table.name, batch.label, batch.window.end)
+    is_as_known = not work.project.publish or all(has_come(work, table, piece) for piece in before)
+    return before if is_as_known else earlier
 
 
 def _newest(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFrame:

@@ -15,6 +15,7 @@ from tests.systems import PublishedFolder, unit_of
 from tests.unit.engine.fakes import group
 from waterclock.connectors import Deliverer, Delivery
 from waterclock.engine.destinations import refuse_lost
+from waterclock.engine.restored import held_before
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow, Kind, Mode, Unit
 from waterclock.ledger.records import Slice
@@ -38,8 +39,7 @@ class Delivering:
         return self.out.connector.deliverer(self.out.setting)
 
     def slices(self, name: str, low: datetime, high: datetime) -> list[Slice]:
-        assert low < high
-        pieces = [(day(number), claim) for number, claim in sorted(self.known.items())]
+        pieces = [(day(number), claim) for number, claim in sorted(self.known.items()) if low <= day(number) < high]
         return [Slice(name, label, label, claim, -1, 0, 0, None, "", None) for label, claim in pieces]
 
     def newest(self, name: str) -> Slice:
@@ -61,13 +61,17 @@ class Delivering:
         self.deliverer().deliver(unit_of("out", "daily.totals"), [delivery])
 
 
+PUBLISH = replace(table(NAME, kind=Kind.PUBLISH), destination=unit_of("out", "daily.totals"))
+
+
+def work_of(delivering: Delivering) -> Any:
+    flow = Flow(project="demo", tables={NAME: PUBLISH}, order=(NAME,))
+    project = SimpleNamespace(publish=True)
+    return SimpleNamespace(ledger=delivering, connections=delivering, flow=flow, project=project)
+
+
 def refuse(delivering: Delivering) -> None:
-    publish = replace(table(NAME, kind=Kind.PUBLISH), destination=unit_of("out", "daily.totals"))
-    flow = Flow(project="demo", tables={NAME: publish}, order=(NAME,))
-    work: Any = SimpleNamespace(
-        ledger=delivering, connections=delivering, flow=flow, project=SimpleNamespace(publish=True)
-    )
-    refuse_lost(work, publish, group(NAME, 3))
+    refuse_lost(work_of(delivering), PUBLISH, group(NAME, 3))
 
 
 def test_a_destination_that_has_all_that_was_delivered_is_continued(tmp_path: Path) -> None:
@@ -85,3 +89,16 @@ def test_a_destination_that_lacks_an_older_label_restated_since_is_refused(tmp_p
     with pytest.raises(WaterclockError, match="E824") as refused:
         refuse(delivering)
     assert "no record of claim 12" in refused.value.what
+
+
+@pytest.mark.parametrize(("known", "labels"), [({1: 10, 2: 11}, [2]), ({1: 10, 2: 12}, [1])])
+def test_any_older_key_may_come_back_where_the_label_s_delivery_is_not_there(
+    tmp_path: Path, known: dict[int, int], labels: list[int]
+) -> None:
+    delivering = Delivering(PublishedFolder(tmp_path), known)
+    for number, claim in ((1, 10), (2, 11)):
+        delivering.brought(number, claim)
+    earlier = delivering.slices(NAME, day(0), day(2))
+    (recomputed,) = group(NAME, 2).batches
+    held = held_before(work_of(delivering), PUBLISH, recomputed, earlier)
+    assert [piece.label for piece in held] == [day(number) for number in labels]
