@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from waterclock.flow.declarations import Batching, Mode
+from waterclock.flow.choices import Batching, Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
+from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.timelabel import Cadence, Duration
 
 Value = str | int | float | bool | None
@@ -25,73 +25,6 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
-
-
-class Kind(StrEnum):
-    """The three data functions."""
-
-    COLLECT = "collect"
-    TRANSFORM = "transform"
-    PUBLISH = "publish"
-
-
-class TableType(StrEnum):
-    """Regular tables have one open claim at a time; partitioned ones one per label."""
-
-    REGULAR = "regular"
-    PARTITIONED = "partitioned"
-
-
-class Mode(StrEnum):
-    """How a batch changes its table."""
-
-    APPEND = "append"
-    REPLACE = "replace"
-    MERGE = "merge"
-    TEMPORAL = "temporal"
-
-
-# the state is made of the slices of all labels so far, key by key
-FOLDS = frozenset({Mode.MERGE, Mode.TEMPORAL})
-
-
-class OnRestate(StrEnum):
-    """What happens to a done batch when what it read has changed: it is made again, or only reported."""
-
-    RECOMPUTE = "recompute"
-    REPORT = "report"
-
-
-class Batching(StrEnum):
-    """What decides the window of a collected row."""
-
-    DATA_TIME = "data time"
-    ARRIVAL_TIME = "arrival time"
-    SNAPSHOT = "snapshot"
-
-
-class ReadKind(StrEnum):
-    """The read functions of ARCHITECTURE section 4."""
-
-    PLAIN = "plain"
-    PAST = "past"
-    HISTORY = "history"
-    PREVIOUS = "previous"
-    LATEST = "latest"
-
-
-class Action(StrEnum):
-    """What happens where a rule does not hold."""
-
-    FAIL = "fail"
-    WARN = "warn"
-
-
-class Scope(StrEnum):
-    """A rule is asked of each row, or of the batch as a whole (it holds an aggregate)."""
-
-    ROW = "row"
-    BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +346,7 @@ class Table:
     """Whatever has batches: a collect, a transform or a publish, with every default settled.
 
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
-    (transforms, publishes) or written down at first application (arrival and snapshot collects).
+    (transforms, publishes) or written down by the first run (arrival and snapshot collects).
     `keep_versions` is None where it is not said: versions are kept for 30 days then.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
     modules it imports, and with what is declared of columns and rules; comments and spacing do not count.

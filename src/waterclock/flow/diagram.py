@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from waterclock.flow.declarations import RECORD, Column, Flow, Kind, Reference, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import RECORD, Column, Flow, Reference, Table
 
 MOST_COLUMNS = 14
 FILLS = {Kind.COLLECT: "#d9e8f6", Kind.TRANSFORM: "#e3f0da"}

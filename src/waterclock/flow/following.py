@@ -7,17 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import (
-    Column,
-    Columns,
-    Flat,
-    FlatJoin,
-    Mode,
-    Read,
-    Reference,
-    TableType,
-    Temporal,
-)
+from waterclock.flow.choices import Mode, TableType
+from waterclock.flow.declarations import Column, Columns, Flat, FlatJoin, Read, Reference, Temporal
 
 _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT", "DEC": "DECIMAL",
           "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP"}  # fmt: skip

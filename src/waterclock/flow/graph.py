@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from waterclock.flow.declarations import Flow, ReadKind, Table
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow, Table
 
 
 def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:

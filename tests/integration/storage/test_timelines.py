@@ -17,7 +17,8 @@ from tests.slices import PROJECT, hour
 from waterclock.faults import striking
 from waterclock.flow import Kind, Mode, Place, Table, TableType, Temporal
 from waterclock.flow import Source as DeclaredSource
-from waterclock.flow.declarations import Batching, Unit
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Unit
 from waterclock.storage import (
     CommitRecord,
     Identity,
