@@ -60,9 +60,9 @@ def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterato
 def unnamed(tree: Any, source: Source) -> Iterator[WaterclockError]:
     """Refuse columns for which Spark would make a name up of their expression."""
     for node in nameless(tree):
-        start = min((at for part in node.walk() if (at := part.meta.get("start")) is not None), default=None)
-        if start is not None:
-            yield source.span(start).refuse(
+        written = source.span_of(node)
+        if written is not None:
+            yield source.span(written.start).refuse(
                 "E234",
                 "a column of this query has no name",
                 why="Spark would make one up of the expression, with signs in it that no table takes",
@@ -122,11 +122,8 @@ def _is_star(node: Any) -> bool:
 
 def span_of(node: Any, query: Span) -> Span:
     """Return where a part of a query is written; the query's first word where its tokens are not known."""
-    metas = [part.meta for part in node.walk() if part.meta.get("start") is not None] if node is not None else []
-    if not metas:
-        return query.source.span(query.start)
-    start = min(meta["start"] for meta in metas)
-    return query.source.span(start, max(meta.get("end", start) for meta in metas) + 1)
+    written = query.source.span_of(node) if node is not None else None
+    return written or query.source.span(query.start)
 
 
 def _a(family: Family | None) -> str:

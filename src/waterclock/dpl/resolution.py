@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.determinism import at_the_moment
-from waterclock.dpl.moments import moments
+from waterclock.dpl.now_texts import now_texts
 from waterclock.dpl.projections import family_in, projection_of
 from waterclock.dpl.sight import UNKNOWN, Entry, Frame, Names, Output, Seen, listed
 from waterclock.dpl.source import Source, Span
@@ -44,7 +44,7 @@ class Resolver:
             return left
         if isinstance(query, exp.Select):
             return self._select(query, outer, ctes)
-        self._moments(query, Frame(outer=outer))
+        self._now_texts(query, Frame(outer=outer))
         return UNKNOWN
 
     def _ctes(self, query: Any, outer: Frame | None, ctes: dict[str, Output]) -> dict[str, Output]:
@@ -76,10 +76,10 @@ class Resolver:
         for part, value in query.args.items():
             if part not in {"from_", "with_", "hint", "laterals", "joins"}:
                 self._walk(value, frame, ctes, None if part in _OF_MADE else frame.visible())
-                self._moments(value, frame)
+                self._now_texts(value, frame)
         for join, count in zip(joins, in_sight, strict=True):
             self._walk(join.args.get("on"), frame, ctes, frame.sources[:count])
-            self._moments(join.args.get("on"), frame)
+            self._now_texts(join.args.get("on"), frame)
             self._using(join, frame)
         return self._projected(query, frame)
 
@@ -103,11 +103,11 @@ class Resolver:
             columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
             if not is_query:
                 self._walk(node.this, frame, ctes, None)
-                self._moments(node.this, frame)
+                self._now_texts(node.this, frame)
             frame.sources.append(Seen(node.alias_or_name, _aliased(node, columns)))
         else:
             alias = node.args.get("alias") if node is not None else None
-            self._moments(node, frame)
+            self._now_texts(node, frame)
             frame.sources.append(Seen(node.alias_or_name if alias else "", _aliased(node, UNKNOWN)))
 
     def _table(self, node: exp.Table, ctes: Mapping[str, Output]) -> Output:
@@ -138,11 +138,11 @@ class Resolver:
             for child in node.iter_expressions():
                 self._walk(child, frame, ctes, strict)
 
-    def _moments(self, value: Any, frame: Frame) -> None:
+    def _now_texts(self, value: Any, frame: Frame) -> None:
         """Refuse texts that stand for the moment of the run; a query inside looks after its own."""
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, exp.Expression):
-                self.errors.extend(moments(node, self.source, lambda column: family_in(column, frame)))
+                self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
 
     def _column(self, node: exp.Column, frame: Frame, strict: Sequence[Seen] | None) -> None:
         parts = node.parts
@@ -220,10 +220,10 @@ class Resolver:
         return Output(tuple(entries), is_whole=is_whole)
 
     def _star_of_call(self, node: exp.Dot) -> None:
-        start = min((at for part in node.walk() if (at := part.meta.get("start")) is not None), default=None)
-        if start is not None:
+        written = self.source.span_of(node)
+        if written is not None:
             self.errors.append(
-                self.source.span(start, node.expression.meta.get("end", start) + 1).refuse(
+                written.refuse(
                     "E210",
                     "a .* stands behind a call",
                     why="Spark takes it behind the name of a column or of a table alone",

@@ -11,7 +11,7 @@ from waterclock.dpl.brought import miscalled
 from waterclock.dpl.determinism import nondeterministic
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.literals import with_literals
-from waterclock.dpl.moments import moments
+from waterclock.dpl.now_texts import now_texts
 from waterclock.dpl.references import LATER_VALUES, VALUES
 from waterclock.dpl.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
@@ -58,7 +58,7 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
             )
         )
     source, tokens = expression.span.source, expression.tokens
-    errors.extend(moments(expression.tree, source, lambda _: None))
+    errors.extend(now_texts(expression.tree, source, lambda _: None))
     for index, token in enumerate(tokens):
         upper = token.text.upper()
         error = nondeterministic(source, tokens, index, upper) or miscalled(source, tokens, index, upper)

@@ -11,7 +11,7 @@ from waterclock.dpl.drafts import Draft
 from waterclock.dpl.families import Family, family_of_type
 from waterclock.dpl.found import FoundTable
 from waterclock.dpl.keyed import record_name
-from waterclock.dpl.moments import moments
+from waterclock.dpl.now_texts import now_texts
 from waterclock.dpl.outputs import unnamed, unstorable
 from waterclock.dpl.resolution import Resolver, unknown_column
 from waterclock.dpl.sight import UNKNOWN, Entry, Names, Output, names_of, output_of
@@ -191,7 +191,9 @@ class Schemas:
         for expression in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, whole, draft.name))
             self.errors.extend(
-                moments(expression.tree, expression.span.source, lambda node: families.get(node.parts[0].name.lower()))
+                now_texts(
+                    expression.tree, expression.span.source, lambda node: families.get(node.parts[0].name.lower())
+                )
             )
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         for column in said.columns if said else ():

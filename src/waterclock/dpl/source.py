@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.flow import Place
@@ -45,6 +46,14 @@ class Source:
             word = _WORD.match(self.text, start)
             end = word.end() if word else start + 1
         return Span(self, start, max(end, start + 1))
+
+    def span_of(self, node: Any) -> Span | None:
+        """Return where a part of sqlglot's tree is written in this text; None for what the parser made up."""
+        metas = [part.meta for part in node.walk() if part.meta.get("start") is not None]
+        if not metas:
+            return None
+        start = min(meta["start"] for meta in metas)
+        return self.span(start, max(meta.get("end", start) for meta in metas) + 1)
 
     def excerpt(self, start: int, end: int) -> str:
         """Give the line of `start` with its number, and carets below `start:end` as far as that line goes."""

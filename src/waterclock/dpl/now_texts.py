@@ -29,15 +29,15 @@ _CALLS_OF_ONE = frozenset({"TRY_TO_TIMESTAMP", "TO_TIMESTAMP_NTZ", "TO_TIMESTAMP
 _CALLS = frozenset({"TO_UTC_TIMESTAMP", "FROM_UTC_TIMESTAMP", "UNIX_SECONDS", "UNIX_MILLIS", "UNIX_MICROS", "WINDOW"})
 
 
-def moments(tree: Any, source: Source, column: FamilyOf) -> Iterator[WaterclockError]:
-    """Refuse the words in an expression that stand where a date or a time is read; `column` tells types of columns."""
+def now_texts(tree: Any, source: Source, column: FamilyOf) -> Iterator[WaterclockError]:
+    """Refuse such texts in an expression where a date or a time is read; `column` tells the families of columns."""
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Query)):
         text = _constant(node)
         if text is None or not _WORDS.fullmatch(text) or _constant(node.parent) is not None:
             continue
-        start = min((at for part in node.walk() if (at := part.meta.get("start")) is not None), default=None)
-        if start is not None and _is_read_as_time(node, column):
-            yield source.span(start, max(part.meta.get("end", start) for part in node.walk()) + 1).refuse(
+        written = source.span_of(node)
+        if written is not None and _is_read_as_time(node, column):
+            yield written.refuse(
                 "E215",
                 f"'{text.strip()}' is another time at each run",
                 why="the same inputs and the same code must give the same output, or a batch cannot be made again",
