@@ -87,9 +87,7 @@ class Planner:
             },
             following=self._following(judge),
             behind={
-                name: tuple(sorted(labels))
-                for name, labels in judge.facts.settlement.behind.items()
-                if name in judge.facts.selected
+                name: labels for name, labels in self._behind(judge.facts.works).items() if name in judge.facts.selected
             },
         )
 
@@ -141,7 +139,7 @@ class Planner:
         """
         spans = standing_on(self.graph, snapshot, asking)
         rest = {}
-        for name, labels in self._judge(snapshot, now, None, None, _NONE).facts.settlement.behind.items():
+        for name, labels in self._behind(self._judge(snapshot, now, None, None, _NONE).facts.works).items():
             if found := frozenset(label for label in labels if _holds(spans.get(name), label)):
                 rest[name] = found
         return rest
@@ -186,7 +184,6 @@ class Planner:
         starts = self.starts(snapshot, now)
         settlement = settle(self.graph, snapshot, force)
         works = work(self.flow, self.graph, snapshot, now, starts, settlement, force)
-        settlement = replace(settlement, behind=self._behind(works))
         selected = frozenset(self.graph.nodes if only is None else only)
         return Judge(Facts(self.flow, self.graph, snapshot, now, clock or now, starts, settlement, works, selected))
 
@@ -212,14 +209,14 @@ class Planner:
             instants.append(cadence.next(begin) + cadence.delay)
         return min(instants, default=None)
 
-    def _behind(self, works: Mapping[str, Work]) -> dict[str, frozenset[datetime]]:
-        """Return by table the labels of the windows that are behind."""
+    def _behind(self, works: Mapping[str, Work]) -> dict[str, tuple[datetime, ...]]:
+        """Return by table the labels of the windows that are behind, oldest first."""
         found = {}
         for name, to_do in works.items():
             if to_do.behind:
                 cadence = self.graph.nodes[name].table.cadence
                 windows = (window for low, high in to_do.behind for window in cadence.windows(low, high))
-                found[name] = frozenset(window.start for window in windows)
+                found[name] = tuple(window.start for window in windows)
         return found
 
     def _following(self, judge: Judge) -> dict[str, int]:

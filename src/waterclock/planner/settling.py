@@ -18,15 +18,13 @@ class Settlement:
 
     `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
     (ON RESTATE REPORT), which count as settled. `unsettled`: windows that are covered but stale, asked to be
-    restated, being restated, or standing on such. `settled`: what is covered without those. `behind`: done labels of
-    REPLACE transforms that are unsettled and that nobody needs: they are made again only when somebody asks for them.
+    restated, being restated, or standing on such. `settled`: what is covered without those.
     """
 
     stale: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
     unsettled: Mapping[str, IntervalSet] = field(default_factory=dict)
     settled: Mapping[str, IntervalSet] = field(default_factory=dict)
     reported: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
-    behind: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def newest_tick(self, node: Node, start: datetime) -> datetime | None:
         """Give the newest boundary at which the table can be read; None before its first batch."""
