@@ -17,7 +17,7 @@ from waterclock.cli.running import Asked, Ran, carried_out
 from waterclock.cli.status_view import Seen, print_status, see, status_json
 from waterclock.engine.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
-from waterclock.notebook.shown import WIDTH, Rows, Shown
+from waterclock.notebook.shown import WIDTH, QueryResult, Shown
 from waterclock.timelabel import utc_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Folder = str | Path | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Finished(Shown):
+class RunResult(Shown):
     """What a run came to; true where nothing failed."""
 
     ran: Ran
@@ -55,7 +55,7 @@ class Finished(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Due(Shown):
+class PlanResult(Shown):
     """What is due, what waits and for what."""
 
     planned: Planned
@@ -75,7 +75,7 @@ class Due(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Stands(Shown):
+class StatusResult(Shown):
     """The grid of tables and timelabels."""
 
     seen: Seen
@@ -91,7 +91,7 @@ class Stands(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verdict(Shown):
+class CheckResult(Shown):
     """What is wrong with a project; true where nothing is."""
 
     found: Checked
@@ -132,7 +132,7 @@ def query(
     limit: int = 100,
     project: Folder = None,
     env: str | None = None,
-) -> Rows:
+) -> QueryResult:
     """Ask the tables as they are now or stood at a tick, and the status tables, in Spark SQL: `waterclock query`.
 
     `as_of` is an instant, a timelabel, `table@label` or `latest`; `known_at`, which goes with it, an instant. A text
@@ -147,7 +147,7 @@ def query(
     loaded = open_project(_folder(project), env)
     sessions = sessions_to_keep(loaded)
     said = {"as_of": _said(as_of), "known_at": _said(known_at)}
-    return Rows(asked(loaded, sql, limit, **said, partial=partial, sessions=sessions))
+    return QueryResult(asked(loaded, sql, limit, **said, partial=partial, sessions=sessions))
 
 
 def run(
@@ -158,7 +158,7 @@ def run(
     threads: int | None = None,
     project: Folder = None,
     env: str | None = None,
-) -> Finished:
+) -> RunResult:
     """Carry out what is due, once or up to an instant: `waterclock run`.
 
     Tells of each batch as it is finished. Takes the Spark session that is there, else starts one and leaves it open.
@@ -178,7 +178,7 @@ def run(
         threads=threads,
     )
     with carried_out(loaded, wish, console(), sessions=sessions_to_keep(loaded)) as ran:
-        return Finished(ran)
+        return RunResult(ran)
 
 
 def plan(
@@ -187,10 +187,10 @@ def plan(
     labels: str | None = None,
     project: Folder = None,
     env: str | None = None,
-) -> Due:
+) -> PlanResult:
     """Return what is due, what waits and for what, and change nothing: `waterclock plan`. Starts no Spark."""
     with reading(_folder(project), env, _said(now)) as at:
-        return Due(planned(at, list(selection), labels))
+        return PlanResult(planned(at, list(selection), labels))
 
 
 def status(
@@ -200,18 +200,18 @@ def status(
     by: str | None = None,
     project: Folder = None,
     env: str | None = None,
-) -> Stands:
+) -> StatusResult:
     """Return the grid of tables and timelabels: `waterclock status`. `by` is hour, day, week or month.
 
     Starts no Spark.
     """
     with reading(_folder(project), env, _said(now)) as at:
-        return Stands(see(at, list(selection), labels, by, WIDTH), at.zone)
+        return StatusResult(see(at, list(selection), labels, by, WIDTH), at.zone)
 
 
-def check(*, project: Folder = None, env: str | None = None) -> Verdict:
+def check(*, project: Folder = None, env: str | None = None) -> CheckResult:
     """Return all that is wrong with a project, and raise nothing of it: `waterclock check`. Starts no Spark."""
-    return Verdict(checked(_folder(project), env))
+    return CheckResult(checked(_folder(project), env))
 
 
 def _said(instant: Instant | None) -> str | None:

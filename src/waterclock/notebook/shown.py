@@ -48,7 +48,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rows(Shown):
+class QueryResult(Shown):
     """The rows that a query came to: iterate over them, or show them as a table."""
 
     told: Told
