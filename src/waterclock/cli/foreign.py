@@ -1,4 +1,4 @@
-"""Commands and options of other tools, answered with what Waterclock has for them."""
+"""Commands and options of dbt, SQLMesh, Dagster and the like, answered with what Waterclock has for them."""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ def _print_rows(to: Console, rows: Sequence[Row], *, indent: int) -> None:
 
 def _mark(field: Field) -> str:
     words = ["key"] if field.is_key else []
-    return ", ".join([*words, *([_reference_words(field.references)] if field.references else [])])
+    if field.references:
+        words.append(_reference_words(field.references))
+    return ", ".join(words)
 
 
 def _reference_words(reference: Reference) -> str:

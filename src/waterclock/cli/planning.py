@@ -1,4 +1,4 @@
-"""Plans what a command line means, and holds all that is told of it."""
+"""Plans the tables and labels that a command line selects; holds the plan with what is told beside it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Planned:
 
 
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
-    """Plan what is meant; labels that are not needed or stood for are told where none were asked for."""
+    """Plan what is selected; where no labels are, count too those that are not needed or stood for."""
     found, by_table = selected(at.flow, selection, labels)
     plan = at.planner.plan(at.snapshot, at.now, only=found.tables, labels=by_table)
     silent = {}

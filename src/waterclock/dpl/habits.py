@@ -1,4 +1,4 @@
-"""What people write who come from other tools, answered in our words (LANGUAGE 3.8)."""
+"""Statements and clauses of dbt, SQLMesh, Databricks, Snowflake and the like, answered with what is written here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tables and all they rest on have changed since an instant: what a question as known then must know."""
+"""Reads how tables and all they rest on have changed since an instant, for questions as known then."""
 
 from __future__ import annotations
 

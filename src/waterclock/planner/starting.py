@@ -1,4 +1,4 @@
-"""Where each table begins: its START, declared, written down once, or derived from what it reads (ARCHITECTURE 3)."""
+"""Where each table begins: its START, declared, written down by the first run, or derived from what it reads."""
 
 from __future__ import annotations
 
