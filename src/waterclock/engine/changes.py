@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,12 +85,16 @@ def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None
 
 def _last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
     """Keep the newest label's row of each key: an APPEND table holds a key once a label."""
+    is_appended = work.flow.tables[table.reads[0].table].mode is Mode.APPEND
+    return newest_by_key(rows, table.keys) if is_appended else rows
+
+
+def newest_by_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the newest label's row of each key."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    if work.flow.tables[table.reads[0].table].mode is not Mode.APPEND:
-        return rows
-    by_key = Window.partitionBy(*(quoted(key) for key in table.keys)).orderBy(F.col(TIMELABEL).desc())
+    by_key = Window.partitionBy(*(quoted(key) for key in keys)).orderBy(F.col(TIMELABEL).desc())
     return rows.withColumn(_PLACE, F.row_number().over(by_key)).where(f"{_PLACE} = 1").drop(_PLACE)
 
 

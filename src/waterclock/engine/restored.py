@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from waterclock.engine.changes import newest_by_key
 from waterclock.engine.destinations import has_come
 from waterclock.engine.workplace import Workplace
 from waterclock.flow import Mode, Table
@@ -71,15 +72,11 @@ def held_before(work: Workplace, table: Table, batch: Batch, earlier: Sequence[S
 
 def _newest(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFrame:
     """Keep the newest label's row of each key; the label is the delivery's, which may span several of the table's."""
-    from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    by_key = Window.partitionBy(*map(quoted, table.keys)).orderBy(F.col(TIMELABEL).desc())
     labels = ", ".join(sql_text(label_of(piece.label)) for piece in slices)
     own = F.expr(f"array_max(filter(array({labels}), x -> x <= {TIMELABEL}))")
-    place = "_waterclock_place"
-    newest = older.withColumn(place, F.row_number().over(by_key)).where(f"{place} = 1").drop(place)
-    return newest.withColumn(ROW_LABEL, own)
+    return newest_by_key(older, table.keys).withColumn(ROW_LABEL, own)
 
 
 def _staged(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice], rows: DataFrame) -> DataFrame:
