@@ -183,7 +183,7 @@ def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> De
     elif delivery.mode is Mode.REPLACE:
         deleted = connection.execute(f"DELETE FROM {table}").rowcount
     put = _insert_sql(table, delivery)
-    kept = _remember_keys(connection, delivery) if is_whole_merge else ""
+    kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
     condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)
     for change in _changes(delivery):
         if change.gone:
@@ -197,9 +197,15 @@ def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> De
     return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
-def _remember_keys(connection: sqlite3.Connection, delivery: Delivery) -> str:
+def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:
+    """Make a place for the keys that stay; give the SQL that puts them there.
+
+    Its columns have the affinities of the table's own: compared with others, SQLite would use no index of it, and look
+    at all of its rows for each row of the table.
+    """
     listed = ", ".join(quoted(key) for key in delivery.keys)
-    connection.execute(f"CREATE TEMP TABLE {_KEPT} ({listed}, PRIMARY KEY ({listed}))")
+    connection.execute(f"CREATE TEMP TABLE {_KEPT} AS SELECT {listed} FROM {table} WHERE false")
+    connection.execute(f"CREATE UNIQUE INDEX temp.{_KEPT}_key ON {_KEPT} ({listed})")
     return f"INSERT OR IGNORE INTO temp.{_KEPT} VALUES ({', '.join('?' * len(delivery.keys))})"
 
 

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -180,6 +181,15 @@ def test_a_merge_of_a_whole_state_keeps_columns_that_are_not_ours(database: Sqli
         {"id": "a", "amount": 2, "note": "seen by Ann"},
         {"id": "c", "amount": 2, "note": None},
     ]
+
+
+def test_a_merge_of_a_whole_state_takes_no_longer_for_keys_that_are_no_texts(database: SqliteDatabase) -> None:
+    rows = [(str(number), number) for number in range(20_000)]
+    whole = delivery(database, rows, mode=Mode.MERGE, keys=("amount",), is_whole=True)
+    begun = time.process_time()
+    deliver(database, whole)
+    assert time.process_time() - begun < 5, "it is 0.2 seconds, and 20 where each key is sought in all of them"
+    assert len(database.rows()) == len(rows)
 
 
 def test_a_merge_finds_its_keys_however_the_declaration_spells_them(database: SqliteDatabase) -> None:
