@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import merge
 from itertools import islice
@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow import Flow, Mode
 from waterclock.ledger.facts import BEGINNING, LedgerSnapshot
 from waterclock.planner.graph import FlowGraph, Node
-from waterclock.planner.settling import Settlement
+from waterclock.planner.settling import Settlement, settle
 from waterclock.planner.worlds import Worlds
 from waterclock.selection import parse_labels
 from waterclock.timelabel import Interval, IntervalSet, label_of, local_text, parse_instant
@@ -65,14 +65,17 @@ class Ticks:
 
         `is_partial`: windows may be missing before a table's last one. Raises  E523 where there is none
         """
-
-        def spans(name: str) -> IntervalSet:
-            return self.settlement.settled[name]
-
-        def is_settled(tick: datetime) -> bool:
-            return all(self._is_settled(self.graph.nodes[name], tick, is_partial=is_partial) for name in tables)
-
-        return self._newest(tables, spans, is_settled, is_partial=is_partial)
+        for tick in islice(self._boundaries(tables, is_partial=is_partial), _TRIED):
+            if all(self._is_settled(self.graph.nodes[name], tick, is_partial=is_partial) for name in tables):
+                return tick
+        name, (first, _) = next(iter(self.awaited(tables).items()), (None, (self.now, self.now)))
+        raise WaterclockError(
+            "E523",
+            "there is no tick at which all of it is settled",
+            where=f"{name}@{label_of(self.graph.nodes[name].table.cadence.floor(first))}" if name else None,
+            why=f"asked of {', '.join(sorted(tables))}",
+            fix="`waterclock status` shows what is not done; --as-of TICK asks for a tick of your own",
+        )
 
     def latest_known(
         self, tables: Collection[str], worlds: Worlds, at: datetime, *, is_partial: bool = False
@@ -81,18 +84,9 @@ class Ticks:
 
         Raises  E523 where there was none
         """
-
-        def spans(name: str) -> IntervalSet:
-            return worlds.covered(name, at)
-
-        def agrees(tick: datetime) -> bool:
-            needs = self.needs(tables, tick)
-            if any(low >= high for low, high in needs.values()):
-                return False
-            last = {name: (self._last(name, high), high) for name, (_, high) in needs.items()} if is_partial else needs
-            return not worlds.missing(last, at) and not worlds.conflicts(needs, at)
-
-        return self._newest(tables, spans, agrees, is_partial=is_partial)
+        snapshot = worlds.snapshot(at)
+        then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}))
+        return then.latest(tables, is_partial=is_partial)
 
     def awaited(self, tables: Collection[str]) -> dict[str, Interval]:
         """Return by table the first windows that keep the newest tick up to which it is made from being settled."""
@@ -150,32 +144,10 @@ class Ticks:
             return _NOWHERE
         return IntervalSet.from_intervals([(low, min(dropped, high))])
 
-    def _newest(
-        self,
-        tables: Collection[str],
-        spans: Callable[[str], IntervalSet],
-        is_right: Callable[[datetime], bool],
-        *,
-        is_partial: bool,
-    ) -> datetime:
-        for tick in islice(self._boundaries(tables, spans, is_partial=is_partial), _TRIED):
-            if is_right(tick):
-                return tick
-        name, (first, _) = next(iter(self.awaited(tables).items()), (None, (self.now, self.now)))
-        raise WaterclockError(
-            "E523",
-            "there is no tick at which all of it is settled",
-            where=f"{name}@{label_of(self.graph.nodes[name].table.cadence.floor(first))}" if name else None,
-            why=f"asked of {', '.join(sorted(tables))}",
-            fix="`waterclock status` shows what is not done; --as-of TICK asks for a tick of your own",
-        )
-
-    def _boundaries(
-        self, tables: Collection[str], spans: Callable[[str], IntervalSet], *, is_partial: bool
-    ) -> Iterator[datetime]:
+    def _boundaries(self, tables: Collection[str], *, is_partial: bool) -> Iterator[datetime]:
         """Give the boundaries of the tables up to where the first of them ends, newest first, each once."""
         nodes = [self.graph.nodes[name] for name in tables]
-        ends = [self._end(node, spans(node.table.name), is_partial=is_partial) for node in nodes]
+        ends = [self._end(node, is_partial=is_partial) for node in nodes]
         known = [end for end in ends if end is not None]
         if len(known) < len(nodes):
             return
@@ -186,10 +158,10 @@ class Ticks:
                 yield tick
             last = tick
 
-    def _end(self, node: Node, spans: IntervalSet, *, is_partial: bool) -> datetime | None:
+    def _end(self, node: Node, *, is_partial: bool) -> datetime | None:
         """Return the newest boundary up to which a table has all that its content there rests on."""
         cadence = node.table.cadence
-        for low, high in reversed(list(spans)):
+        for low, high in reversed(list(self.settlement.settled[node.table.name])):
             end = cadence.floor(high)
             if is_partial or low <= self._read(node, end)[0] < high:
                 return end

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 
 from waterclock.flow import Mode, OnRestate
-from waterclock.ledger.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_sums, content_text
+from waterclock.ledger.facts import (
+    History,
+    InputFact,
+    LedgerSnapshot,
+    Made,
+    TableFacts,
+    TableHistory,
+    content_sums,
+    content_text,
+)
 from waterclock.planner.graph import FlowGraph
 from waterclock.planner.settling import is_dropped
 from waterclock.timelabel import Interval, IntervalSet
@@ -76,6 +85,28 @@ class Worlds:
         then = (_at(made, at) for made in table.made.values())
         now = IntervalSet.from_intervals((made[-1].low, made[-1].high) for made in table.made.values())
         return (table.covered - now) | IntervalSet.from_intervals((made.low, made.high) for made in then if made)
+
+    def snapshot(self, at: datetime | None) -> LedgerSnapshot:
+        """Return what the ledger told at an instant, as far as it tells what was settled then."""
+
+        def suspects(name: str) -> Mapping[datetime, tuple[InputFact, ...]]:
+            read = {label: self._inputs(name, label, at) for label in self._read[name]}
+            return {
+                label: tuple(replace(fact, current=self._content(fact, at)) for fact in facts)
+                for label, facts in read.items()
+                if facts
+            }
+
+        return LedgerSnapshot(
+            {
+                name: TableFacts(
+                    covered=self.covered(name, at),
+                    suspects=suspects(name),
+                    dropped_before=self._snapshot.of(name).dropped_before,
+                )
+                for name in self.history.tables
+            }
+        )
 
     def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
         """Return the batches that do not agree with what they read, among all that the intervals needed rest on.

@@ -8,6 +8,7 @@ from tests.model.flows import at, collect, flow, history, replace_transform, sna
 from tests.unit.planner.pasts import covered, done, past, read_then
 from waterclock.flow import Flow, Mode
 from waterclock.ledger.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_text
+from waterclock.planner import Planner
 from waterclock.planner.graph import graph_of
 from waterclock.planner.worlds import INSTANT, Conflict, Worlds, past_now
 from waterclock.timelabel import IntervalSet
@@ -157,3 +158,23 @@ class TestThen:
         before = known.before(conflicts, NOON + timedelta(days=9))
         assert before == SINCE + timedelta(minutes=1) - INSTANT
         assert not known.conflicts(needed, before)
+
+    def test_the_newest_tick_known_lies_however_many_windows_back(self) -> None:
+        hours = [at("2013-01-01") + timedelta(hours=hour) for hour in range(4000)]
+        whole = IntervalSet.from_intervals([(hours[0], hours[-1] + timedelta(hours=1))])
+        a = collect("a", "HOUR", start=hours[0])
+        b = transform("b", ["a"], "HOUR")
+        read = {
+            label: {
+                9: (InputFact("a", label, label + timedelta(hours=1), "1.1", "2.2" if label == hours[7] else "1.1"),)
+            }
+            for label in hours
+        }
+        tables = flow(a, b)
+        history = History(
+            SINCE, {"a": TableHistory(Mode.APPEND, whole), "b": TableHistory(Mode.APPEND, whole, read=read)}
+        )
+        known = Worlds(graph_of(tables), LedgerSnapshot(), history)
+        ticks = Planner(tables).ticks(LedgerSnapshot(), NOON)
+        assert ticks.latest_known(["a", "b"], known, NOON) == hours[7], "what is read at it was not followed"
+        assert ticks.latest_known(["a"], known, NOON) == hours[-1] + timedelta(hours=1)
