@@ -127,7 +127,7 @@ class Ticks:
     def _missing(self, node: Node, tick: datetime) -> IntervalSet:
         table, (low, high) = node.table, self._read(node, tick)
         zone, start = table.cadence.zone, self.starts[table.name]
-        if high <= start and not table.is_snapshot:
+        if high <= start and not (table.is_snapshot and table.mode is Mode.REPLACE):
             raise WaterclockError(
                 "E521",
                 f"{table.name} begins after {label_of(tick)}",

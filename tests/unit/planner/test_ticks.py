@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.model.flows import at, collect, days, flow, merge_transform, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import covered, done, past, read_then
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow import Flow, Mode, Temporal
 from waterclock.ledger.facts import LedgerSnapshot
 from waterclock.planner import Planner, Ticks, read_tick
 from waterclock.planner.unanswered import not_made
@@ -86,6 +87,16 @@ class TestLatest:
 
 
 class TestMissing:
+    def test_a_snapshot_stands_for_all_before_it_but_versions_made_of_snapshots_begin_with_the_first(self) -> None:
+        whole = snapshot("s", start=at("2013-01-03"))
+        versions = replace(snapshot("v", start=at("2013-01-03")), mode=Mode.TEMPORAL, temporal=Temporal(("k",)))
+        stood = done(("2012-01-01", "2013-01-05"))
+        known = ticks(flow(whole, versions), past(s=stood, v=stood))
+        assert known.missing(["s"], at("2013-01-02")) == {}
+        assert known.missing(["s", "v"], at("2013-01-04")) == {}
+        with pytest.raises(WaterclockError, match="v begins after"):
+            known.missing(["v"], at("2013-01-02"))
+
     @pytest.mark.parametrize(
         ("tick", "code"), [("2013-01-01", "E521"), ("2013-01-01 12:00", "E521"), ("2014-01-01", "E521")]
     )
