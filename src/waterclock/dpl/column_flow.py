@@ -9,8 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-ROWS = (exp.Explode, exp.Posexplode, exp.Inline, exp.Stack, exp.UDTF)
-_CALLED_ROWS = frozenset({"JSON_TUPLE", "INLINE_OUTER", "EXPLODE_OUTER", "POSEXPLODE_OUTER"})
+from waterclock.dpl.projections import makes_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +226,7 @@ class ColumnFlow:
             return self._star(node, frame, ctes)
         if isinstance(node, exp.Alias):
             return Made((Column(node.alias, self._of(node.this, frame, ctes), node),))
-        if isinstance(node, ROWS) or (isinstance(node, exp.Anonymous) and node.name.upper() in _CALLED_ROWS):
+        if makes_rows(node):
             return self._rows(node, frame, ctes)
         name = node.name if isinstance(node, exp.Column | exp.Dot) else node.alias_or_name or node.name
         return Made((Column(name, self._of(node, frame, ctes), node),))  # without a name it still has its place

@@ -12,7 +12,9 @@ from waterclock.dpl.sight import UNKNOWN, Entry, Frame, Output, Seen
 
 _NAMELESS = (exp.Func, exp.Binary, exp.Unary, exp.Predicate, exp.Case, exp.Window, exp.Interval, exp.Subquery)
 _MAKES_ROWS = (exp.UDTF, exp.Inline, exp.Explode, exp.Posexplode, exp.Stack)
-_MAKES_ROWS_CALLED = frozenset({"JSON_TUPLE", "INLINE_OUTER", "SQL_KEYWORDS", "COLLATIONS", "VARIANT_EXPLODE"})
+_MAKES_ROWS_CALLED = frozenset(
+    {"JSON_TUPLE", "INLINE_OUTER", "EXPLODE_OUTER", "POSEXPLODE_OUTER", "SQL_KEYWORDS", "COLLATIONS", "VARIANT_EXPLODE"}
+)
 _NAMED_BY_ITSELF = frozenset({"WINDOW", "SESSION_WINDOW"})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from waterclock.dpl.projections import makes_rows
 from waterclock.dpl.resolution import start_of
 from waterclock.flow import RECORD, Flow, Mode, Read, ReadKind, Table
 
@@ -85,7 +86,9 @@ class Uniqueness:
         from_ = query.args.get("from_")
         if from_ is None or query.args.get("joins") or query.args.get("laterals"):
             return None
-        if any(isinstance(each.unalias(), exp.UDTF | exp.Explode | exp.Inline) for each in query.expressions):
+        if any(
+            makes_rows(each.this if isinstance(each, exp.Aliases) else each.unalias()) for each in query.expressions
+        ):
             return None
         keys = self._keys(from_.this)
         has_star = any(each.is_star for each in query.expressions)

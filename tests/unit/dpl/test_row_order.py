@@ -51,6 +51,12 @@ def warnings(folder: Path, query: str) -> list[WaterclockError]:
          "row_number goes by", "row_number"),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT s.id FROM raw.sale s, raw.click c)", "row_number",
          "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, explode(map(1, 2)) AS (k, v) FROM raw.sale)",
+         "row_number goes by", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, posexplode(array(1)) AS (i, x) FROM raw.sale)",
+         "row_number goes by", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, explode_outer(array(1)) AS x FROM raw.sale)",
+         "row_number goes by", "row_number"),
     ],
 )  # fmt: skip
 def test_what_hangs_on_the_order_of_rows_is_warned_of_once_with_its_mend(
