@@ -117,8 +117,14 @@ class Worlds:
         found: list[Conflict] = []
         to_do = [(name, *interval) for name, interval in needs.items()]
         asked, seen = set(to_do), set[tuple[str, datetime]]()
+        widest: dict[str, Interval] = {}
         while to_do:
             name, low, high = to_do.pop()
+            known = widest.get(name, (high, low))
+            if known[0] <= low < high <= known[1]:
+                continue  # as of all readers of a history but the newest
+            if low <= known[0] and known[1] <= high:
+                widest[name] = (low, high)
             for label in self._doubted(name, low, high):
                 if (name, label) in seen:
                     continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
@@ -158,6 +159,17 @@ class TestThen:
         before = known.before(conflicts, NOON + timedelta(days=9))
         assert before == SINCE + timedelta(minutes=1) - INSTANT
         assert not known.conflicts(needed, before)
+
+    def test_what_thousands_of_batches_read_of_one_history_is_walked_once(self) -> None:
+        hours = [at("2013-01-01") + timedelta(hours=hour) for hour in range(6000)]
+        whole = IntervalSet.from_intervals([(hours[0], hours[-1] + timedelta(hours=1))])
+        a = {label: {9: (InputFact("c", label, label + timedelta(hours=1), "1.1", "1.1"),)} for label in hours}
+        a[hours[3]] = {9: (InputFact("c", hours[3], hours[4], "1.1", "2.2"),)}
+        h = {label: {9: (InputFact("a", hours[0], label + timedelta(hours=1), "1.1", "1.1"),)} for label in hours}
+        tables = flow(collect("c", "HOUR"), transform("a", ["c"], "HOUR"), transform("h", [history("a")], "HOUR"))
+        c = TableHistory(Mode.APPEND, whole)
+        known = then(tables, c=c, a=replace(c, read=a), h=replace(c, read=h))
+        assert found(known.conflicts({"h": next(iter(whole))}, None)) == {("a", hours[3])}
 
     def test_the_newest_tick_known_lies_however_many_windows_back(self) -> None:
         hours = [at("2013-01-01") + timedelta(hours=hour) for hour in range(4000)]
