@@ -70,6 +70,8 @@ def resolve(
     more.
     """
     names = [table] if isinstance(table, str) else list(table)
+    if not names:
+        return ()
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     sessions = sessions_to_keep(loaded)
     with open_workplace(loaded, sessions=sessions, is_question=True) as work:

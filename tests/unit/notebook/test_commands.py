@@ -107,3 +107,7 @@ def test_rows_are_a_table_in_a_notebook(fresh: Path) -> None:
 def test_a_datetime_without_a_zone_is_no_instant(shop: Shop) -> None:
     with pytest.raises(WaterclockError, match="E106"):
         wc.plan(project=shop.folder, now=NOW.replace(tzinfo=None))
+
+
+def test_no_tables_give_no_frames() -> None:
+    assert wc.resolve([]) == ()
