@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Action, Rule, Scope, Table
+from waterclock.flow import Action, Kind, Mode, Rule, Scope, Table
 from waterclock.storage import Manifest, duplicate_keys, frame_of_slices, lacking_sql
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
     ]
     measures.extend((f"batch:{rule.name}", F.expr(rule.expression)) for rule in all_rules(table) if _is_in_pass(rule))
     measures.extend(
-        (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)")) for name in _never_null(table)
+        (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)")) for name in never_null(table)
     )
     if table.temporal is not None:
         texts = lacking_sql(table.temporal).items()
@@ -94,7 +94,7 @@ def judge(
         (warnings if rule.action is Action.WARN else refusals).append(said)
     refusals.extend(
         f"{name} is null in {count} of {manifest.rows} rows"
-        for name in _never_null(table)
+        for name in never_null(table)
         if (count := measures.get(f"null:{name}") or 0)
     )
     warnings.extend(_set_aside(measures, manifest.rows))
@@ -115,8 +115,15 @@ def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
     )
 
 
-def _never_null(table: Table) -> list[str]:
-    return [column.name for column in table.columns.named if column.is_not_null or column.is_key]
+def never_null(table: Table) -> list[str]:
+    """Return the columns of which no row may lack a value: those declared so, and what a MERGE publish finds rows by.
+
+    A destination's keys are compared by =, which a NULL never meets: such a row would be lost, or doubled.
+    """
+    declared = [column.name for column in table.columns.named if column.is_not_null or column.is_key]
+    found_by = table.keys if table.kind is Kind.PUBLISH and table.mode is Mode.MERGE else ()
+    known = {name.lower() for name in declared}
+    return [*declared, *(key for key in found_by if key.lower() not in known)]
 
 
 def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Rule, str]]:

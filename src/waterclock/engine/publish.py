@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Delivery, Outcome
-from waterclock.engine.audit import all_rules
+from waterclock.engine.audit import all_rules, never_null
 from waterclock.engine.changes import DELETED, changed_rows, published_columns
 from waterclock.engine.destinations import unit_of
 from waterclock.engine.reads import PinnedRead, frame_of, labelled
@@ -78,7 +78,8 @@ def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim
 def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | None:
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
-    has_measures = bool(all_rules(table)) or any(column.is_not_null for column in table.columns.named)
+    held = {name.lower() for name in never_null(source)}  # the slice was held to it when it was sealed
+    has_measures = bool(all_rules(table)) or any(name.lower() not in held for name in never_null(table))
     if not is_by_slice or not table.columns.is_open or has_measures or len(pinned.slices) != 1:
         return None
     return pinned.slices[0] if pinned.slices[0].slice_path else None

@@ -178,3 +178,17 @@ def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restor
     files = sorted((row[-1], int(row[0])) for row in published_files(tiny, "appended"))
     assert files == held
     assert tiny.run(day(4)).done == 0
+
+
+def test_a_row_that_no_key_finds_is_refused_before_it_is_lost_or_doubled(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    publishes = ("out.labels", "out.state")
+    tiny.declare(
+        COLLECT.format("raw.parts", "PARTITIONED", "")
+        + "TRANSFORM raw.state AS SELECT id, v FROM raw.parts;"
+        + "PUBLISH raw.parts TO out.labels MERGE ON (id); PUBLISH raw.state TO out.state MERGE ON (id);"
+    )
+    fill(tiny, {1: [(1, 10, 0), (None, 11, 0)]})
+    outcome = tiny.run(day(2))
+    told = {report.group.table: report.error and report.error.what for report in outcome.failed}
+    assert told == {name: f"{name} is not as expected: id is null in 1 of 2 rows" for name in publishes}
