@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.dpl import Project
+from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import lost
 from waterclock.storage.exports import export_names
@@ -28,6 +29,22 @@ def refuse_lost(project: Project) -> None:
     Raises  E421
     """
     lake = Lake(str(project.storage))
-    tables = [name for name in project.flow.tables if Path(lake.folder(name), "_delta_log").is_dir()]
+    there = [name for name in project.flow.tables if Path(lake.folder(name), "_delta_log").is_dir()]
+    tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
         raise lost(project.ledger, tables)
+
+
+def _is_anothers(folder: str, project: str) -> bool:
+    """Tell whether another project made the table, whose batches will say so; not where its log cannot be read."""
+    from deltalake.exceptions import DeltaError  # loaded only where a ledger is missing beside tables
+
+    from waterclock.storage.creation import require_owner
+
+    try:
+        require_owner(folder, project)
+    except WaterclockError as error:
+        return error.code == "E601"
+    except DeltaError:
+        return False
+    return False
