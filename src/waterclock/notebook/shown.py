@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -23,16 +24,16 @@ _PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pr
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Shown:
+class Shown(ABC):
     """What a command came to; a cell that ends with it shows what the terminal would."""
 
+    @abstractmethod
     def draw(self, to: Console) -> None:
         """Print it as the command does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return what the command prints with --json."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         stream = StringIO()
