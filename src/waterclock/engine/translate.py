@@ -78,14 +78,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     if "No space left on device" in str(error):
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if _is_jvm_gone(error):
-        return WaterclockError(
-            _JVM_IS_GONE,
-            "Spark's JVM is gone",
-            where=where,
-            why=text or type(error).__name__,
-            fix="`waterclock run` again: what was lost is made anew",
-            transient=True,
-        )
+        return _jvm_is_gone(error, where)
     if condition:
         return _spark_error(error, condition, text, where, spliced)
     return WaterclockError(
@@ -96,6 +89,17 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
 def lost_spark(error: WaterclockError | None) -> bool:
     """Tell whether work failed because Spark's JVM went away under it."""
     return error is not None and error.code == _JVM_IS_GONE
+
+
+def _jvm_is_gone(error: BaseException, where: str) -> WaterclockError:
+    return WaterclockError(
+        _JVM_IS_GONE,
+        "Spark's JVM is gone",
+        where=where,
+        why=_short(str(error)) or type(error).__name__,
+        fix="`waterclock run` again: what was lost is made anew",
+        transient=True,
+    )
 
 
 def placed(error: WaterclockError, table: str, where: str) -> WaterclockError:
@@ -111,6 +115,8 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
         return error.at(where)
     if refusal := refusal_of(error):
         return refusal.at(where)
+    if _is_jvm_gone(error):
+        return _jvm_is_gone(error, where)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of(frame.filename, root)]
     lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
     place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()
@@ -199,8 +205,9 @@ def _position(error: BaseException) -> tuple[int, int] | None:
 
 def _is_jvm_gone(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
-    has_gone = {"Py4JNetworkError", "ConnectionRefusedError"}
-    return bool(names & has_gone) or _JVM_GONE.search(str(error)) is not None
+    if "ConnectionRefusedError" in names:  # any server may refuse: only the way to the JVM leads through Py4J
+        return any("py4j" in Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__))
+    return "Py4JNetworkError" in names or _JVM_GONE.search(str(error)) is not None
 
 
 def _short(text: str) -> str:

@@ -66,7 +66,6 @@ def test_a_full_disk_is_said_by_whoever_met_it() -> None:
         Py4JNetworkError("Answer from Java side is empty"),
         RuntimeError("PythonUtils does not exist in the JVM"),
         RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped"),
-        ConnectionRefusedError(111, "Connection refused"),
     ],
 )
 def test_a_jvm_that_is_gone_is_a_passing_reason(gone: Exception) -> None:
@@ -192,6 +191,32 @@ def test_an_error_in_the_users_python_shows_the_projects_frames_alone_the_last_o
 def test_an_error_raised_beyond_the_project_names_the_functions_file(tmp_path: Path) -> None:
     error = user_code_error(TypeError("no"), where=WHERE, file=tmp_path / "flows" / "a.py", root=tmp_path)
     assert error.where == f"flows/a.py ({WHERE})"
+
+
+def test_a_jvm_that_goes_away_under_a_users_function_is_no_error_of_that_function(tmp_path: Path) -> None:
+    gone = Py4JNetworkError("Error while sending or receiving")
+    error = user_code_error(gone, where=WHERE, file=tmp_path / "flows" / "a.py", root=tmp_path)
+    assert (error.code, error.transient, error.where) == ("E712", True, WHERE)
+
+
+def refused_in(file: Path) -> ConnectionRefusedError:
+    code = compile("def connect():\n    raise ConnectionRefusedError(111, 'Connection refused')\n", str(file), "exec")
+    spaces: dict[str, object] = {}
+    exec(code, spaces)
+    with pytest.raises(ConnectionRefusedError) as raised:
+        spaces["connect"]()  # type: ignore[operator]  # the function made above
+    return raised.value
+
+
+def test_a_connection_refused_on_the_way_to_the_jvm_alone_says_that_it_is_gone(tmp_path: Path) -> None:
+    flow = tmp_path / "flows" / "a.py"
+    to_the_jvm = refused_in(tmp_path / "site-packages" / "py4j" / "java_gateway.py")
+    assert to_error(to_the_jvm, where=WHERE).code == "E712"
+    assert user_code_error(to_the_jvm, where=WHERE, file=flow, root=tmp_path).code == "E712"
+    to_a_server = refused_in(flow)
+    assert to_error(to_a_server, where=WHERE).code == "E790"
+    told = user_code_error(to_a_server, where=WHERE, file=flow, root=tmp_path)
+    assert (told.code, told.transient) == ("E720", True)
 
 
 def test_neither_plan_trees_nor_stack_traces_are_told() -> None:
