@@ -73,7 +73,8 @@ def _told(found: Rebuilt) -> list[str]:
         for name, of in sorted(found.missing.items())
     ]
     if found.unknown:
-        lines.append(f"  {count_words(len(found.unknown), 'claim')} without a record; their labels are due again")
+        claims = count_words(len(found.unknown), "claim")
+        lines.append(f"  {claims} without a record: their labels are due again, or stood for by a later snapshot")
     if found.killed:
         lines.append(f"  {count_words(found.killed, 'claim')} sealed and not committed: killed")
     if found.aside:

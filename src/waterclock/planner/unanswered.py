@@ -75,8 +75,8 @@ def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, 
         where=batch,
         why=f"{batch} was made of what {first.read.table} held before it was restated; "
         f"before that, {name}@{window.label} was not made",
-        fix=f"`waterclock audit {batch}` shows what keeps it from following; "
-        f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again, --make before it answers",
+        fix=f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again, --make before it answers; "
+        f"`waterclock audit {batch}` shows what keeps it from following",
     )
 
 
@@ -103,7 +103,7 @@ def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tup
         how = "was held back by a rule" if trouble.status is BatchStatus.HELD else "failed"
         return (
             f"that batch {how}: {next(iter(trouble.error.splitlines()), '')}",
-            f"`waterclock audit {name}@{label}` tells more, `waterclock retry {name} {label}` tries it again",
+            f"`waterclock retry {name} {label}` tries it again, `waterclock audit {name}@{label}` tells more",
         )
     nobody = "; a state that nobody reads is not needed" if node.is_optional else ""
     return (
