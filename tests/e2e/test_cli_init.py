@@ -80,6 +80,8 @@ def test_the_status_tables_answer_in_sql(newcomer: Newcomer) -> None:
         "query", "SELECT status, count(*) AS n FROM waterclock.batches WHERE `table` LIKE 'shop.%' GROUP BY status"
     )
     assert told["rows"] == [["done", 4]]
+    assert len(newcomer.json("query", "SELECT * FROM waterclock.batches")["rows"]) == 17
+    assert newcomer.json("query", "SELECT * FROM waterclock.inputs")["rows"]
 
 
 def test_rows_beyond_the_limit_are_cut_and_said(newcomer: Newcomer) -> None:

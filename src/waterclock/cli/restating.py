@@ -91,9 +91,10 @@ def done_labels(at: Reading, selection: str, labels: str | None) -> Found:
 
 def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
     """Find the labels of a selection that are behind: older states whose inputs were restated since."""
-    behind = at.planner.plan(at.snapshot, at.now).behind
+    plan = at.planner.plan(at.snapshot, at.now)
+    behind = {name: frozenset(of_table) for name, of_table in plan.behind.items()}
     done = done_labels(at, selection, labels)
-    return {name: tuple(label for label in done[name] if label in set(behind.get(name, ()))) for name in done}
+    return {name: tuple(label for label in done[name] if label in behind.get(name, ())) for name in done}
 
 
 def _asking(at: Reading, ledger: Ledger, verb: str, found: Found) -> dict[tuple[str, str], frozenset[datetime]]:

@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Batching, Kind, Table
-from waterclock.ledger.records import Slice
+from waterclock.ledger.records import Slice, TableRecord
 from waterclock.planner import RECOLLECT, RECOMPUTE
 from waterclock.storage import Lake, head, is_older_than, is_unfinished
 from waterclock.storage.damage import FilePlace, place_in
@@ -134,7 +134,8 @@ def require_log(work: Workplace, name: str) -> None:
     Cost: one read of the ledger, one look at the log.
     Raises  E754 where the log is older, or gone, or was made anew without its rows
     """
-    error = older_logs(work).get(name)
+    record = work.ledger.find_table(name)
+    error = None if record is None else _log_error(work, record)
     if error is not None:
         raise error
 
@@ -154,14 +155,17 @@ def older_logs(work: Workplace) -> dict[str, WaterclockError]:
 
     Cost: one read of the ledger, one look at each table's log.
     """
-    found = {}
-    for record in work.ledger.tables():
-        folder = work.lake.folder(record.name)
-        if is_older_than(folder, record.head_version):
-            found[record.name] = _older_log(work, record.name, record.head_version, head(folder))
-        elif is_unfinished(folder, record.head_version):
-            found[record.name] = _unfinished_log(work, record.name, record.head_version)
-    return found
+    found = {record.name: _log_error(work, record) for record in work.ledger.tables()}
+    return {name: error for name, error in found.items() if error is not None}
+
+
+def _log_error(work: Workplace, record: TableRecord) -> WaterclockError | None:
+    folder = work.lake.folder(record.name)
+    if is_older_than(folder, record.head_version):
+        return _older_log(work, record.name, record.head_version, head(folder))
+    if is_unfinished(folder, record.head_version):
+        return _unfinished_log(work, record.name, record.head_version)
+    return None
 
 
 def _older_log(work: Workplace, name: str, known: int, found: int) -> WaterclockError:

@@ -6,7 +6,6 @@ from waterclock.connectors.interface import Outcome
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow import Table, Unit
-from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.records import Slice
 from waterclock.planner import RECOMPUTE, Batch, Group
 from waterclock.timelabel import label_of
@@ -43,7 +42,7 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
         return
     lost = _lost(work, table, newest)
     if lost is None and table.is_delivered_by_label:
-        last = max(work.ledger.slices(table.name, BEGINNING, FOREVER), key=lambda piece: piece.claim)
+        last = work.ledger.last_recorded(table.name) or newest
         if last.claim != newest.claim and not has_come(work, table, last):
             newest = last
             lost = f"there is no record of claim {last.claim}, which brought {label_of(last.label)} last"

@@ -21,6 +21,7 @@ from waterclock.flow import Flat, Flow, Kind, Mode, Query, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage import frame_at, head, table_exists
+from waterclock.storage.rows import rows_of
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) 
 
 def _collected(frame: DataFrame, limit: int) -> Answer:
     columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
-    rows = frame.limit(limit + 1).collect()
-    return Answer(columns, tuple(tuple(row) for row in rows[:limit]), len(rows) > limit)
+    rows = rows_of(frame, limit + 1)
+    return Answer(columns, tuple(rows[:limit]), len(rows) > limit)
 
 
 def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None) -> DataFrame:

@@ -215,6 +215,7 @@ def _opened(master: str, work_folder: Path, confs: Mapping[str, str]) -> tuple[S
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": _java_options(work_folder),
+        "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

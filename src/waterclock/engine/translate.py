@@ -37,7 +37,9 @@ _TRANSIENT_WORDS = (
     "database is locked",
 )
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
-_JVM_GONE = re.compile("Answer from Java side is empty|stopped SparkContext|does not exist in the JVM$")
+_JVM_GONE = re.compile(
+    "Answer from Java side is empty|stopped SparkContext|SparkContext was shut down|does not exist in the JVM$"
+)
 # where a message goes over into stack traces, the query's text or trees of plans
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
 # its settings are ours to make, and what it proposes is in our `fix`

@@ -158,6 +158,10 @@ class Ledger:
         """See `snapshot.snapshot`."""
         return snapshot(self._database, flow, names=tables, asking=asking)
 
+    def find_table(self, name: str) -> TableRecord | None:
+        """See `reading.find_table`."""
+        return reading.find_table(self._database, name)
+
     def table(self, name: str) -> TableRecord:
         """See `reading.table`."""
         return reading.table(self._database, name)
@@ -177,6 +181,10 @@ class Ledger:
     def newest(self, table: str) -> Slice | None:
         """See `reading.newest`."""
         return reading.newest(self._database, table)
+
+    def last_recorded(self, table: str) -> Slice | None:
+        """See `reading.last_recorded`."""
+        return reading.last_recorded(self._database, table)
 
     def inputs(self, table: str, label: datetime) -> tuple[Input, ...]:
         """See `reading.inputs`."""

@@ -24,6 +24,7 @@ _SLICES = _CURRENT.where(batches.c.label >= sa.bindparam("low"), batches.c.label
     batches.c.label
 )
 _NEWEST_BEFORE = _CURRENT.where(batches.c.label < sa.bindparam("at")).order_by(batches.c.label.desc()).limit(1)
+_LAST_RECORDED = _CURRENT.order_by(batches.c.current_claim.desc()).limit(1)
 _STANDING = (
     _CURRENT.where(batches.c.label >= sa.bindparam("at"), batches.c.stands_from < sa.bindparam("at"))
     .order_by(batches.c.label)
@@ -71,6 +72,13 @@ def table(database: Database, name: str) -> TableRecord:
         return _record(_row(connection, name))
 
 
+def find_table(database: Database, name: str) -> TableRecord | None:
+    """Return what the ledger keeps of a table; None where no applied flow has declared it."""
+    with database.read() as connection:
+        row = connection.execute(_TABLE, {"of": name}).first()
+        return None if row is None else _record(row)
+
+
 def all_tables(database: Database) -> list[TableRecord]:
     """Give what the ledger keeps of every table it has seen, by name."""
     with database.read() as connection:
@@ -99,6 +107,16 @@ def newest(database: Database, name: str) -> Slice | None:
     """Give the current slice with the newest label; None before the first batch is done."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_BEFORE, {"of": name, "at": FOREVER}).first()
+        return None if row is None else _slice(row)
+
+
+def last_recorded(database: Database, name: str) -> Slice | None:
+    """Return the current slice that was made last, whatever its label; None before the first batch is done.
+
+    Cost: a look at each label of the table, in the database.
+    """
+    with database.read() as connection:
+        row = connection.execute(_LAST_RECORDED, {"of": name}).first()
         return None if row is None else _slice(row)
 
 

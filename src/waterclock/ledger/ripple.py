@@ -9,11 +9,14 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.flow import Flow
+from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.schema import AnyRow, batches, inputs
 from waterclock.timelabel import IntervalSet
 
 Key = tuple[str, datetime]
 Span = tuple[datetime, datetime]
+
+_FEW = 8
 
 _IS_CURRENT = sa.and_(
     batches.c.table_name == inputs.c.reader,
@@ -21,7 +24,7 @@ _IS_CURRENT = sa.and_(
     batches.c.current_claim == inputs.c.claim,
 )
 _READERS = (
-    sa.select(inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from)
+    sa.select(inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from, inputs.c.low, inputs.c.high)
     .join(batches, _IS_CURRENT)
     .where(
         inputs.c.table_name == sa.bindparam("name"),
@@ -29,7 +32,6 @@ _READERS = (
         inputs.c.low < sa.bindparam("high"),
     )
 )
-_READERS_AMONG = _READERS.where(inputs.c.reader.in_(sa.bindparam("among", expanding=True)))
 _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(
     batches.c.table_name == sa.bindparam("name"),
     batches.c.label >= sa.bindparam("low"),
@@ -116,13 +118,13 @@ def _readers(
     within: Mapping[str, datetime] | None,
 ) -> Iterable[AnyRow]:
     merged = IntervalSet.from_intervals(spans)
-    oldest = next(low for low, _ in merged)
-    if within is None:
-        for low, high in merged:
-            yield from connection.execute(_READERS, {"name": name, "low": low, "high": high})
-    else:
-        for low, high in merged:
-            values = {"name": name, "low": low, "high": high, "among": sorted(within)}
-            yield from (row for row in connection.execute(_READERS_AMONG, values) if row[1] < within[row[0]])
+    asked = list(merged)
+    oldest, newest = asked[0][0], asked[-1][1]
+    if len(asked) > _FEW:  # each query walks the readers of all that is newer than its interval
+        asked = [(oldest, newest)]
+    for low, high in asked:
+        for row in connection.execute(_READERS, {"name": name, "low": low, "high": high}):
+            if (within is None or row[1] < within.get(row[0], BEGINNING)) and merged.overlaps(row.low, row.high):
+                yield row
     for other in circle if within is None else sorted(set(circle).intersection(within)):
         yield from connection.execute(_LATER, {"name": other, "low": oldest})

@@ -10,10 +10,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from waterclock.flow import Mode, OnRestate
 from waterclock.ledger.facts import (
+    FOREVER,
     History,
     InputFact,
     LedgerSnapshot,
@@ -192,11 +193,12 @@ class Worlds:
             return fact.current
         if table.mode is Mode.REPLACE:
             return _standing([table.made[label] for label in self._may_stand(fact)], fact, at)
-        undone = self._undone.get(fact.table)
-        if undone is None or undone.at != at:
-            undone = self._undone[fact.table] = _undone(self._made[fact.table], table, at)
-        low, high = bisect_left(self._made[fact.table], fact.low), bisect_left(self._made[fact.table], fact.high)
-        by_high, by_low = (sums[high] - sums[low] for sums in (undone.highs, undone.lows))
+        labels = self._made[fact.table]
+        if fact.table not in self._undone:
+            self._undone[fact.table] = _Undone([table.made[label] for label in labels])
+        undone = self._undone[fact.table]
+        undone.go_to(at)
+        by_high, by_low = undone.between(bisect_left(labels, fact.low), bisect_left(labels, fact.high))
         of_high, of_low = content_sums(fact.current)
         return content_text(of_high - by_high, of_low - by_low)
 
@@ -255,31 +257,56 @@ class Worlds:
         return sorted(found, reverse=True)
 
 
-@dataclass(frozen=True, slots=True)
 class _Undone:
-    """What was added to a table after an instant: sums over its changed labels in order, up to each of them."""
+    """What was added to a table after an instant, by label: sums over any range of its changed labels.
 
-    at: datetime
-    highs: list[int]
-    lows: list[int]
+    Cost: going to an older instant, the changes on the way; to a newer one, all since; a sum, the logarithm of the
+    number of labels (a Fenwick tree).
+    """
 
+    def __init__(self, of_labels: list[tuple[Made, ...]]) -> None:
+        none = Made(_CURRENT, FOREVER, FOREVER, FOREVER, (0, 0))
+        self._changes = sorted(
+            (
+                (made.at, place, made.weight[0] - before.weight[0], made.weight[1] - before.weight[1])
+                for place, of_label in enumerate(of_labels, 1)
+                for before, made in pairwise((none, *of_label))
+            ),
+            reverse=True,
+        )
+        self._sums = [(0, 0)] * (len(of_labels) + 1)
+        self._undone = 0
 
-def _undone(labels: list[datetime], table: TableHistory, at: datetime) -> _Undone:
-    changes = [(table.made[label][-1].weight, _weight_at(table.made[label], at)) for label in labels]
-    highs = accumulate((now[0] - then[0] for now, then in changes), initial=0)
-    lows = accumulate((now[1] - then[1] for now, then in changes), initial=0)
-    return _Undone(at, list(highs), list(lows))
+    def go_to(self, at: datetime) -> None:
+        """Undo all that was added after an instant, and nothing else."""
+        if self._undone and self._changes[self._undone - 1][0] <= at:
+            self._sums, self._undone = [(0, 0)] * len(self._sums), 0
+        while self._undone < len(self._changes) and self._changes[self._undone][0] > at:
+            _, place, by_high, by_low = self._changes[self._undone]
+            self._undone += 1
+            while place < len(self._sums):
+                high, low = self._sums[place]
+                self._sums[place] = (high + by_high, low + by_low)
+                place += place & -place
+
+    def between(self, first: int, end: int) -> tuple[int, int]:
+        """Return the sums over the labels from one place up to another."""
+        (of_high, of_low), (less_high, less_low) = self._before(end), self._before(first)
+        return of_high - less_high, of_low - less_low
+
+    def _before(self, place: int) -> tuple[int, int]:
+        of_high = of_low = 0
+        while place:
+            high, low = self._sums[place]
+            of_high, of_low = of_high + high, of_low + low
+            place -= place & -place
+        return of_high, of_low
 
 
 def _since_when(table: TableHistory, labels: list[datetime]) -> list[datetime]:
     """Return from when on the first of any label and those after it stand, at any time."""
     lows = [min(made.low for made in table.made[label]) for label in reversed(labels)]
     return list(accumulate(lows, min))[::-1]
-
-
-def _weight_at(made: tuple[Made, ...], at: datetime) -> tuple[int, int]:
-    then = _at(made, at)
-    return (0, 0) if then is None else then.weight
 
 
 def _at(made: tuple[Made, ...], at: datetime | None) -> Made | None:

@@ -17,6 +17,8 @@ SESSION_CONFS: Mapping[str, str] = MappingProxyType(
         # a slice holds its Parquet files and its manifest: no _SUCCESS, no .crc beside each file
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # Spark 4.2.0 waits for ever where it hands columns of a Parquet scan to a Python function as they are
+        "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         # in the place of an exchange without rows Spark would put an empty relation, and forget what watched its rows
         "spark.sql.adaptive.optimizer.excludedRules": (
             "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"

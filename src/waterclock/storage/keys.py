@@ -18,6 +18,7 @@ from waterclock.storage.digest import row_hash
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.order import order_struct
 from waterclock.storage.read import frame_of_slices
+from waterclock.storage.rows import rows_of
 from waterclock.storage.sql import quoted
 from waterclock.storage.types import fields_of
 
@@ -44,7 +45,7 @@ def duplicate_keys(
     if manifest.rows <= _MOST_ROWS_HERE and _are_plain(manifest, keys):
         return _duplicates_here(folder, manifest, keys, most)
     rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quoted, keys)).count().where("count > 1")
-    return [tuple(row)[: len(keys)] for row in rows.limit(most).collect()]
+    return [row[: len(keys)] for row in rows_of(rows, most)]
 
 
 def may_be_null(manifests: Iterable[Manifest], keys: Sequence[str]) -> bool:

@@ -122,6 +122,11 @@ class IntervalSet:
         at = bisect_right(self._starts, t) - 1
         return at >= 0 and t < self._ends[at]
 
+    def overlaps(self, start: datetime, end: datetime) -> bool:
+        """Whether an interval of the set begins before `end` and ends after `start`."""
+        start, end = _checked(start, end)
+        return bisect_right(self._ends, start) < bisect_left(self._starts, end)
+
     def first_gap(self, start: datetime, end: datetime) -> Interval | None:
         """Give the oldest span within `[start, end)` that is not in the set, at its full length; None if covered."""
         start, end = _checked(start, end)
