@@ -91,6 +91,9 @@ class FakeLedger:
     def tables(self) -> list[TableRecord]:
         return []
 
+    def find_table(self, name: str) -> None:
+        del name
+
 
 @dataclass
 class FakeSessions:

@@ -45,6 +45,9 @@ class Delivering:
     def newest(self, name: str) -> Slice:
         return self.slices(name, day(0), day(9))[-1]
 
+    def last_recorded(self, name: str) -> Slice:
+        return max(self.slices(name, day(0), day(9)), key=lambda piece: piece.claim)
+
     def brought(self, number: int, claim: int) -> None:
         label = day(number)
         delivery = Delivery(
