@@ -151,6 +151,15 @@ def test_states_of_nothing_are_none(at_desk: Desk) -> None:
     assert at_desk.ledger.newest("core.r") is None
 
 
+def test_the_slice_that_was_made_last_is_that_of_any_label(at_desk: Desk) -> None:
+    assert at_desk.ledger.last_recorded("raw.a") is None
+    at_desk.done("raw.a", 0, 1, 2)
+    at_desk.done("raw.a", 1, restates="changed")
+    last = at_desk.ledger.last_recorded("raw.a")
+    assert last is not None
+    assert last.label == day(1)
+
+
 def test_codes_are_counted_as_labels_are_done_and_made_again(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, 1, 2, code="one")
     at_desk.done("raw.a", 3, code="two")
