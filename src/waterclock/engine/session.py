@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Mapping
@@ -250,7 +251,7 @@ def _java_options(work_folder: Path) -> str:
         for option in (
             "-Duser.timezone=UTC",
             f"-Dderby.system.home={work_folder}",
-            f"-Djava.io.tmpdir={_made(work_folder / 'tmp')}",
+            f"-Djava.io.tmpdir={_scratch_folder(work_folder)}",
             "-XX:+UseParallelGC",
             # hash tables are walked through memory: a join of ten million facts took a fifth less CPU with them
             *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
@@ -271,6 +272,10 @@ def _offers_huge_pages(said: Path = Path("/sys/kernel/mm/transparent_hugepage/en
         return False
 
 
-def _made(folder: Path) -> Path:
+def _scratch_folder(work_folder: Path) -> Path:
+    """Return where the JVM keeps what it spills; Spark takes the name for a list of folders, parted by commas."""
+    folder = work_folder / "tmp"
+    if "," in str(folder):
+        return Path(tempfile.gettempdir())
     folder.mkdir(parents=True, exist_ok=True)
     return folder

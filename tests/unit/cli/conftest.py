@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -110,6 +113,17 @@ _TIMED = {"plan", "status", "run", "backfill", "retry", "skip", "recompute", "re
 def ask(*arguments: str, width: int = 100, **environment: str) -> Result:
     """Run one command line in this process."""
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(width), "TERM": "dumb"} | environment)
+
+
+def cpu_seconds(*arguments: str) -> float:
+    """Give the least CPU time of three fresh interpreters."""
+    spent = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(spent)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.cli.conftest import Shop, ask
+from tests.unit.cli.conftest import Shop, ask, cpu_seconds
 from waterclock.cli import app, main
 from waterclock.cli.app import COMMANDS
 from waterclock.errors import WaterclockError
@@ -38,17 +37,6 @@ def test_help_loads_nothing_heavy() -> None:
     found = imported_by(["--help"], *([name, "--help"] for name in NAMES))
     assert "typer" in found
     assert not found & set(HEAVY)
-
-
-def cpu_seconds(*arguments: str) -> float:
-    """Give the least CPU time of three fresh interpreters."""
-    spent = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(spent)
 
 
 @pytest.mark.parametrize("command", [[], ["run"]])

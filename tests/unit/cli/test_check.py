@@ -7,7 +7,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from tests.slices import hour, sealed
-from tests.unit.cli.conftest import ask
+from tests.unit.cli.conftest import ask, cpu_seconds
 from waterclock.cli.check_view import in_order
 from waterclock.errors import WaterclockError
 
@@ -102,6 +102,12 @@ def test_a_misspelt_time_of_an_open_collect_with_versions_is_refused_once_it_ran
 def test_check_makes_nothing(fresh: Path) -> None:
     ask("check", "--project", str(fresh))
     assert not (fresh / ".waterclock").exists()
+
+
+def test_check_takes_less_than_a_second_of_cpu(fresh: Path) -> None:
+    # where other processes share the cores CPU time itself stretches: there the ratio to what check stands on decides
+    stretched = 4 * cpu_seconds("-c", "import pydantic, rich, sqlglot, typer")
+    assert cpu_seconds("-m", "waterclock", "check", "--project", str(fresh)) < max(1.0, stretched)
 
 
 def test_errors_are_sorted_by_file_then_line_then_column_as_numbers() -> None:

@@ -18,3 +18,10 @@ def test_an_option_stays_one_option_whatever_the_path_holds(tmp_path: Path, name
     assert f"-Dderby.system.home={folder}" in options
     assert f"-Djava.io.tmpdir={folder / 'tmp'}" in options
     assert all(option.startswith("-") for option in options)
+
+
+def test_the_jvm_spills_into_one_folder_though_spark_reads_its_name_as_a_list(tmp_path: Path) -> None:
+    options = shlex.split(_java_options(tmp_path / "a,b"))
+    (scratch,) = (option.partition("=")[2] for option in options if option.startswith("-Djava.io.tmpdir="))
+    assert "," not in scratch
+    assert Path(scratch).is_dir()

@@ -36,6 +36,16 @@ def test_a_change_makes_its_readers_suspect_and_those_that_rest_on_them(at_desk:
     assert facts(at_desk, "mart.c") == {1, 2, 3}
 
 
+def test_changes_in_many_places_make_suspect_what_rests_on_them_and_nothing_between(at_desk: Desk) -> None:
+    at_desk.done("raw.a", *range(60))
+    for n in range(60):
+        at_desk.done("core.b", n, reads={n: [at_desk.read("raw.a", n, n + 1)]})
+        at_desk.done("mart.c", n, reads={n: [at_desk.read("core.b", n, n + 1)]})
+    for n in range(0, 60, 3):
+        at_desk.done("raw.a", n, digest="9:9:9", restates="late rows")
+    assert facts(at_desk, "core.b") == facts(at_desk, "mart.c") == set(range(0, 60, 3))
+
+
 def test_a_restatement_that_changes_nothing_makes_nothing_suspect(at_desk: Desk) -> None:
     chain(at_desk, 3)
     assert at_desk.done("raw.a", 1, restates="again").suspects == 0
