@@ -19,6 +19,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.engine.runner import RunOutcome
+from waterclock.engine.session import Sessions
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 
@@ -311,6 +312,31 @@ def test_a_storage_without_put_if_absent_is_refused_before_anything_is_claimed(
     assert ids(tiny) == [1]
 
 
+def test_whatever_is_raised_once_spark_has_ended_its_end_is_the_reason(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny.declare(COLLECT)
+    broken = tiny.root / "flows" / "broken.py"
+    broken.write_text(BROKEN)
+    with monkeypatch.context() as patched:
+        patched.setattr(Sessions, "has_ended", lambda _: True)
+        error = the_error(tiny.run(day(2)))
+    assert (error.code, error.transient) == ("E712", True), error.render()
+    assert f"clean.orders@{labels(1)[0]}" in error.render()
+    error = the_error(tiny.run(day(2)))  # what passes is due again by itself
+    assert error.code == "E720", error.render()
+
+
+BROKEN = """\
+from __future__ import annotations
+
+import waterclock as wc
+
+
+@wc.transform("clean.orders", partitioned=True)
+def orders(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
+    raise ValueError("what PySpark makes of a JVM that died")
+"""
 SLOW = """\
 from __future__ import annotations
 
@@ -353,7 +379,7 @@ def test_a_jvm_that_is_killed_again_when_what_it_lost_is_made_once_more_is_said_
         run.kill()
         run.wait()
     assert run.returncode == 1, said
-    assert "E712" in said
+    assert said.rpartition("\n\nE")[2].startswith("712 "), said
     assert "Traceback" not in said
     assert f"clean.orders@{labels(1)[0]}" in said
     assert tiny.open_claims() == 0

@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Look": (status, show, query, audit, lineage, model),
     "Keep": (maintain, rebuild, ledger),
 }
-EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C."
+EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0)."
 
 
 class Commands(TyperGroup):

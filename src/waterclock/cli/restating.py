@@ -191,8 +191,8 @@ def print_ripple(to: Console, at: Reading, verb: str, ripple: Ripple, cost: Esti
         to.print()
         _print_part(to, at, f"then, where rows turn out to differ, up to {_count(following)}", following)
     to.print()
-    at_most = " at most" if following else ""
-    to.print(Text(f"estimate: {cost_words(cost)}{at_most}"))
+    if_all = ", if all of them are made" if following else ""
+    to.print(Text(f"estimate: {cost_words(cost)}{if_all}"))
 
 
 def _print_part(to: Console, at: Reading, head: str, part: Mapping[str, tuple[Window, ...]]) -> None:

@@ -18,7 +18,7 @@ from waterclock.engine.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow import Flow
 from waterclock.ledger.facts import BEGINNING, FOREVER
-from waterclock.planner import Plan
+from waterclock.planner import Plan, Status
 from waterclock.timelabel import label_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from waterclock.engine.runner import RunOutcome
     from waterclock.engine.sources import HeldBack
 
-_OF_A_BATCH = re.compile(r"@?\d{14}|\bclaim \d+")  # what tells one batch's failure from another's of the same reason
+_OF_A_BATCH = re.compile(r"\d+")  # labels, claims, counts and names of files tell one batch's failure from another's
 _MOST_PLACES = 5
 
 
@@ -49,14 +49,15 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
     if blocked:
         to.print()
     look = LOOKS[State.BLOCKED]
-    for table, label, detail, count in blocked:
-        line = f"{count_words(count, 'batch', 'batches')} blocked by {table}@{label_of(label)}: {detail}"
+    for line in _blocked_lines(blocked):
         to.print(Text.assemble((f"{sign(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
     if outcome.done or outcome.failed:
         to.print()
     for held in outcome.held_back:
         to.print(Text(held_words(held, flow), style="quiet"), soft_wrap=True)
     to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
+    if any(batch.status is Status.FAILED for batch in plan.batches):
+        to.print(Text("once it is mended, `waterclock retry` makes what failed and what that blocks", style="quiet"))
 
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
@@ -102,6 +103,20 @@ def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, Waterc
             told = tuple(part and _OF_A_BATCH.sub("", part) for part in (error.what, error.why))
             found.setdefault((report.group.table, error.code, *told), []).append((report, error))
     return list(found.values())
+
+
+def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[str]:
+    """Say what blocks how much, in one line for all labels of a table that do so for the same reason."""
+    alike: dict[tuple[str, str], list[tuple[str, datetime, str, int]]] = {}
+    for cause in blocked:
+        alike.setdefault((cause[0], _OF_A_BATCH.sub("", cause[2])), []).append(cause)
+    lines = []
+    for causes in alike.values():
+        table, label, detail, _ = min(causes, key=lambda cause: cause[1])
+        more = f" and {count_words(len(causes) - 1, 'more label')}" if len(causes) > 1 else ""
+        count = count_words(sum(cause[3] for cause in causes), "batch", "batches")
+        lines.append(f"{count} blocked by {table}@{label_of(label)}{more}: {detail}")
+    return lines
 
 
 def held_words(held: HeldBack, flow: Flow) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -25,6 +26,8 @@ _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.
 _MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
 _MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
+_FURTHER = 100_000
+_MOST_LINES = 5
 _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 63, "byte": 7, "short": 15, "long": 63}
 
 
@@ -42,19 +45,54 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
     if not Path(path).exists():
         return unreadable(path, FileNotFoundError())
     try:
-        found = _first_broken(path, reading, columns)
+        found = _found_in(_looked_at(path, reading, columns))
     except WaterclockError as error_of_file:
         return error_of_file
     except (OSError, EOFError, UnicodeError, csv.Error) as reason:
         return unreadable(path, reason)
-    line, why = found or (0, _what_spark_says(text))
     return WaterclockError(
         "E806",
-        f"{Path(path).name} has a broken row" + (f" in line {line}" if line else ""),
-        where=f"{path}:{line}" if line else path,
-        why=why,
-        fix="mend the file and deliver it again, or type the column as STRING and cast it in a transform by try_cast",
+        f"{Path(path).name} has {found.told()}",
+        where=f"{path}:{found.lines[0]}" if found.lines else path,
+        why=found.why or _what_spark_says(text),
+        fix="mend the file, deliver it again, and `waterclock retry`; or type the column as STRING and cast it in a "
+        "transform by try_cast",
     )
+
+
+@dataclass(slots=True)
+class _Broken:
+    """The broken rows of a file: their lines, what is wrong with the first, and whether these are all."""
+
+    lines: list[int] = field(default_factory=list)
+    why: str = ""
+    is_all: bool = True
+
+    def told(self) -> str:
+        if len(self.lines) < 2:
+            return "a broken row" + "".join(f" in line {line}" for line in self.lines)
+        lines = ", ".join(map(str, self.lines[:_MOST_LINES])) + (", …" if len(self.lines) > _MOST_LINES else "")
+        return f"{'' if self.is_all else 'at least '}{len(self.lines)} broken rows, in lines {lines}"
+
+
+def _found_in(rows: Iterable[tuple[int, str | None]]) -> _Broken:
+    """Return what is broken of a file's rows, of which `_FURTHER` are looked at beyond the first broken one."""
+    broken = _Broken()
+    further = 0
+    try:
+        for line, wrong in rows:
+            if wrong is not None:
+                broken.lines.append(line)
+                broken.why = broken.why or wrong
+            further += bool(broken.lines)
+            if further > _FURTHER:
+                broken.is_all = False
+                break
+    except (OSError, EOFError, UnicodeError, csv.Error):
+        if not broken.lines:
+            raise
+        broken.is_all = False
+    return broken
 
 
 def _what_spark_says(text: str) -> str:
@@ -65,19 +103,19 @@ def _what_spark_says(text: str) -> str:
     return f"Spark cannot read the row {record[1]}" if record else "Spark cannot read one of its rows"
 
 
-def _first_broken(path: str, reading: Reading, columns: Columns) -> tuple[int, str] | None:
+def _looked_at(path: str, reading: Reading, columns: Columns) -> Iterator[tuple[int, str | None]]:
+    """Yield each row of a file by its line with what is wrong there; nothing for formats that have no lines."""
     (shape,) = shapes_of([path], reading, columns)
     types = {taken.source: taken.type for taken in match(columns, shape.found, where=path).taken if taken.is_typed}
     if shape.format == "csv":
-        return _first_broken_csv(path, reading, [found.name for found in shape.found], types)
+        yield from _looked_at_csv(path, reading, [found.name for found in shape.found], types)
     if shape.format == "json" and not reading.is_multiline:
-        return _first_broken_json(path, reading, types)
-    return None
+        yield from _looked_at_json(path, reading, types)
 
 
-def _first_broken_csv(
+def _looked_at_csv(
     path: str, reading: Reading, names: list[str], types: Mapping[str, str]
-) -> tuple[int, str] | None:
+) -> Iterator[tuple[int, str | None]]:
     with text_of(path, reading.encoding) as file:
         rows = csv.reader(file, delimiter=reading.delimiter_of(path), quotechar=reading.quote or None)
         head = reading.has_header
@@ -88,25 +126,24 @@ def _first_broken_csv(
                 head = False
                 continue
             if len(row) != len(names):
-                return rows.line_num, f"it has {len(row)} fields where {len(names)} are expected"
+                yield rows.line_num, f"it has {len(row)} fields where {len(names)} are expected"
+                continue
             values = {name: value for name, value in zip(names, row, strict=True) if value not in ("", reading.null)}
-            if wrong := _misfits(values, types):
-                return rows.line_num, wrong
-    return None
+            yield rows.line_num, _misfits(values, types)
 
 
-def _first_broken_json(path: str, reading: Reading, types: Mapping[str, str]) -> tuple[int, str] | None:
+def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
     for number, line in _numbered(path, reading):
         try:
             document = json.loads(line)
         except ValueError as error:
-            return number, f"it is no JSON: {error}"
+            yield number, f"it is no JSON: {error}"
+            continue
         if not isinstance(document, dict):
-            return number, "it is no JSON object"
+            yield number, "it is no JSON object"
+            continue
         plain = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
-        if wrong := _misfits(plain, types):
-            return number, wrong
-    return None
+        yield number, _misfits(plain, types)
 
 
 def _numbered(path: str, reading: Reading) -> Iterator[tuple[int, str]]:

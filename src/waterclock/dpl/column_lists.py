@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.dpl.outputs import illegal_name
+from waterclock.dpl.outputs import illegal_name, with_legal_signs
 from waterclock.dpl.rules import rule_of
 from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow import Column, Columns
+
+_LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 
 
 def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
@@ -17,11 +19,13 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
     said = statement.value("COLUMNS", ColumnsSaid)
     if said is None:
         return Columns()
-    is_list = statement.kind in {StatementKind.PUBLISH, StatementKind.VIEW}
+    is_list = statement.kind in _LISTS
     seen: dict[str, str] = {}
     columns: list[Column] = []
     for column in said.columns:
-        problem = _wrong_name(column, seen, is_list=is_list) or (_wrong_in_list(column, statement) if is_list else None)
+        problem = _wrong_name(column, seen, statement.kind)
+        if is_list and problem is None:
+            problem = _wrong_in_list(column, statement)
         if problem:
             errors.append(problem)
             continue
@@ -38,7 +42,7 @@ def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
     )  # fmt: skip
 
 
-def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], *, is_list: bool) -> WaterclockError | None:
+def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind) -> WaterclockError | None:
     lower = column.name.lower()
     if lower in seen:
         is_same = seen[lower] == column.name
@@ -50,11 +54,13 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], *, is_list: bool) -
             why=None if is_same else "some systems tell them apart and some do not",
             fix="name each column once",
         )
-    if lower == "timelabel" and not is_list:
+    if lower == "timelabel" and kind not in _LISTS:
         return column.span.refuse(
             "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
         )
     fix = "rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name"
+    if kind is StatementKind.COLLECT:
+        fix = f"write {with_legal_signs(column.name)}, by which the source's column is found"
     return illegal_name(column.name, column.span, fix)
 
 

@@ -1,8 +1,9 @@
-"""Says why a query cannot be read, and names a comma or bracket that was forgotten before the place."""
+"""Says why a query cannot be read, and names a misspelt keyword, or a comma or bracket forgotten before the place."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from sqlglot.tokens import Token, TokenType
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from sqlglot.errors import ParseError
 
 _VALUES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN})
+_KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "JOIN", "LEFT", "UNION", "LIMIT", "WITH", "WINDOW")
+_NEARLY = 0.74  # FORM is as near to FROM
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
@@ -31,11 +34,32 @@ def unreadable_query(error: ParseError, source: Source, tokens: Sequence[Token],
     if opening is not None:
         why = f"the bracket at {source.span(opening.start).place} is not closed before it"
         return at.refuse("E210", found, why=why, fix="close it with )")
+    misspelt = _misspelt_word(tokens, index)
+    if misspelt is not None:
+        token, word = misspelt
+        here = source.span(token.start, token.end + 1)
+        return here.refuse("E210", f"{token.text} is no word of a query", fix=f"did you mean {word}?")
     forgotten = _comma_before(tokens, index)
     if forgotten is not None:
         fix = f"put a comma before {forgotten.text}, if that begins the next one"
         return at.refuse("E210", found, why=plain_reason(detail), fix=fix)
     return at.refuse("E210", found, why=plain_reason(detail))
+
+
+def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
+    """Return the name at the place, or the one before it (read as another's other name), that is nearly a keyword.
+
+    Nearly: letters are left out or swapped; a longer one, such as orders for ORDER, is a name.
+    """
+    if index is None:
+        return None
+    for token in (tokens[index], *tokens[max(index - 1, 0) : index]):
+        if token.token_type is TokenType.VAR:
+            words = [word for word in _KEYWORDS if len(word) >= len(token.text)]
+            near = get_close_matches(token.text.upper(), words, n=1, cutoff=_NEARLY)
+            if near:
+                return token, near[0]
+    return None
 
 
 def _open_bracket(tokens: Sequence[Token], index: int | None) -> Token | None:

@@ -24,7 +24,7 @@ from waterclock.engine.progress import GroupReport
 from waterclock.engine.publish import linked_slices
 from waterclock.engine.reads import pin
 from waterclock.engine.takeover import record_if_committed
-from waterclock.engine.translate import placed, to_error
+from waterclock.engine.translate import jvm_is_gone, placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -264,6 +264,8 @@ class _Attempt:
         self.work.ledger.record_failed(claim, error=error.render(), is_transient=error.transient, due_again=again)
 
     def _said(self, raised: Exception) -> WaterclockError:
+        if self.work.sessions.has_ended():
+            return jvm_is_gone(raised, where=self._where())
         raised = as_damage(self.work, raised) or raised
         if isinstance(raised, WaterclockError):
             return placed(raised, self.table.name, self._where())

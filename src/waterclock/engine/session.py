@@ -99,6 +99,10 @@ class Sessions:
             _set(session, self._confs)
         return session
 
+    def has_ended(self) -> bool:
+        """Tell whether Spark was there and answers no more: what was raised since may say anything. One call to it."""
+        return self._root is not None and not _answers(self._root)
+
     def revive(self) -> bool:
         """Give True where Spark had ended, its JVM killed or its context stopped; the next `root` starts it anew.
 

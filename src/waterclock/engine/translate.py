@@ -39,6 +39,7 @@ _TRANSIENT_WORDS = (
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _JVM_GONE = re.compile(
     "Answer from Java side is empty|stopped SparkContext|SparkContext was shut down|does not exist in the JVM$"
+    r"|An error occurred while calling [\w.]+\.?$"  # where the JVM answered, what it said of the error follows
 )
 # where a message goes over into stack traces, the query's text or trees of plans
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
@@ -80,7 +81,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     if "No space left on device" in str(error):
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if _is_jvm_gone(error):
-        return _jvm_is_gone(error, where)
+        return jvm_is_gone(error, where=where)
     if condition:
         return _spark_error(error, condition, text, where, spliced)
     return WaterclockError(
@@ -88,12 +89,8 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     )
 
 
-def lost_spark(error: WaterclockError | None) -> bool:
-    """Tell whether work failed because Spark's JVM went away under it."""
-    return error is not None and error.code == _JVM_IS_GONE
-
-
-def _jvm_is_gone(error: BaseException, where: str) -> WaterclockError:
+def jvm_is_gone(error: BaseException, *, where: str) -> WaterclockError:
+    """Return what befell work whose Spark has ended, whatever was raised for it there."""
     return WaterclockError(
         _JVM_IS_GONE,
         "Spark's JVM is gone",
@@ -102,6 +99,11 @@ def _jvm_is_gone(error: BaseException, where: str) -> WaterclockError:
         fix="`waterclock run` again: what was lost is made anew",
         transient=True,
     )
+
+
+def lost_spark(error: WaterclockError | None) -> bool:
+    """Tell whether work failed because Spark's JVM went away under it."""
+    return error is not None and error.code == _JVM_IS_GONE
 
 
 def placed(error: WaterclockError, table: str, where: str) -> WaterclockError:
@@ -118,7 +120,7 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
     if refusal := refusal_of(error):
         return refusal.at(where)
     if _is_jvm_gone(error):
-        return _jvm_is_gone(error, where)
+        return jvm_is_gone(error, where=where)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of(frame.filename, root)]
     lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
     place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()

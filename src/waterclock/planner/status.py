@@ -191,7 +191,7 @@ class Judge:
                 return self._cause_at(node, Window(*newest))
             return self._cause_at(node, Window(cadence.previous(read.high), read.high))
         window = cadence.window_of(instant)
-        if node.is_ordered:
+        if node.is_ordered and window.start not in self.facts.snapshot.of(name).troubles:
             first = self.facts.works[name].first()
             if first is not None and first < window.start:
                 window = cadence.window_of(first)

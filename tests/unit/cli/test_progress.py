@@ -286,6 +286,25 @@ def test_errors_are_cards_and_what_they_block_is_counted_by_root() -> None:
     assert "1 failed" in text
 
 
+def test_labels_that_block_for_the_same_reason_are_told_in_one_line() -> None:
+    said = "E806 visits_2013_01_0{}.csv has a broken row in line 3"
+    batches = [
+        batch("marts.delays", f"2013-01-0{day}", Status.BLOCKED, causes=(
+            Cause("raw.a", window(f"2013-01-0{day}"), Status.FAILED, said.format(day)),
+        ))
+        for day in (2, 1, 3)
+    ]  # fmt: skip
+    text = told(outcome(plan=Plan(now=at("2013-01-04"), batches=tuple(batches))))
+    assert text.count("blocked by") == 1
+    assert f"3 batches blocked by raw.a@20130101000000 and 2 more labels: {said.format(1)}" in text
+
+
+def test_where_a_batch_has_failed_the_command_that_makes_it_again_is_named() -> None:
+    left = Plan(now=at("2013-01-04"), batches=(batch("raw.a", "2013-01-01", Status.FAILED),))
+    assert "`waterclock retry`" in told(outcome(plan=left))
+    assert "`waterclock retry`" not in told(outcome(plan=Plan(now=at("2013-01-04"), batches=(blocked("2013-01-01"),))))
+
+
 def test_an_error_without_a_place_gets_that_of_its_batch() -> None:
     report = GroupReport(group("raw.a", "2013-01-01", "2013-01-02"), 7, error=WaterclockError("E700", "it broke"))
     assert place_of(report) == "raw.a@20130101000000..20130102000000"

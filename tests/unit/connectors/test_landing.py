@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.systems import LandingFolder, unit_of
-from waterclock.connectors import Item, Listing, finding, landing
+from waterclock.connectors import Item, Listing, broken, finding, landing
 from waterclock.connectors.broken import explain
 from waterclock.connectors.files import FilesCollector
 from waterclock.connectors.finding import format_of, names_of
 from waterclock.connectors.shapes import Reading, shapes_of
 from waterclock.errors import WaterclockError
-from waterclock.flow import Columns
+from waterclock.flow import Column, Columns, Place
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 ROWS = [{"id": "1", "note": "n"}]
@@ -415,6 +416,46 @@ def test_two_tables_that_archive_one_file_at_once_archive_it_once(
     assert [item.is_archived for item in listing(folder).items] == [True]
     archive = folder.folder / "storage" / "archive"
     assert [path.name for path in archive.rglob("*") if path.is_file()] == [items[0].name]
+
+
+def explained(path: Path) -> WaterclockError:
+    types = Columns((Column("n", Place("a.dpl", 1, 1), "INT"),))
+    text = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file://{path}. SQLSTATE: KD001"
+    found = explain(RuntimeError(text), Reading(), types)
+    assert found is not None
+    return found
+
+
+def test_all_broken_rows_of_a_file_are_counted_and_the_first_ones_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n,at\n1,a\nx,b\n2,c,d\n3,e\n")
+    error = explained(path)
+    assert error.what == "a.csv has 2 broken rows, in lines 3, 4"
+    assert (error.where, error.why) == (f"{path}:3", "n is 'x', which is no INT")
+    path.write_text("n\n" + "x\n" * 8)
+    assert explained(path).what == "a.csv has 8 broken rows, in lines 2, 3, 4, 5, 6, …"
+    lines = path.with_suffix(".jsonl")
+    lines.write_text('{"n": 1}\n{"n":\n[]\n')
+    assert explained(lines).what == "a.jsonl has 2 broken rows, in lines 2, 3"
+
+
+def test_of_a_long_file_not_all_rows_behind_the_first_broken_one_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broken, "_FURTHER", 3)
+    path = tmp_path / "a.csv"
+    path.write_text("n\n1\nx\ny\n2\n3\nz\n")
+    assert explained(path).what == "a.csv has at least 2 broken rows, in lines 3, 4"
+
+
+def test_what_cannot_be_read_behind_a_broken_row_does_not_hide_it() -> None:
+    def rows() -> Iterator[tuple[int, str | None]]:
+        yield 2, None
+        yield 3, "n is 'x', which is no INT"
+        raise UnicodeError("no such byte")
+
+    found = broken._found_in(rows())
+    assert (found.told(), found.is_all) == ("a broken row in line 3", False)
 
 
 def test_a_file_that_is_not_there_any_more_is_looked_for_again(tmp_path: Path) -> None:

@@ -65,12 +65,18 @@ def test_a_full_disk_is_said_by_whoever_met_it() -> None:
     [
         Py4JNetworkError("Answer from Java side is empty"),
         RuntimeError("PythonUtils does not exist in the JVM"),
+        SparkError("Unable to parse datatype. An error occurred while calling o121.schema.", "CANNOT_PARSE_DATATYPE"),
         RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped"),
     ],
 )
 def test_a_jvm_that_is_gone_is_a_passing_reason(gone: Exception) -> None:
     error = to_error(gone, where=WHERE)
     assert (error.code, error.transient) == ("E712", True)
+
+
+def test_an_error_that_the_jvm_tells_of_is_no_jvm_that_is_gone() -> None:
+    told = RuntimeError("An error occurred while calling o12.load.\n: java.lang.IllegalStateException: no")
+    assert to_error(told, where=WHERE).code == "E790"
 
 
 def test_a_query_that_a_temporal_function_stopped_comes_with_its_code(tmp_path: Path) -> None:

@@ -277,6 +277,13 @@ class TestOrder:
         assert offered(found, "a") == [["01-02"]]
         assert states(found, "a")["01-04"] == "blocked"
 
+    def test_each_label_that_arrived_and_failed_blocks_its_own_readers(self) -> None:
+        troubles = {at(f"2013-01-0{number}"): failed(f"file {number}") for number in (1, 2, 3)}
+        arrived = collect("a", batching=Batching.ARRIVAL_TIME)
+        found = planned(flow(arrived, B), past(a=done(troubles=troubles)))
+        assert reason(found, "b", "2013-01-02") == "blocked by a@20130102000000, failed: file 2"
+        assert reason(found, "b", "2013-01-03") == "blocked by a@20130103000000, failed: file 3"
+
     def test_groups_are_claimed_oldest_first_upstream_first(self) -> None:
         ledger = past(a=done(("2013-01-01", "2013-01-02"), ("2013-01-03", "2013-01-04")))
         found = plan(flow(A, B), ledger, NOW, group_cap=1)
