@@ -20,10 +20,12 @@ from datetime import UTC, datetime, timedelta
 
 from measure import grid
 
-from waterclock.flow import Flow, Kind, Mode, Place, Read, Table, TableType
-from waterclock.ledger import Ledger
+from waterclock.flow.choices import Kind, Mode, TableType
+from waterclock.flow.declarations import Flow, Place, Read, Table
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import BatchResult, ClaimRequest
-from waterclock.timelabel import Cadence, parse_period
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -139,7 +141,7 @@ def importing() -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/ledger.db"
         Ledger.open(url).close()
-        code = f"from waterclock.ledger import Ledger; Ledger.open({url!r}).close()"
+        code = f"from waterclock.ledger.ledger import Ledger; Ledger.open({url!r}).close()"
         empty, full = _process("pass"), _process(code)
         return full[0] - empty[0], full[1] - empty[1]
 

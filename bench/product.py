@@ -19,7 +19,7 @@ from waterclock.engine.progress import GroupReport, Silent
 from waterclock.engine.runner import Runner
 from waterclock.engine.session import Sessions, open_session
 from waterclock.engine.settings import RunSettings
-from waterclock.planner import Group
+from waterclock.planner.plan import Group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,24 +24,22 @@ from chain import DAY, LENGTH, START, by_hand, declare, put_sales
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import Project, warm_spark
 
-from waterclock.flow import Kind, Merge, Mode, Place, Table, TableType
-from waterclock.storage import (
-    CommitRecord,
-    Identity,
-    Lake,
-    create_table,
-    fold,
-    frame_at,
-    frame_of_resolved,
-    head,
-    merge_slice,
-    read_manifest,
-    resolve,
-    restate_slice,
-    table_schema,
-    write_slices,
-)
-from waterclock.timelabel import Cadence, label_of, parse_period
+from waterclock.flow.choices import Kind, Mode, TableType
+from waterclock.flow.declarations import Merge, Place, Table
+from waterclock.storage.creation import create_table
+from waterclock.storage.folding import fold
+from waterclock.storage.history import frame_of_resolved
+from waterclock.storage.identity import Identity
+from waterclock.storage.lake import Lake
+from waterclock.storage.log import head
+from waterclock.storage.manifest import read_manifest
+from waterclock.storage.merge import merge_slice, restate_slice
+from waterclock.storage.read import frame_at, table_schema
+from waterclock.storage.resolving import CommitRecord, resolve
+from waterclock.storage.stage import write_slices
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import parse_period
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,20 +21,19 @@ from chain import DAY, START
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import warm_spark
 
-from waterclock.flow import Kind, Mode, Place, Table, TableType, Temporal
-from waterclock.storage import (
-    CommitRecord,
-    Identity,
-    Lake,
-    create_table,
-    place_slice,
-    read_manifest,
-    resolve,
-    table_schema_of,
-    write_slices,
-)
-from waterclock.storage.timelines import versions_of
-from waterclock.timelabel import Cadence, label_of, parse_period
+from waterclock.flow.choices import Kind, Mode, TableType
+from waterclock.flow.declarations import Place, Table, Temporal
+from waterclock.storage.creation import create_table
+from waterclock.storage.identity import Identity
+from waterclock.storage.lake import Lake
+from waterclock.storage.manifest import read_manifest
+from waterclock.storage.resolving import CommitRecord, resolve
+from waterclock.storage.stage import write_slices
+from waterclock.storage.timelines import table_schema_of, versions_of
+from waterclock.storage.touching import place_slice
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import parse_period
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,7 +21,7 @@ from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.cli.shapes import ALIKE, SHAPES
 from waterclock.connectors.files import CAPABILITIES as FILES
 from waterclock.connectors.sqlite import CAPABILITIES as SQLITE
-from waterclock.flow import Capabilities, Option
+from waterclock.flow.capabilities import Capabilities, Option
 
 DOCS = Path(__file__).resolve().parent
 MADE = "*Made from the code by `python docs/generate.py`.*"
@@ -74,8 +74,8 @@ the rows of that label alone. A table that is not there is made by the first del
 OF_YOUR_OWN = """\
 ## One of your own
 
-A connector is one object that has `capabilities`, `collector` and `deliverer`; `waterclock.connectors` exports the
-protocols and what passes through them. A package names it by an entry point:
+A connector is one object that has `capabilities`, `collector` and `deliverer`; `waterclock.connectors.interface` has
+the protocols and what passes through them. A package names it by an entry point:
 
 ```toml
 [project.entry-points."waterclock.connectors"]

@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from waterclock.flow import Flow, Kind, Merge, Mode, Place, Read, Table, TableType
-from waterclock.ledger import Ledger
+from waterclock.flow.choices import Kind, Mode, TableType
+from waterclock.flow.declarations import Flow, Merge, Place, Read, Table
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input, Recorded
-from waterclock.timelabel import Cadence, parse_period
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
 
 DAY = timedelta(days=1)
 ZERO = datetime(2013, 1, 1, tzinfo=UTC)

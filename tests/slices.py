@@ -20,7 +20,7 @@ from waterclock.storage.identity import Identity, Killed
 from waterclock.storage.lake import Lake
 from waterclock.storage.manifest import Manifest, read_manifest, seal
 from waterclock.storage.statistics import read_file
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 START = datetime(2018, 3, 5, 8, tzinfo=UTC)
 PROJECT = "shop"

@@ -7,10 +7,10 @@ from pathlib import Path
 from textwrap import dedent
 
 from tests.tiny import CONNECTIONS, TOML
-from waterclock.connectors import capabilities
-from waterclock.dpl import Project, load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import Project, load_project
 from waterclock.errors import WaterclockError
-from waterclock.flow import Kind
+from waterclock.flow.choices import Kind
 from waterclock.specs.document import Feature
 from waterclock.specs.parsing import read_feature
 from waterclock.specs.reading import script_of

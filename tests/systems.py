@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from waterclock.connectors import Connector, Setting
 from waterclock.connectors.files import CONNECTOR as FILES
+from waterclock.connectors.interface import Connector, Setting
 from waterclock.connectors.sqlite import CONNECTOR as SQLITE
-from waterclock.flow import Place, Unit, Value
+from waterclock.flow.declarations import Place, Unit, Value
 
 HERE = Place("flows/test.dpl", 1, 1)
 

@@ -12,17 +12,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors import capabilities
-from waterclock.dpl import Project, load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import Project, load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.query import query
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.workplace import Workplace
-from waterclock.ledger import Ledger
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Claim, ClaimRequest
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

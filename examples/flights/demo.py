@@ -134,7 +134,7 @@ def suggest(project: Path, last: date) -> None:
 
 def waterclock(command: str, *arguments: str, project: Path) -> int:
     """Run one command of Waterclock in this process, as the shell would, and give its exit code."""
-    from waterclock.cli import main as command_line
+    from waterclock.cli.app import main as command_line
 
     return command_line([command, *arguments, "--project", str(project)])
 

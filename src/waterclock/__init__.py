@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from waterclock.engine.notebook import resolve
     from waterclock.notebook.commands import check, plan, query, run, status
     from waterclock.specs.notebook import spec
-    from waterclock.timelabel import Window
+    from waterclock.timelabel.window import Window
 
 __version__ = "0.1.0"
 
@@ -84,7 +84,7 @@ def __dir__() -> list[str]:
 _LATER = ("grant", "until")
 _COMMANDS = "waterclock.notebook.commands"
 _HOMES = {
-    "Window": "waterclock.timelabel",
+    "Window": "waterclock.timelabel.window",
     "resolve": "waterclock.engine.notebook",
     "check": _COMMANDS,
     "plan": _COMMANDS,

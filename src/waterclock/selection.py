@@ -18,8 +18,10 @@ from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 
 from waterclock.errors import WaterclockError, did_you_mean, nearest
-from waterclock.flow import Flow, Table
-from waterclock.timelabel import Cadence, instant_of, label_of, local_text, parse_instant
+from waterclock.flow.declarations import Flow, Table
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.label import instant_of, label_of
+from waterclock.timelabel.zone import local_text, parse_instant
 
 _MINUTE = timedelta(minutes=1)
 _TOKEN = re.compile(

@@ -28,7 +28,7 @@ from typing import Self
 
 from typer.testing import CliRunner
 
-from waterclock.cli import app
+from waterclock.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 ELIDED = "..."

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.docs.console import ROOT, commands_of, differences, session
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
 from waterclock.specs.parsing import read_feature
 from waterclock.specs.reading import script_of
 from waterclock.specs.steps import VOCABULARY

@@ -16,8 +16,9 @@ from waterclock.engine.query import Answer, query
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.ledger.facts import FOLLOW
-from waterclock.planner import Batch, Planner
 from waterclock.planner.making import to_make
+from waterclock.planner.plan import Batch
+from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from waterclock.cli import app
+from waterclock.cli.app import app
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +51,7 @@ def test_scenario_q_the_second_run_works_says_that_nothing_is_due_and_starts_no_
     assert newcomer.first_run.exit_code == 0, newcomer.first_run.output
     assert "17 batches done" in newcomer.first_run.stdout
     code = (
-        "import sys; from waterclock.cli import main; "
+        "import sys; from waterclock.cli.app import main; "
         f"code = main(['run', '--project', {str(newcomer.folder)!r}]); print('pyspark' in sys.modules); sys.exit(code)"
     )
     again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

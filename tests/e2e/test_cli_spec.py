@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.flights import put_flights
-from waterclock.cli import app
+from waterclock.cli.app import app
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("spark")]
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from examples.flights import make_data, oracle
 from tests.flights import put_flights
 from tests.terminals import terminal
-from waterclock.cli import app
+from waterclock.cli.app import app
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

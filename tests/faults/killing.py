@@ -25,7 +25,7 @@ from waterclock.faults import striking
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.planner import Group
+    from waterclock.planner.plan import Group
 
 LEASE = 2.0
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waterclock.engine.runner import RunOutcome
-    from waterclock.planner import Group
+    from waterclock.planner.plan import Group
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

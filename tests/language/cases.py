@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from waterclock.dpl import Project, check_project
+from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Capabilities, Mode, Option
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import Batching, Mode
 
 HERE = Path(__file__).parent
 FORMATS = Option(choices=("csv", "json", "parquet"))

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.language.cases import CAPABILITIES, HERE
-from waterclock.dpl import Project, flats_of, load_project, splice
-from waterclock.flow import Flat, Merge, Read, ReadKind, Scope, Table
+from waterclock.dpl.project import Project, load_project
+from waterclock.dpl.splice import flats_of, splice
+from waterclock.flow.choices import ReadKind, Scope
+from waterclock.flow.declarations import Flat, Merge, Read, Table
 
 FOLDER = HERE / "accepted"
 SETTINGS = """\

@@ -15,12 +15,12 @@ from tests.flights import put_flights
 from tests.language.cases import CAPABILITIES, HERE
 from tests.language.test_accepted import SETTINGS
 from tests.language.translating import python_of
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.connectors.registry import capabilities
 from waterclock.dpl.parser import parse_text
+from waterclock.dpl.project import load_project
 from waterclock.dpl.source import Source
 from waterclock.dpl.statements import Statement
-from waterclock.flow import Flow, Value
+from waterclock.flow.declarations import Flow, Value
 
 ACCEPTED = sorted((HERE / "accepted").glob("*.dpl"))
 VARIABLES: dict[str, Value] = {"late_minutes": 15, "keep": "400 days", "land": "DE"}

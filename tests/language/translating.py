@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Callable, Mapping, Sequence
 
 from waterclock.dpl.statements import Clause, FunctionSaid, OptionsSaid, Statement, StatementKind
-from waterclock.flow import Secret
+from waterclock.flow.declarations import Secret
 
 FUNCTIONS = {
     StatementKind.CONNECTION: "connection",

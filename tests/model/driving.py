@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 from tests.model.oracle import Key
 from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
-from waterclock.flow import Flow, Kind, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.facts import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.planner import Batch, BoundRead, Group, Planner, ReadScope, starts_to_write
 from waterclock.planner.making import ToMake
+from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
+from waterclock.planner.planning import Planner
+from waterclock.planner.starting import starts_to_write
 from waterclock.selection import Labels
-from waterclock.timelabel import UTC, Window
+from waterclock.timelabel.window import Window
 
 CODE = "code"
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from waterclock.flow import About, Batching, Flow, Kind, Mode, Place, Read, ReadKind, Source, Table, TableType, Unit
-from waterclock.timelabel import UTC, Cadence, Duration, Window, parse_duration, parse_period
+from waterclock.flow.choices import Batching, Kind, Mode, ReadKind, TableType
+from waterclock.flow.declarations import About, Flow, Place, Read, Source, Table, Unit
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration, parse_duration
+from waterclock.timelabel.period import parse_period
+from waterclock.timelabel.window import Window
 
 PLACE = Place("test.dpl", 1, 1)
 START = datetime(2013, 1, 1, tzinfo=UTC)

@@ -15,8 +15,12 @@ from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 from tests.model.toy import Rows, fold, query
-from waterclock.flow import Flow, Kind, Mode, Read, ReadKind, Table
-from waterclock.timelabel import Cadence, Duration, Period, Unit, Window
+from waterclock.flow.choices import Kind, Mode, ReadKind
+from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.window import Window
 
 ERA = (datetime(2013, 3, 22, tzinfo=UTC), datetime(2013, 4, 10, tzinfo=UTC))
 _NEVER_BEFORE = ERA[0] + timedelta(days=2)

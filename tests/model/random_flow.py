@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from random import Random
 
 from tests.model.flows import PLACE, cadence, collect, flow, publish, snapshot, transform
 from tests.model.oracle import ERA, windows_of
-from waterclock.flow import Batching, Column, Columns, Flow, Kind, Mode, Read, ReadKind, Table
-from waterclock.timelabel import UTC, Cadence, Duration, Unit, fits
+from waterclock.flow.choices import Batching, Kind, Mode, ReadKind
+from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.fitting import fits
+from waterclock.timelabel.period import Unit
 
 # Where a life begins: just before midnights in Berlin and London, and before Berlin's clocks go forward at 01:00 UTC.
 EVE = datetime(2013, 3, 30, 22, 20, tzinfo=UTC)

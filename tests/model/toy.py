@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zlib import crc32
 
-from waterclock.flow import Mode, Table
-from waterclock.planner import BoundRead, ReadScope
-from waterclock.timelabel import Window
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import BoundRead, ReadScope
+from waterclock.timelabel.window import Window
 
 # A row is (key, value); a value that is None deletes its key from a MERGE table.
 Row = tuple[str, int | None]

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.language.cases import CAPABILITIES, HERE, KNOWN, SETTINGS, cases_of
-from waterclock.dpl import Spliced, splice
 from waterclock.dpl.compile import compile_flow
 from waterclock.dpl.config import read_config
 from waterclock.dpl.parser import parse_text
 from waterclock.dpl.source import Source
+from waterclock.dpl.splice import Spliced, splice
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flat, Flow, Query, Read
+from waterclock.flow.declarations import Flat, Flow, Query, Read
 
 CONFIG, _ = read_config(SETTINGS, env=None)
 ACCEPTED = [path.read_text(encoding="utf-8") for path in sorted((HERE / "accepted").glob("*.dpl"))]

@@ -21,7 +21,7 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine.moments import AsOf
 from waterclock.engine.query import query
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ledgers import day, desk
 from waterclock.ledger.coverage import cover, uncover
 from waterclock.ledger.schema import coverage
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), min_size=1, max_size=4)
 STEPS = st.lists(st.tuples(st.booleans(), SPANS), max_size=25)

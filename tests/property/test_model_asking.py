@@ -21,9 +21,9 @@ from tests.model.random_flow import random_flow
 from waterclock.engine.as_of import commit_records
 from waterclock.engine.moments import AsOf, Moment, Questions
 from waterclock.errors import WaterclockError
-from waterclock.flow import Kind, Mode
-from waterclock.storage import resolve
-from waterclock.timelabel import label_of
+from waterclock.flow.choices import Kind, Mode
+from waterclock.storage.resolving import resolve
+from waterclock.timelabel.label import label_of
 
 FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "40"))
 FIRST = int(os.environ.get("WATERCLOCK_MODEL_SEED", "0"))

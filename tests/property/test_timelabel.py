@@ -13,28 +13,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import (
-    Cadence,
-    Duration,
-    IntervalSet,
-    Period,
-    Unit,
-    Window,
-    compile_cron,
-    fits,
-    hive_path,
-    instant_of,
-    label_of,
-    label_of_hive_path,
-    label_of_parts,
-    nominal_zone,
-    parse_duration,
-    parse_instant,
-    parse_period,
-    parts_of,
-    resolve_local,
-)
-from waterclock.timelabel.period import MINUTE_COUNTS
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.cron import compile_cron
+from waterclock.timelabel.duration import Duration, parse_duration
+from waterclock.timelabel.fitting import fits
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.label import hive_path, instant_of, label_of, label_of_hive_path, label_of_parts, parts_of
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, parse_period
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone, parse_instant, resolve_local
 from waterclock.timelabel.zone_history import offset_changes
 
 T = TypeVar("T")

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.model.flows import at, collect, flow, previous, replace_transform, tagged, transform
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.selection import Labels, parse_labels, select
-from waterclock.timelabel import Cadence, parse_period
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
 
 #   raw.a ──► clean.a ──► marts.x ──► marts.z
 #   raw.b ──────────────► marts.y ──►┘

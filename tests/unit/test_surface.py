@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 import waterclock as wc
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 
 def test_every_public_name_is_there() -> None:

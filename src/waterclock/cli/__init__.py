@@ -4,7 +4,3 @@ Importing it loads neither Spark, nor a database, nor the parser: every command 
 """
 
 from __future__ import annotations
-
-from waterclock.cli.app import app, main
-
-__all__ = ["app", "main"]

@@ -19,12 +19,13 @@ from waterclock.cli.opening import open_project, zone_of
 from waterclock.engine.moments import AsOf, Gap, Moment
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query import Answer, preview, query
-from waterclock.timelabel import label_of, parse_instant
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.zone import parse_instant
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.dpl import Project
+    from waterclock.dpl.project import Project
     from waterclock.engine.session import Sessions
 
 _GAP = 2

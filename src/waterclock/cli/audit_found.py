@@ -8,12 +8,12 @@ from datetime import datetime
 
 from waterclock.cli.opening import Reading
 from waterclock.errors import WaterclockError
-from waterclock.flow import Table
+from waterclock.flow.declarations import Table
 from waterclock.ledger.trail import Audit, Link
-from waterclock.planner import Status
+from waterclock.planner.plan import Status
 from waterclock.planner.states import LabelState, label_states
 from waterclock.selection import Labels
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 
 @dataclass(frozen=True, slots=True)

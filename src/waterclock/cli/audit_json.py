@@ -7,7 +7,7 @@ from typing import Any
 from waterclock.cli.answers import instant_text
 from waterclock.cli.audit_found import Found, Listed
 from waterclock.ledger.trail import Attempt, Audit, Link
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 
 def audit_json(found: Found) -> dict[str, Any]:

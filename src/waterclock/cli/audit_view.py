@@ -20,12 +20,12 @@ from waterclock.cli.labels import (
     seconds_words,
 )
 from waterclock.cli.look import LOOKS, State, sign, state_of
-from waterclock.flow import Flow, Table
+from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.records import Input
 from waterclock.ledger.trail import Attempt, Audit, Link
-from waterclock.planner import Status
+from waterclock.planner.plan import Status
 from waterclock.planner.states import LabelState
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,7 +15,8 @@ from waterclock.cli.look import console
 from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.plan_view import print_plan
 from waterclock.cli.running import Asked, carry_out
-from waterclock.planner import Estimate, Plan, estimate
+from waterclock.planner.estimate import Estimate, estimate
+from waterclock.planner.plan import Plan
 from waterclock.selection import Labels
 
 

@@ -16,7 +16,7 @@ from waterclock.cli.cards import flattened, show_errors
 from waterclock.cli.labels import count_words
 from waterclock.cli.opening import open_checked
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 
 if TYPE_CHECKING:
     from rich.console import Console

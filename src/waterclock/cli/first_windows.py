@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.answers import instant_text
 from waterclock.cli.labels import instant_words, local_label
-from waterclock.timelabel import Cadence, Window
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from waterclock.cli.opening import Reading

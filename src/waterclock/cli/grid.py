@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 
 from waterclock.cli.look import State, state_of, worst
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Table
+from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.states import LabelState
-from waterclock.timelabel import Cadence, Period, Unit, nominal_zone, resolve_local
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.zone import nominal_zone, resolve_local
 
 _DAY = Period(Unit.DAY)
 
@@ -109,7 +111,7 @@ def parse_columns(text: str, zone: str) -> Cadence:
 
     Raises  E102 for what is no period
     """
-    from waterclock.timelabel import parse_period
+    from waterclock.timelabel.period import parse_period
 
     try:
         return Cadence(parse_period(text), zone=zone)

@@ -12,7 +12,9 @@ from waterclock.cli.answers import instant_text
 from waterclock.cli.grid import Grid, GridCell, Row
 from waterclock.cli.labels import local_label
 from waterclock.cli.look import LOOKS, State, sign
-from waterclock.timelabel import Unit, label_of, nominal_zone
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import Unit
+from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from waterclock.timelabel import Cadence, Unit, label_of, local_text, nominal_zone
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import Unit
+from waterclock.timelabel.zone import local_text, nominal_zone
 
 
 def local_label(label: datetime, cadence: Cadence) -> str:

@@ -14,7 +14,8 @@ from waterclock.cli.labels import count_words
 from waterclock.cli.look import console
 from waterclock.cli.opening import columns_collected, open_project
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flow, Kind, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
 from waterclock.selection import select
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def lineage_of(folder: Path, env: str | None, which: str, depth: int | None) -> 
     name, column = _parted(flow, which)
     if column is None:
         return TableLineage(flow, name, _up(flow, name, depth), _down(flow, name, depth))
-    from waterclock.dpl.lineage import ColumnLineage, ColumnOf
+    from waterclock.dpl.lineage import ColumnLineage
+    from waterclock.dpl.tracing import ColumnOf
 
     lineage = ColumnLineage(flow, columns_collected(project))
     of = ColumnOf(name, column)

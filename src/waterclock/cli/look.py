@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
 
-from waterclock.planner import Status
+from waterclock.planner.plan import Status
 
 _NAMED = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # two spaces, a name, two spaces or more
 WIDTH_OF_FILES = 120  # where nobody says how wide a line may be: a pipe, a file, a log

@@ -15,7 +15,7 @@ from waterclock.engine.ledger_export import Exported, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep import Amount, Upkeep, do, look
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 
 _AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")
 

@@ -18,8 +18,9 @@ from waterclock.cli.running import Asked, carry_out
 from waterclock.engine.query import tables_asked
 from waterclock.engine.settings import RunSettings
 from waterclock.ledger.facts import FOLLOW
-from waterclock.planner import estimate, read_tick
+from waterclock.planner.estimate import estimate
 from waterclock.planner.making import ToMake, newest_tick, to_make
+from waterclock.planner.ticks import read_tick
 from waterclock.selection import Labels
 
 

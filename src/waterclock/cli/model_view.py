@@ -13,7 +13,7 @@ from waterclock.flow.diagram import Field
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.flow import Flow, Reference
+    from waterclock.flow.declarations import Flow, Reference
     from waterclock.flow.flat_diagram import Brought
 
 _AS_PICTURE = "as a picture: waterclock model{flat} --out model.svg"

@@ -13,9 +13,10 @@ from waterclock.cli.look import console
 from waterclock.cli.model_view import print_flat_model, print_model
 from waterclock.cli.opening import columns_stored, one_table, open_project, selected
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow import Kind, flat_of
+from waterclock.flow.choices import Kind
 from waterclock.flow.diagram import diagram, drawn_tables, fields_of
 from waterclock.flow.flat_diagram import Brought, brought_together, flat_diagram
+from waterclock.flow.following import flat_of
 
 _PICTURES = {".svg": "svg", ".png": "png"}
 

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Kind
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import LedgerSnapshot
-from waterclock.planner import Planner
+from waterclock.planner.planning import Planner
 from waterclock.selection import Labels, Selection, parse_labels, select
-from waterclock.timelabel import parse_instant
+from waterclock.timelabel.zone import parse_instant
 
 if TYPE_CHECKING:
-    from waterclock.dpl import Project
+    from waterclock.dpl.project import Project
     from waterclock.dpl.schemas import Known
-    from waterclock.ledger import Ledger
+    from waterclock.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ def open_project(folder: Path, env: str | None) -> Project:
 
     Raises  ProjectErrors with all that is wrong with it
     """
-    from waterclock.connectors import capabilities
-    from waterclock.dpl import load_project
+    from waterclock.connectors.registry import capabilities
+    from waterclock.dpl.project import load_project
 
     return load_project(folder, env=env, capabilities=capabilities())
 
@@ -60,8 +61,8 @@ def open_checked(folder: Path, env: str | None) -> Project:
 
     Raises  ProjectErrors with all that is wrong with it
     """
-    from waterclock.connectors import capabilities
-    from waterclock.dpl import load_project
+    from waterclock.connectors.registry import capabilities
+    from waterclock.dpl.project import load_project
 
     return load_project(folder, env=env, capabilities=capabilities(), known=_stored(folder, env))
 
@@ -94,7 +95,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         if not self._has(name):
             raise KeyError(name)
         from waterclock.engine.schemas import stored_columns, stored_row_columns
-        from waterclock.storage import Lake
+        from waterclock.storage.lake import Lake
 
         found = (stored_row_columns if self.of_rows else stored_columns)(Lake(self.storage), name)
         if not found:

@@ -15,8 +15,9 @@ from waterclock.cli.behind_view import print_behind
 from waterclock.cli.first_windows import FirstWindow, not_begun_lines
 from waterclock.cli.labels import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.cli.look import LOOKS, State, sign, state_of
-from waterclock.flow import Flow, Kind
-from waterclock.planner import Batch, Plan, Status
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow
+from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.planner.states import Quiet
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from waterclock.cli.first_windows import FirstWindow, not_begun
 from waterclock.cli.opening import Reading, selected
 from waterclock.cli.plan_view import plan_json, print_plan
-from waterclock.flow import Flow
-from waterclock.planner import Plan
+from waterclock.flow.declarations import Flow
+from waterclock.planner.plan import Plan
 from waterclock.planner.states import Quiet, quiet
 
 if TYPE_CHECKING:

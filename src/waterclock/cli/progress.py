@@ -16,10 +16,10 @@ from waterclock.cli.labels import count_words, label_range, local_range, seconds
 from waterclock.cli.look import LOOKS, State, has_glyphs, sign
 from waterclock.cli.screen import Screen
 from waterclock.engine.progress import GroupReport
-from waterclock.flow import Flow
-from waterclock.ledger.ledger import ClaimRefused
-from waterclock.planner import Group, Plan
-from waterclock.timelabel import nominal_zone
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.planner.plan import Group, Plan
+from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -13,7 +13,7 @@ from waterclock.cli.opening import open_project, selected
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.rebuild import Remade, plan_rebuild, rebuild_table
 from waterclock.ledger.redeclaring import Difference
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 
 def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:

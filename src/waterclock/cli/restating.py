@@ -19,16 +19,19 @@ from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.running import Asked, carry_out
 from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Kind, Table
+from waterclock.flow.choices import Batching, Kind
+from waterclock.flow.declarations import Table
 from waterclock.ledger.facts import FOLLOW
-from waterclock.planner import Estimate, Ripple, cost_of
+from waterclock.planner.estimate import Estimate, cost_of
+from waterclock.planner.plan import Ripple
 from waterclock.selection import Labels
-from waterclock.timelabel import Window, label_of
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.ledger import Ledger
+    from waterclock.ledger.ledger import Ledger
 
 Found = Mapping[str, tuple[datetime, ...]]
 

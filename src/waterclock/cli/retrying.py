@@ -14,9 +14,9 @@ from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.running import Asked, carry_out
 from waterclock.engine.settings import RunSettings
 from waterclock.ledger.facts import BatchStatus
-from waterclock.planner import Status
+from waterclock.planner.plan import Status
 from waterclock.selection import Labels
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 _NO_CAP = 1 << 30
 _CLEARED = {BatchStatus.FAILED.value, BatchStatus.HELD.value, BatchStatus.SKIPPED.value}

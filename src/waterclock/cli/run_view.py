@@ -16,10 +16,10 @@ from waterclock.cli.look import LOOKS, State, sign
 from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_words
 from waterclock.engine.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import BEGINNING, FOREVER
-from waterclock.planner import Plan, Status
-from waterclock.timelabel import label_of
+from waterclock.planner.plan import Plan, Status
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,13 +21,13 @@ from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.dpl import Project
+    from waterclock.dpl.project import Project
     from waterclock.engine.session import Sessions
     from waterclock.engine.workplace import Workplace
 

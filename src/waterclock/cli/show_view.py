@@ -15,10 +15,10 @@ from waterclock.cli.labels import count_words, instant_words, local_label
 from waterclock.cli.lineage_view import kind_words
 from waterclock.cli.look import LOOKS, console, sign, state_of
 from waterclock.cli.opening import Reading, one_table, reading
-from waterclock.flow import Table
+from waterclock.flow.declarations import Table
 from waterclock.ledger.records import Slice
-from waterclock.planner import Status
-from waterclock.timelabel import label_of
+from waterclock.planner.plan import Status
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from waterclock.cli.answer_view import Told
@@ -150,7 +150,8 @@ def _described(at: Reading, table: Table) -> Described:
 
 def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
     """Give columns and types as the table has them; nothing before its first batch."""
-    from waterclock.storage import Lake, table_exists
+    from waterclock.storage.lake import Lake
+    from waterclock.storage.log import table_exists
 
     lake = Lake(at.project.storage)
     if table.destination is not None or not table_exists(lake.folder(table.name)):

@@ -12,9 +12,9 @@ from waterclock.cli.opening import now_of, one_table, open_project
 from waterclock.engine.giving_up import damaged_labels, give_up
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
-from waterclock.planner import Planner
+from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 
 def skipped(

@@ -17,12 +17,12 @@ from waterclock.cli.labels import count_words
 from waterclock.cli.look import LOOKS, State, sign
 from waterclock.cli.opening import Reading, selected
 from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_words
-from waterclock.flow import Table
+from waterclock.flow.declarations import Table
 from waterclock.ledger.facts import BEGINNING, FOREVER
-from waterclock.planner import Plan, Status
+from waterclock.planner.plan import Plan, Status
 from waterclock.planner.states import label_states
 from waterclock.selection import Labels
-from waterclock.timelabel import Cadence
+from waterclock.timelabel.cadence import Cadence
 
 if TYPE_CHECKING:
     from rich.console import Console

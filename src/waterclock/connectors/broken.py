@@ -19,7 +19,7 @@ from waterclock.connectors.columns import match
 from waterclock.connectors.scanning import MISFIT
 from waterclock.connectors.shapes import Reading, shapes_of, text_of, unreadable
 from waterclock.errors import WaterclockError
-from waterclock.flow import Columns
+from waterclock.flow.declarations import Columns
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.*?)\.(?:\s|$)")

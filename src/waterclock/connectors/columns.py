@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from waterclock.connectors.interface import TIMELABEL
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Columns
+from waterclock.flow.declarations import Columns
 
 _UNFIT = re.compile(r"[ ,;{}()\n\t\r=]+")
 

@@ -18,7 +18,9 @@ from waterclock.connectors.sqlite_state import state_of, state_seen_from_outside
 from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column, instant_of
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import EPOCH, Window, nominal_zone
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -32,8 +32,10 @@ from waterclock.connectors.interface import (
     WindowRequest,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Capabilities, Columns, Mode, Option, Unit
-from waterclock.timelabel import label_of
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import Columns, Unit
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from waterclock.connectors.interface import Item, Report
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import resolve_local
+from waterclock.timelabel.zone import resolve_local
 
 FORMATS = {
     "csv": "csv",

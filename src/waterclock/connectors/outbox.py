@@ -27,7 +27,7 @@ from waterclock.connectors.outfile import ENDINGS, Writing, write_file
 from waterclock.connectors.sealed import batches_of, labelled
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow import Unit
+from waterclock.flow.declarations import Unit
 
 RECORDS = Path("_waterclock") / "deliveries"
 

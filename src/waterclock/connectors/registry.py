@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from waterclock.connectors.interface import Connector
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Capabilities
+from waterclock.flow.capabilities import Capabilities
 
 GROUP = "waterclock.connectors"
 

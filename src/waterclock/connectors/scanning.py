@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.columns import Matched, Taken, match
 from waterclock.connectors.shapes import Reading, Shape, shapes_of
 from waterclock.errors import WaterclockError
-from waterclock.flow import Columns, Value
+from waterclock.flow.declarations import Columns, Value
 from waterclock.storage.sql import literal_path
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import IO, cast
 from waterclock.connectors.columns import Found
 from waterclock.connectors.finding import FORMATS, format_of
 from waterclock.errors import WaterclockError
-from waterclock.flow import Columns
+from waterclock.flow.declarations import Columns
 
 _LOOKED_THROUGH = 8 << 20
 

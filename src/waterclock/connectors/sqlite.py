@@ -26,7 +26,9 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.columns import Found, match
 from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Batching, Capabilities, Columns, Mode, Option, Unit
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import Columns, Unit
 
 if TYPE_CHECKING:
     from datetime import datetime

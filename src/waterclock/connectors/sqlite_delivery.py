@@ -25,7 +25,8 @@ from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite import Database, quoted, table_of
 from waterclock.connectors.sqlite_destination import DELIVERIES, columns_there, settle_table
 from waterclock.faults import fault
-from waterclock.flow import Mode, Unit
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa

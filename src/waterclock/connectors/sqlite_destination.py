@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from waterclock.connectors.interface import TIMELABEL, Delivery, Outcome
 from waterclock.connectors.sqlite import quoted, table_of
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Unit
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
 
 DELIVERIES = "waterclock_deliveries"
 

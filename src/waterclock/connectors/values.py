@@ -10,7 +10,8 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import EPOCH, resolve_local
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.zone import resolve_local
 
 if TYPE_CHECKING:
     import pyarrow as pa

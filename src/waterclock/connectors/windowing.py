@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import TIMELABEL
 from waterclock.connectors.scanning import FILE_KEY, TIME, file_key_of, quoted, text
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

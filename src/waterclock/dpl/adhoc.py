@@ -12,7 +12,8 @@ from waterclock.dpl.statements import QuerySaid
 from waterclock.dpl.tokens import statements_of
 from waterclock.dpl.views import nearest_table
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow import Flow, Query, Read, ReadKind, TableReference
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow, Query, Read, TableReference
 
 _FILE = "query"
 _ANSWERS_DIFFER = "E215"  # a query that is asked once may ask for the time

@@ -13,7 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.source import Source, Span
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Function, Place
+from waterclock.flow.declarations import Function, Place
 from waterclock.temporal.spelling import FORMATS, PARAMETERS, format_sql
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})

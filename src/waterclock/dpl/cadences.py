@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
 from waterclock.dpl.config import Config
@@ -11,21 +11,15 @@ from waterclock.dpl.cursor import placed, timed
 from waterclock.dpl.drafts import Draft
 from waterclock.dpl.source import Span
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Kind, Read, ReadKind
-from waterclock.timelabel import (
-    UTC,
-    Cadence,
-    Duration,
-    Period,
-    Unit,
-    compile_cron,
-    label_of,
-    local_text,
-    nominal_zone,
-    parse_instant,
-    parse_period,
-    utc_of,
-)
+from waterclock.flow.choices import Batching, Kind, ReadKind
+from waterclock.flow.declarations import Read
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.cron import compile_cron
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.instant import utc_of
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import Period, Unit, parse_period
+from waterclock.timelabel.zone import local_text, nominal_zone, parse_instant
 
 _NOTHING = timedelta(0)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from waterclock.dpl.columns import skip_brackets, take_column_entries, take_columns
-from waterclock.dpl.cursor import Cursor, placed, timed
+from waterclock.dpl.cursor import Cursor, timed
 from waterclock.dpl.grammar import BY_WORD, FLAG_CLAUSES, TEXT_CLAUSES, begins_clause, clause_at
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.modes import take_mode
@@ -16,8 +16,11 @@ from waterclock.dpl.statements import BatchedSaid, OptionsSaid, QuerySaid, UnitS
 from waterclock.dpl.tokens import refuse_touching, statements_of, words_of
 from waterclock.dpl.trust import take_rules
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, OnRestate, Secret, Value
-from waterclock.timelabel import Duration, Period, nominal_zone, parse_period
+from waterclock.flow.choices import Batching, OnRestate
+from waterclock.flow.declarations import Secret, Value
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.period import Period, parse_period
+from waterclock.timelabel.zone import nominal_zone
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
 
@@ -233,6 +236,3 @@ def skip_clause(cursor: Cursor) -> None:
                 cursor.index = len(cursor.words)
         else:
             cursor.take()
-
-
-__all__ = ["parse_clause", "placed", "read_clause", "skip_clause", "take_options", "take_unit"]

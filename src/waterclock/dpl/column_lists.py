@@ -9,7 +9,7 @@ from waterclock.dpl.outputs import illegal_name, with_legal_signs
 from waterclock.dpl.rules import rule_of
 from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
-from waterclock.flow import Column, Columns
+from waterclock.flow.declarations import Column, Columns
 
 _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 

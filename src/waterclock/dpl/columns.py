@@ -11,7 +11,7 @@ from waterclock.dpl.source import Span
 from waterclock.dpl.statements import ColumnSaid, ColumnsSaid, Expression, RuleSaid
 from waterclock.dpl.trust import take_otherwise
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Reference
+from waterclock.flow.declarations import Reference
 
 RULE_WORDS = frozenset(
     "AS KEY NOT EXPECT REFERENCES DEFAULT SUBJECT HIDDEN RETIRE TAGS COMMENT ELSE NULL PRIMARY UNIQUE CHECK".split()

@@ -30,21 +30,10 @@ from waterclock.dpl.splice import reads_of, variables_of
 from waterclock.dpl.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
 from waterclock.dpl.views import Queries, nearest_table
 from waterclock.errors import WaterclockError
-from waterclock.flow import (
-    About,
-    Argument,
-    Capabilities,
-    Columns,
-    Flow,
-    Function,
-    Kind,
-    Query,
-    Read,
-    ReadKind,
-    Table,
-    View,
-    order_of,
-)
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.choices import Kind, ReadKind
+from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
+from waterclock.flow.graph import order_of
 
 _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.toml_places import places_of
 from waterclock.errors import WaterclockError, did_you_mean, nearest
-from waterclock.flow import Secret, Value
+from waterclock.flow.declarations import Secret, Value
 
 FILE = "waterclock.toml"
 DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")

@@ -11,7 +11,8 @@ from waterclock.dpl.config import Config, flat_options, option_value
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import OptionsSaid, Statement, UnitSaid
 from waterclock.errors import WaterclockError, did_you_mean, nearest
-from waterclock.flow import About, Capabilities, Connection, Option, Options, Place, Secret, Unit, Value
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.declarations import About, Connection, Options, Place, Secret, Unit, Value
 from waterclock.secrets import Secrets
 
 PROJECT = "project"

@@ -9,8 +9,8 @@ from typing import Any, NoReturn, TypeVar
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.tokens import Word
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Value
-from waterclock.timelabel import Duration, parse_duration
+from waterclock.flow.declarations import Value
+from waterclock.timelabel.duration import Duration, parse_duration
 
 T = TypeVar("T")
 _PLAIN = frozenset({"word", "symbol"})

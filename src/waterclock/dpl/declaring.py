@@ -18,7 +18,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from waterclock.dpl.python_places import Positions, Site, site_of
 from waterclock.dpl.statements import StatementKind
-from waterclock.flow import Secret
+from waterclock.flow.declarations import Secret
 
 F = TypeVar("F", bound=Callable[..., Any])
 Texts = str | Sequence[str]

@@ -26,24 +26,21 @@ from waterclock.dpl.statements import (
     UnitSaid,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import (
+from waterclock.flow.choices import Batching, Kind, Mode, OnRestate, TableType
+from waterclock.flow.declarations import (
     About,
-    Batching,
     Columns,
-    Kind,
     Merge,
-    Mode,
-    OnRestate,
     PythonFunction,
     Query,
     Read,
     Rule,
     Source,
-    TableType,
     Temporal,
     Unit,
 )
-from waterclock.timelabel import Cadence, Duration
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration
 
 KINDS = {
     StatementKind.COLLECT: Kind.COLLECT,

@@ -10,7 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.drafts import Draft
 from waterclock.dpl.splice import flats_of
-from waterclock.flow import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
+from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
 _AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})

@@ -10,7 +10,8 @@ from waterclock.dpl.drafts import Draft
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import ColumnsSaid
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flat, flat_of
+from waterclock.flow.declarations import Flat
+from waterclock.flow.following import flat_of
 
 
 class Flats:

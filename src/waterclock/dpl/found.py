@@ -8,8 +8,8 @@ from typing import Any
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import QuerySaid
 from waterclock.errors import WaterclockError
-from waterclock.flow import ReadKind
-from waterclock.timelabel import Duration
+from waterclock.flow.choices import ReadKind
+from waterclock.timelabel.duration import Duration
 
 FLAT = "FLAT"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.dpl.cursor import timed
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode
-from waterclock.timelabel import Duration, parse_duration
+from waterclock.flow.choices import Mode
+from waterclock.timelabel.duration import Duration, parse_duration
 
 if TYPE_CHECKING:
     from waterclock.dpl.config import Config

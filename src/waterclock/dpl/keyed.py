@@ -12,7 +12,8 @@ from waterclock.dpl.rules import check_expression, has_aggregate
 from waterclock.dpl.source import Span, find_name
 from waterclock.dpl.statements import ColumnsSaid, Expression, ModeSaid, TemporalSaid
 from waterclock.errors import WaterclockError
-from waterclock.flow import RECORD, Batching, Merge, Mode, Temporal
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import RECORD, Merge, Temporal
 
 if TYPE_CHECKING:
     from waterclock.dpl.drafts import Draft

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from waterclock.dpl.drafts import Draft
 from waterclock.dpl.source import Span
 from waterclock.errors import WaterclockError
-from waterclock.flow import Kind, Read, ReadKind, TableType, components_of, cycle_of
-from waterclock.timelabel import UTC, Cadence, Duration, Period, Unit, elapsed_text, fits, nearest_fitting_cadence
+from waterclock.flow.choices import Kind, ReadKind, TableType
+from waterclock.flow.declarations import Read
+from waterclock.flow.graph import components_of, cycle_of
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration, elapsed_text
+from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
+from waterclock.timelabel.period import Period, Unit
 
 _SAMPLE = datetime(2024, 1, 1, tzinfo=UTC)
 _DAYS = 800

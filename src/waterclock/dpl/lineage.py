@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from waterclock.dpl.tracing import TIMELABEL, ColumnOf, Made, trace
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flow, Kind, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
 
 Schemas = Mapping[str, Mapping[str, str]]
 
@@ -189,6 +190,3 @@ def _is(one: ColumnOf, other: ColumnOf) -> bool:
     if one.table != other.table:
         return False
     return "*" in {one.column, other.column} or one.column.lower() == other.column.lower()
-
-
-__all__ = ["Branch", "ColumnLineage", "ColumnOf", "Made"]

@@ -11,7 +11,7 @@ from waterclock.dpl.grammar import begins_clause
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import Expression, ModeSaid, TemporalSaid
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 
 _LAST_WINS = {Mode.MERGE: "the last row per key wins", Mode.TEMPORAL: "of one key and time the last row wins"}
 

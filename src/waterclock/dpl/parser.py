@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waterclock.dpl.clauses import parse_clause, read_clause, skip_clause
-from waterclock.dpl.columns import skip_brackets, take_bracketed, take_type
+from waterclock.dpl.columns import skip_brackets, take_type
 from waterclock.dpl.cursor import Cursor
 from waterclock.dpl.expressions import expression_of
 from waterclock.dpl.grammar import ClauseWord, clause_at, clause_words
@@ -23,7 +23,8 @@ from waterclock.dpl.tokens import (
     words_of,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import TableType, Value
+from waterclock.flow.choices import TableType
+from waterclock.flow.declarations import Value
 
 _KIND_WORDS = tuple((kind, tuple(kind.value.split())) for kind in StatementKind)
 _STARTS = (
@@ -340,5 +341,3 @@ _POSITIONAL = {
     StatementKind.PUBLISH: ("TO", "OPTIONS"),
     StatementKind.GRANT: (),
 }
-
-__all__ = ["clauses_of", "parse_text", "take_bracketed"]

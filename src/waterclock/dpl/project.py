@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.config import FILE, Config, read_config
 from waterclock.dpl.remembered import key_of, remember, remembered
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow import Capabilities, Flow
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.declarations import Flow
 
 if TYPE_CHECKING:
     from waterclock.dpl.schemas import Known

@@ -10,7 +10,8 @@ from waterclock.dpl.drafts import Draft
 from waterclock.dpl.keyed import settle_merge
 from waterclock.dpl.statements import ModeSaid
 from waterclock.errors import WaterclockError
-from waterclock.flow import RECORD, Mode, TableType, Temporal
+from waterclock.flow.choices import Mode, TableType
+from waterclock.flow.declarations import RECORD, Temporal
 
 
 def settle_publish(

@@ -20,8 +20,10 @@ from waterclock.dpl.python_texts import Texts
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Argument, Flat, PythonFunction, Read, ReadKind
-from waterclock.timelabel import Duration, Window, parse_duration
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read
+from waterclock.timelabel.duration import Duration, parse_duration
+from waterclock.timelabel.window import Window
 
 SQL_TYPES = {
     bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "STRING", bytes: "BINARY", date: "DATE",

@@ -10,7 +10,7 @@ from functools import cached_property
 from types import CodeType, FrameType
 
 from waterclock.dpl.source import Source, Span
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 
 _LITERAL = re.compile(r"""[rRuU]?(?P<quote>'''|\"""|'|")""")
 

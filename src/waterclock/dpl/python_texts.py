@@ -13,7 +13,7 @@ from waterclock.dpl.python_places import PythonText, Site
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.statements import StatementKind
 from waterclock.dpl.tokens import statements_of, words_of
-from waterclock.flow import Value
+from waterclock.flow.declarations import Value
 
 _EXAMPLES = {
     "every": "15 minutes", "delay": "10 minutes", "retain": "90 days", "keep_versions": "30 days",

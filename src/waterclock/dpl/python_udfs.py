@@ -10,7 +10,7 @@ from waterclock.dpl.python_functions import FoundFunction, declared, find_functi
 from waterclock.dpl.python_texts import Texts
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import Clause, Expression, FunctionSaid
-from waterclock.flow import PythonFunction
+from waterclock.flow.declarations import PythonFunction
 
 _EXAMPLE = "DECIMAL(16,2)"
 

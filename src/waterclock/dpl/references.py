@@ -23,8 +23,8 @@ from waterclock.dpl.source import Source, Span
 from waterclock.dpl.statements import QuerySaid
 from waterclock.dpl.tokens import parse_tokens
 from waterclock.errors import WaterclockError, nearest
-from waterclock.flow import ReadKind
-from waterclock.timelabel import Duration, parse_duration
+from waterclock.flow.choices import ReadKind
+from waterclock.timelabel.duration import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
 LATER_READS = frozenset({"UNTIL"})

@@ -17,7 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from waterclock.flow import Capabilities, Flow, Secret
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.declarations import Flow, Secret
 from waterclock.secrets import Secrets
 
 _WORTH_IT = 100  # tables; below that compiling is done in the time that the look would take

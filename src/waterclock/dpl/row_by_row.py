@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.splice import splice
-from waterclock.flow import Query
+from waterclock.flow.declarations import Query
 
 _DIALECT = "databricks"
 _LABEL = "timelabel"

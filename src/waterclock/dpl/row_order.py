@@ -17,7 +17,7 @@ from waterclock.dpl.source import Source
 from waterclock.dpl.tokens import dialect, parse_tokens
 from waterclock.dpl.uniqueness import Uniqueness, keys_of_table
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Query, Table
+from waterclock.flow.declarations import Flow, Query, Table
 
 _CODE = "W201"
 _WHY = "Spark promises no order of rows, so the same batch made again may differ, and its readers are made again too"

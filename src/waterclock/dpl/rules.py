@@ -15,7 +15,8 @@ from waterclock.dpl.now_texts import now_texts
 from waterclock.dpl.references import LATER_VALUES, VALUES
 from waterclock.dpl.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
-from waterclock.flow import Rule, Scope
+from waterclock.flow.choices import Scope
+from waterclock.flow.declarations import Rule
 
 _BATCH_VALUES = VALUES | LATER_VALUES
 

@@ -27,7 +27,9 @@ from waterclock.dpl.statements import (
 )
 from waterclock.dpl.views import Queries
 from waterclock.errors import WaterclockError
-from waterclock.flow import RECORD, Flat, Kind, clashes_of, flat_columns
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import RECORD, Flat
+from waterclock.flow.flats import clashes_of, flat_columns
 
 _LABEL = "timelabel"
 

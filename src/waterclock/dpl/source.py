@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 
 _WORD = re.compile(r"[\w.`]+|.", re.DOTALL)
 _WIDEST = 120

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from waterclock.dpl.source import Source
-from waterclock.flow import Flat, Place, Query, Read, TableReference
+from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference
 
 MARKERS = {"WINDOW_START": "wc_window_start", "WINDOW_END": "wc_window_end", "TIMELABEL": "wc_timelabel"}
 

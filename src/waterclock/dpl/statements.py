@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from waterclock.dpl.source import Source, Span
-from waterclock.flow import Action, Batching, Mode, Options, PythonFunction, Reference
-from waterclock.timelabel import Duration
+from waterclock.dpl.source import Span
+from waterclock.flow.choices import Action, Batching, Mode
+from waterclock.flow.declarations import Options, PythonFunction, Reference
+from waterclock.timelabel.duration import Duration
 
 T = TypeVar("T")
 UNREAD = "?"
@@ -204,22 +205,3 @@ class FunctionSaid:
     parameters: tuple[tuple[str, str], ...]
     returns: str
     body: Expression | None
-
-
-__all__ = [
-    "BatchedSaid",
-    "Clause",
-    "ColumnSaid",
-    "ColumnsSaid",
-    "Expression",
-    "FunctionSaid",
-    "ModeSaid",
-    "OptionsSaid",
-    "QuerySaid",
-    "RuleSaid",
-    "Source",
-    "Statement",
-    "StatementKind",
-    "TemporalSaid",
-    "UnitSaid",
-]

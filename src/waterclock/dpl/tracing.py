@@ -13,7 +13,8 @@ from sqlglot.optimizer.qualify import qualify
 from waterclock.dpl.column_flow import Column, ColumnFlow, Origin
 from waterclock.dpl.column_flow import Made as Columns
 from waterclock.dpl.splice import splice
-from waterclock.flow import Flat, Query, Read, flat_columns
+from waterclock.flow.declarations import Flat, Query, Read
+from waterclock.flow.flats import flat_columns
 
 TIMELABEL = "timelabel"
 _DIALECT = "databricks"

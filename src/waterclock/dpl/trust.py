@@ -9,7 +9,7 @@ from waterclock.dpl.expressions import take_expression
 from waterclock.dpl.later import not_yet
 from waterclock.dpl.statements import RuleSaid
 from waterclock.errors import did_you_mean
-from waterclock.flow import Action
+from waterclock.flow.choices import Action
 
 _LATER_ACTIONS = frozenset({"HOLD", "QUARANTINE", "DROP"})
 

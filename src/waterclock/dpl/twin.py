@@ -20,7 +20,8 @@ from waterclock.dpl.python_udfs import function_said
 from waterclock.dpl.source import Source, Span
 from waterclock.dpl.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import PythonFunction, Secret, TableType, Value
+from waterclock.flow.choices import TableType
+from waterclock.flow.declarations import PythonFunction, Secret, Value
 
 _FLAGS = {"partitioned": TableType.PARTITIONED, "regular": TableType.REGULAR}
 _LISTS = frozenset({"expect", "measure", "tags"})

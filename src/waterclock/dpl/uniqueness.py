@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from waterclock.dpl.projections import makes_rows
 from waterclock.dpl.resolution import start_of
-from waterclock.flow import RECORD, Flow, Mode, Read, ReadKind, Table
+from waterclock.flow.choices import Mode, ReadKind
+from waterclock.flow.declarations import RECORD, Flow, Read, Table
 
 _LABEL = "timelabel"
 

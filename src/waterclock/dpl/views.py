@@ -11,7 +11,8 @@ from waterclock.dpl.references import find_in_branches, find_references
 from waterclock.dpl.source import Span
 from waterclock.dpl.statements import ColumnsSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flat, Query, Read, ReadKind, TableReference, ValueReference
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
 
 
 @dataclass(slots=True)

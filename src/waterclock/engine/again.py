@@ -10,11 +10,13 @@ from waterclock.connectors.interface import ArrivalCollector, Collected, Collect
 from waterclock.engine.made import Gathered
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Table, Unit
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Table, Unit
 from waterclock.ledger.records import Slice
-from waterclock.planner import Group
-from waterclock.storage import frame_of_slices, read_manifest
-from waterclock.timelabel import label_of
+from waterclock.planner.plan import Group
+from waterclock.storage.manifest import read_manifest
+from waterclock.storage.read import frame_of_slices
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

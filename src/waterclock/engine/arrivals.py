@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from waterclock.connectors.interface import Item
-from waterclock.timelabel import IntervalSet, Window
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
 
 # a stamp names the last second an item holds: that second is over one second later
 STAMP_RESOLUTION = timedelta(seconds=1)

@@ -7,10 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Table
+from waterclock.flow.declarations import Table
 from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.ledger import Ledger
-from waterclock.storage import NO_VERSION, CommitRecord, Resolved, Step, frame_of_resolved, resolve
+from waterclock.storage.history import frame_of_resolved
+from waterclock.storage.resolving import NO_VERSION, CommitRecord, Resolved, Step, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Action, Kind, Mode, Rule, Scope, Table
-from waterclock.storage import Manifest, duplicate_keys, frame_of_slices, lacking_sql
+from waterclock.flow.choices import Action, Kind, Mode, Scope
+from waterclock.flow.declarations import Rule, Table
+from waterclock.storage.keys import duplicate_keys
+from waterclock.storage.manifest import Manifest
+from waterclock.storage.read import frame_of_slices
+from waterclock.storage.timelines import lacking_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

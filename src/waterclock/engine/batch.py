@@ -28,12 +28,18 @@ from waterclock.engine.translate import jvm_is_gone, placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow import Kind, Table
-from waterclock.ledger.ledger import ClaimClosed, ClaimRefused
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest
-from waterclock.planner import GIVE_UP, Group
-from waterclock.storage import Manifest, Written, create_table, frame_of_slices, row_error, table_exists, write_slices
-from waterclock.timelabel import label_of
+from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
+from waterclock.planner.plan import GIVE_UP, Group
+from waterclock.storage.creation import create_table
+from waterclock.storage.log import table_exists
+from waterclock.storage.manifest import Manifest
+from waterclock.storage.read import frame_of_slices
+from waterclock.storage.schema import row_error
+from waterclock.storage.stage import Written, write_slices
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

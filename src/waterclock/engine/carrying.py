@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.dpl import flats_of
 from waterclock.dpl.row_by_row import handed_on
+from waterclock.dpl.splice import flats_of
 from waterclock.engine.reads import PinnedRead, frame_of
 from waterclock.engine.touched import SINCE, Changes, Touching, changes_since, key_name
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import RECORD, Flat, Read, Table, flat_columns
+from waterclock.flow.declarations import RECORD, Flat, Read, Table
+from waterclock.flow.flats import flat_columns
 from waterclock.ledger.records import Input, Slice
-from waterclock.planner import Batch
-from waterclock.storage import Manifest, frame_of_slices, live_bytes, read_manifest
+from waterclock.planner.plan import Batch
 from waterclock.storage.damage import damage_of
+from waterclock.storage.live import live_bytes
+from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.storage.read import frame_of_slices
 from waterclock.storage.sql import quoted
 from waterclock.storage.state import MOST_ROWS_BROADCAST
 from waterclock.storage.types import TIMELABEL, fields_of

@@ -13,10 +13,13 @@ from waterclock.engine.destinations import last_standing
 from waterclock.engine.reads import PinnedRead, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Table
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
 from waterclock.ledger.records import Input
-from waterclock.planner import Batch
-from waterclock.storage import Manifest, frame_at, frame_of_slices, is_readable, read_manifest, table_schema
+from waterclock.planner.plan import Batch
+from waterclock.storage.live import is_readable
+from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.storage.read import frame_at, frame_of_slices, table_schema
 from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL
 

@@ -21,10 +21,11 @@ from waterclock.engine.lookback import windows_read
 from waterclock.engine.made import Gathered
 from waterclock.engine.sources import arrived
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Batching, Source, Table, Unit
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Source, Table, Unit
 from waterclock.ledger.records import Slice
-from waterclock.planner import Group
-from waterclock.timelabel import Window
+from waterclock.planner.plan import Group
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

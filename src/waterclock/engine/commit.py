@@ -12,26 +12,21 @@ from waterclock.engine.publish import deliver
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow import Kind, Mode, Table
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
 from waterclock.ledger.facts import FOREVER
 from waterclock.ledger.records import Claim
-from waterclock.storage import (
-    Identity,
-    Killed,
-    Manifest,
-    NeedsSpark,
-    commit_by_spark,
-    commit_older,
-    commit_slices,
-    foreign_commits,
-    is_undone,
-    merge_slice,
-    outcome,
-    place_slice,
-    require_owner,
-    restate_slice,
-)
-from waterclock.timelabel import label_of
+from waterclock.storage.change import NeedsSpark
+from waterclock.storage.commit import commit_older, commit_slices
+from waterclock.storage.creation import require_owner
+from waterclock.storage.identity import Identity, Killed
+from waterclock.storage.log import foreign_commits, outcome
+from waterclock.storage.manifest import Manifest
+from waterclock.storage.merge import merge_slice, restate_slice
+from waterclock.storage.rewrite import commit_by_spark
+from waterclock.storage.touching import place_slice
+from waterclock.storage.undone import is_undone
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

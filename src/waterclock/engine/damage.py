@@ -10,13 +10,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Kind, Table
+from waterclock.flow.choices import Batching, Kind
+from waterclock.flow.declarations import Table
 from waterclock.ledger.records import Slice, TableRecord
-from waterclock.planner import RECOLLECT, RECOMPUTE
-from waterclock.storage import Lake, head, is_older_than, is_unfinished
+from waterclock.planner.plan import RECOLLECT, RECOMPUTE
 from waterclock.storage.damage import FilePlace, place_in
-from waterclock.storage.log import damaged_log
-from waterclock.timelabel import label_of
+from waterclock.storage.lake import Lake
+from waterclock.storage.log import damaged_log, head, is_older_than, is_unfinished
+from waterclock.timelabel.label import label_of
 
 # what is mended outside of the run: the next run tries the batch again by itself
 MENDED_ELSEWHERE = frozenset({"E605", "E752", "E753", "E643", "E754"})

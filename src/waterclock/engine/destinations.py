@@ -5,10 +5,10 @@ from __future__ import annotations
 from waterclock.connectors.interface import Outcome
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Table, Unit
+from waterclock.flow.declarations import Table, Unit
 from waterclock.ledger.records import Slice
-from waterclock.planner import RECOMPUTE, Batch, Group
-from waterclock.timelabel import label_of
+from waterclock.planner.plan import RECOMPUTE, Batch, Group
+from waterclock.timelabel.label import label_of
 
 
 def unit_of(work: Workplace, table: Table) -> Unit:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import RECORD, Flat, FlatJoin, Flow, Read
+from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow, Read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.brought import FUNCTIONS
 from waterclock.dpl.loading import forget, project_modules, run_file
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Function, PythonFunction
+from waterclock.flow.declarations import Flow, Function, PythonFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,13 +12,16 @@ from waterclock.engine.made import Notes
 from waterclock.engine.reads import labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Table
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
 from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.records import Slice
-from waterclock.planner import GIVE_UP, Group
-from waterclock.storage import Manifest, brought_schema, frame_of_slices, read_manifest
+from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.damage import damage_of
-from waterclock.timelabel import label_of
+from waterclock.storage.empty import brought_schema
+from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.storage.read import frame_of_slices
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import lost

@@ -14,22 +14,24 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 from waterclock.engine.claim_record import read_claim_record
 from waterclock.engine.ledger_export import chain_of, heads
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.publish import find_delivery, kill_delivery
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Kind
+from waterclock.flow.choices import Kind
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import TableRecord
 from waterclock.ledger.refusals import ledger_there
-from waterclock.storage import kill, read_manifest, table_exists
+from waterclock.storage.commit import kill
 from waterclock.storage.commits import Commit, commits_after
 from waterclock.storage.exports import read_export
 from waterclock.storage.leaves import Leaf, leaves
+from waterclock.storage.log import table_exists
+from waterclock.storage.manifest import read_manifest
 
 # kinds of commits that are no batch's
 RETAINED = "retain"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.flow import Table
+from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Slice
-from waterclock.planner import Group
-from waterclock.storage import Manifest
-from waterclock.timelabel import Window
+from waterclock.planner.plan import Group
+from waterclock.storage.manifest import Manifest
+from waterclock.timelabel.window import Window
 
 
 def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:

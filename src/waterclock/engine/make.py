@@ -19,23 +19,17 @@ from waterclock.engine.reads import PinnedRead
 from waterclock.engine.transform import transform_frame
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Column, Kind, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Column, Table
 from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.records import Slice
-from waterclock.planner import GIVE_UP, Group
-from waterclock.storage import (
-    Conformed,
-    Manifest,
-    conform,
-    raw_known,
-    read_manifest,
-    require_fit,
-    require_instant,
-    state_schema,
-    table_exists,
-    table_schema,
-)
-from waterclock.storage.timelines import MISSING
+from waterclock.planner.plan import GIVE_UP, Group
+from waterclock.storage.empty import state_schema
+from waterclock.storage.log import table_exists
+from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.storage.read import table_schema
+from waterclock.storage.schema import Conformed, conform
+from waterclock.storage.timelines import MISSING, raw_known, require_fit, require_instant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,22 +11,17 @@ from waterclock.engine.reads import nothing_of
 from waterclock.engine.takeover import take_over_expired
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Table
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
 from waterclock.ledger.records import Slice
-from waterclock.storage import (
-    Manifest,
-    brought_schema,
-    head,
-    is_older_than,
-    is_unfinished,
-    read_manifest,
-    table_exists,
-    table_schema_of,
-)
 from waterclock.storage.damage import damage_of
+from waterclock.storage.empty import brought_schema
+from waterclock.storage.log import head, is_older_than, is_unfinished, table_exists
+from waterclock.storage.manifest import Manifest, read_manifest
 from waterclock.storage.opened import opened
 from waterclock.storage.remaking import raise_versions, recreate, set_log_aside
 from waterclock.storage.resealing import Remembered, reseal
+from waterclock.storage.timelines import table_schema_of
 from waterclock.storage.types import schema_text
 
 if TYPE_CHECKING:

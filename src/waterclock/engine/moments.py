@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner import Planner, Ticks, read_tick
+from waterclock.planner.planning import Planner
+from waterclock.planner.ticks import Ticks, read_tick
 from waterclock.planner.unanswered import may_lack, never_agreed, not_known, not_made
 from waterclock.planner.worlds import Conflict, Worlds, past_now
-from waterclock.timelabel import IntervalSet, label_of
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.label import label_of
 
 # How far a look at the past reaches beyond where it must, so that few looks do: by so much, and at least so long.
 _FURTHER = 8

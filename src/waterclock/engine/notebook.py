@@ -7,15 +7,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from waterclock.connectors import capabilities
-from waterclock.dpl import Project, load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import Project, load_project
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.damage import require_log
 from waterclock.engine.moments import AsOf, moment_of, reservations
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query import require_table
 from waterclock.engine.session import Sessions
-from waterclock.timelabel import utc_of
+from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,19 +8,20 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.sources import Connections, SourceClocks
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Kind, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
 from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner import starts_to_write
+from waterclock.planner.starting import starts_to_write
 from waterclock.secrets import Secrets
-from waterclock.storage import Lake, require_latch
+from waterclock.storage.lake import Lake, require_latch
 
 _with_latch: set[str] = set()
 

@@ -17,8 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.engine.flat import flat_frame
 from waterclock.engine.reads import PinnedRead
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Flat, Mode, Read
-from waterclock.storage import live_bytes, version_counts
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flat, Read
+from waterclock.storage.counting import version_counts
+from waterclock.storage.live import live_bytes
 from waterclock.storage.sql import quoted
 
 if TYPE_CHECKING:

@@ -17,11 +17,14 @@ from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.restored import ROW_LABEL, may_restore, with_restored
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Table
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
 from waterclock.ledger.records import Claim, Slice
-from waterclock.planner import Batch, Group
-from waterclock.storage import Manifest, Written, link_slice, read_manifest
-from waterclock.timelabel import label_of
+from waterclock.planner.plan import Batch, Group
+from waterclock.storage.link import link_slice
+from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.storage.stage import Written
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl import Spliced, splice
 from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.dpl.splice import Spliced, splice
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.damage import require_log, telling_damage
 from waterclock.engine.functions import register_functions
@@ -17,12 +17,14 @@ from waterclock.engine.reads import nothing_of
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flat, Flow, Kind, Mode, Query, Read, Table
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.status import STATUS_TABLES as STATUS_COLUMNS
-from waterclock.storage import frame_at, head, table_exists
+from waterclock.storage.log import head, table_exists
+from waterclock.storage.read import frame_at
 from waterclock.storage.rows import rows_of
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,24 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.engine.as_of import steps_before
-from waterclock.flow import Flow, Mode, Read, Table
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Input, Pin, Slice
 from waterclock.planner.plan import Batch, BoundRead
-from waterclock.storage import (
-    FILES_READ_DIRECTLY,
-    Lake,
-    Step,
-    empty_schema,
-    frame_at,
-    frame_of_slices,
-    frame_of_version,
-    is_readable,
-    read_manifest,
-    state_of,
-    table_schema,
-    with_all_columns,
-)
+from waterclock.storage.empty import empty_schema
+from waterclock.storage.folding import with_all_columns
+from waterclock.storage.history import state_of
+from waterclock.storage.lake import Lake
+from waterclock.storage.live import is_readable
+from waterclock.storage.manifest import read_manifest
+from waterclock.storage.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, frame_of_version, table_schema
+from waterclock.storage.resolving import Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,25 +20,23 @@ from waterclock.engine.ledger_rebuild import REBUILT
 from waterclock.engine.mending import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow import Kind, Mode, Table
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.ledger.redeclaring import Difference
 from waterclock.ledger.refusals import cannot_recut, needs_rebuild
-from waterclock.storage import (
-    Identity,
-    Manifest,
-    frame_of_slices,
-    link_slice,
-    table_exists,
-    table_schema,
-)
 from waterclock.storage.digest import digests
 from waterclock.storage.history import state_from
+from waterclock.storage.identity import Identity
+from waterclock.storage.link import link_slice
+from waterclock.storage.log import table_exists
+from waterclock.storage.manifest import Manifest
 from waterclock.storage.order import order_measures
+from waterclock.storage.read import frame_of_slices, table_schema
 from waterclock.storage.remaking import commit_whole_state, remake
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

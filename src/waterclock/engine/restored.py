@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from waterclock.engine.changes import newest_by_key
 from waterclock.engine.destinations import has_come
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Mode, Table
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
 from waterclock.ledger.facts import BEGINNING
-from waterclock.planner import Batch
-from waterclock.storage import frame_of_slices, read_manifest
+from waterclock.planner.plan import Batch
+from waterclock.storage.manifest import read_manifest
+from waterclock.storage.read import frame_of_slices
 from waterclock.storage.sql import quoted, sql_text
 from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

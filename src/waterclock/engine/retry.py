@@ -11,8 +11,8 @@ from waterclock.engine.batch import carry_out
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.translate import lost_spark
 from waterclock.engine.workplace import Workplace
-from waterclock.ledger.ledger import ClaimRefused
-from waterclock.planner import Group
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.planner.plan import Group
 
 
 def patiently(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:

@@ -15,11 +15,12 @@ from waterclock.engine.sources import HeldBack, SourceClocks
 from waterclock.engine.translate import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Read
-from waterclock.ledger.ledger import ClaimRefused
-from waterclock.planner import Group, Plan, Planner
+from waterclock.flow.declarations import Read
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.planner.plan import Group, Plan
+from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 
 @dataclass(slots=True)

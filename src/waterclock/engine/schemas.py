@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import RECORD
-from waterclock.storage import Lake, table_exists
+from waterclock.flow.declarations import RECORD
+from waterclock.storage.lake import Lake
 from waterclock.storage.leaves import newest_sealed
+from waterclock.storage.log import table_exists
 from waterclock.storage.manifest import read_manifest
 from waterclock.storage.opened import opened
 from waterclock.storage.types import TIMELABEL, fields_of

@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from waterclock.flow import Kind, Mode, Table
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
 from waterclock.storage.leaves import Leaf
-from waterclock.timelabel import Duration, parse_duration
+from waterclock.timelabel.duration import Duration, parse_duration
 
 USUALLY_KEPT = parse_duration("30 days")
 # what an unknown claim left behind is nobody's after so long; a claim's number is its time in milliseconds

@@ -10,11 +10,14 @@ from waterclock.engine.publish import kill_delivery
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.faults import fault
-from waterclock.flow import Kind, Table
-from waterclock.ledger.ledger import ClaimClosed
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
 from waterclock.ledger.records import BatchResult, Claim
-from waterclock.storage import Manifest, kill, outcome, read_manifest, table_exists
-from waterclock.timelabel import instant_of, label_of
+from waterclock.ledger.refusals import ClaimClosed
+from waterclock.storage.commit import kill
+from waterclock.storage.log import outcome, table_exists
+from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.timelabel.label import instant_of, label_of
 
 
 def take_over_expired(work: Workplace) -> int:

@@ -12,17 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import RECORD, Flat, FlatJoin, Flow, Mode, Read, Table
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow, Read, Table
 from waterclock.ledger.records import Committed, Input, Slice
-from waterclock.storage import (
-    Manifest,
-    frame_of_slices,
-    frame_of_version,
-    is_readable,
-    read_manifest,
-    row_hash,
-    with_all_columns,
-)
+from waterclock.storage.digest import row_hash
+from waterclock.storage.folding import with_all_columns
+from waterclock.storage.live import is_readable
+from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.storage.read import frame_of_slices, frame_of_version
 from waterclock.storage.sql import quoted
 from waterclock.storage.timelines import raw_schema
 

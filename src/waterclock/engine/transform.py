@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl import flats_of, reads_of, splice
+from waterclock.dpl.splice import flats_of, reads_of, splice
 from waterclock.engine.carrying import Carried
 from waterclock.engine.flat import flat_frame
 from waterclock.engine.functions import load_function, register_functions
@@ -16,10 +16,10 @@ from waterclock.engine.reads import PinnedRead, frame_of, labelled
 from waterclock.engine.translate import to_error, user_code_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flat, PythonFunction, Query, Table
-from waterclock.planner import Batch
+from waterclock.flow.declarations import Flat, PythonFunction, Query, Table
+from waterclock.planner.plan import Batch
 from waterclock.storage.timelines import MISSING
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.temporal import refusal_of
 
 if TYPE_CHECKING:
-    from waterclock.dpl import Spliced
+    from waterclock.dpl.splice import Spliced
 
 _TRANSIENT_CONDITIONS = (
     "CONCURRENT",

@@ -18,12 +18,14 @@ from waterclock.engine.ledger_rebuild import RETAINED
 from waterclock.engine.stage_keeping import Known, kept_since, may_go, replaced_at
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
-from waterclock.flow import Kind, Mode, Table
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
 from waterclock.ledger.facts import BEGINNING, FOREVER
-from waterclock.planner import Planner
-from waterclock.storage import Identity, table_exists
+from waterclock.planner.planning import Planner
+from waterclock.storage.identity import Identity
 from waterclock.storage.leaves import Leaf, bytes_below, leaves, made_again, remove, size_of
 from waterclock.storage.live import live_files
+from waterclock.storage.log import table_exists
 from waterclock.storage.opened import opened
 from waterclock.storage.upkeep import (
     Joinable,
@@ -36,7 +38,7 @@ from waterclock.storage.upkeep import (
     unneeded_files,
     vacuum,
 )
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 OPTIMIZED = "optimize"
 KEPT = "keep"

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.sources import Connections
-from waterclock.flow import Flow, Kind, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Claim
-from waterclock.storage import Lake
+from waterclock.storage.lake import Lake
 
 
 @dataclass(slots=True)

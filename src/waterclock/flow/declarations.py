@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
-from waterclock.timelabel import Cadence, Duration
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration
 
 Value = str | int | float | bool | None
 RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")

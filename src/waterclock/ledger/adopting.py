@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.claims import put_claim
 from waterclock.ledger.database import Database, Write

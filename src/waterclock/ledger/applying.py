@@ -10,7 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow import Flow, Kind, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.database import Database, Write
 from waterclock.ledger.schema import batches, flows, ledger, tables

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.flow import TableType
+from waterclock.flow.choices import TableType
 from waterclock.ledger import refusals
 from waterclock.ledger.content import contents_of
 from waterclock.ledger.database import Database, Write

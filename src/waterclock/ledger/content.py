@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger.facts import content_text
 from waterclock.ledger.instants import to_micros
 from waterclock.ledger.schema import AnyRow, batches

@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.ledger.schema import coverage
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 _TOUCHING = sa.select(coverage.c.low, coverage.c.high).where(
     coverage.c.table_name == sa.bindparam("name"),

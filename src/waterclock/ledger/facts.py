@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
-from waterclock.flow import Mode
-from waterclock.timelabel import UTC, IntervalSet
+from waterclock.flow.choices import Mode
+from waterclock.timelabel.intervals import IntervalSet
 
 # The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
 FOLLOW = "follow"

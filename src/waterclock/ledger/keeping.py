@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.flow import Flow, Table
+from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import adopting, export, redeclaring
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.database import Database

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self, overload
 
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.ledger import applying, claims, closing, decisions, history, provenance, reading, record, runs, status
 from waterclock.ledger.applying import Applied
 from waterclock.ledger.database import Clock, Database, open_database
@@ -23,12 +23,9 @@ from waterclock.ledger.records import (
     Slice,
     TableRecord,
 )
-from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.ledger.snapshot import NOBODY, Asking, snapshot
 from waterclock.ledger.trail import Audit, Cell, Link, Run
-from waterclock.timelabel import Window
-
-__all__ = ["ClaimClosed", "ClaimRefused", "Ledger"]
+from waterclock.timelabel.window import Window
 
 
 class Ledger:

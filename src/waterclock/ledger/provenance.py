@@ -8,7 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.database import Database
 from waterclock.ledger.schema import AnyRow, batches, claims, inputs, revisions, tables

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.claims import read_inputs
 from waterclock.ledger.content import content_of_slices, contents_of

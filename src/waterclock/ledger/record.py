@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.flow import FOLDS, Mode
+from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.closing import close, put_back
 from waterclock.ledger.content import weight
@@ -19,7 +19,7 @@ from waterclock.ledger.facts import BatchStatus
 from waterclock.ledger.records import BatchResult, Claim, Recorded
 from waterclock.ledger.schema import AnyRow, batches, codes, items, revisions, tables, versions
 from waterclock.ledger.suspects import mark_outdated, mark_readers
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 _TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
 _BEFORE = sa.select(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from waterclock.flow import Flow, Table
+from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.applying import SIGNATURE, signature_of
@@ -17,7 +17,7 @@ from waterclock.ledger.record import record
 from waterclock.ledger.records import Claim
 from waterclock.ledger.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.suspects import mark_readers
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 Difference = tuple[str, str, str]
 

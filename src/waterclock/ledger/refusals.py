@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.ledger.facts import OpenClaim
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -8,10 +8,10 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.schema import AnyRow, batches, inputs
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 Key = tuple[str, datetime]
 Span = tuple[datetime, datetime]

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.content import contents_of
 from waterclock.ledger.database import Database
 from waterclock.ledger.facts import (
@@ -42,7 +42,7 @@ from waterclock.ledger.schema import (
     ledger,
     tables,
 )
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 _LEDGER = sa.select(ledger.c.flow, ledger.c.sequence)
 _TABLES = sa.select(tables.c.name, tables.c.mode, tables.c.start, tables.c.seconds, tables.c.dropped_before)

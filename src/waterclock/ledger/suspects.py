@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from waterclock.ledger.content import contents_of
 from waterclock.ledger.database import Write
 from waterclock.ledger.schema import AnyRow, batches, inputs, tables
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 Key = tuple[str, datetime]
 _CHUNK = 500

@@ -18,14 +18,14 @@ from waterclock.cli.status_view import Seen, print_status, see, status_json
 from waterclock.engine.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult, Shown
-from waterclock.timelabel import utc_of
+from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.engine.runner import RunOutcome
-    from waterclock.flow import Flow
-    from waterclock.planner import Plan
+    from waterclock.flow.declarations import Flow
+    from waterclock.planner.plan import Plan
 
 Instant = str | datetime
 Folder = str | Path | None

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import merge
 
-from waterclock.flow import Flow, Read, ReadKind
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow, Read
 from waterclock.ledger.facts import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.reads import bind_read
 from waterclock.planner.settling import Settlement
-from waterclock.timelabel import Cadence, IntervalSet, Period, Unit, Window
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.window import Window
 
 _NOTHING = IntervalSet()
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from waterclock.flow import Batching, Flow, Kind, Mode, Read, ReadKind, Table
+from waterclock.flow.choices import Batching, Kind, Mode, ReadKind
+from waterclock.flow.declarations import Flow, Read, Table
 
 
 @dataclass(frozen=True, slots=True)

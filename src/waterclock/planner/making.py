@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from waterclock.flow import Flow, ReadKind
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import Node
 from waterclock.planner.reads import bind
 from waterclock.planner.ticks import Ticks
-from waterclock.timelabel import IntervalSet, Window
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
 
 Labels = Mapping[str, frozenset[datetime]]
 _Span = tuple[str, datetime, datetime]

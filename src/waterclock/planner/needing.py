@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from waterclock.flow import Flow, ReadKind
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow
 from waterclock.planner.due import Work
 from waterclock.planner.graph import FlowGraph
 from waterclock.planner.reads import bind_read

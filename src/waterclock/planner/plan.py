@@ -8,8 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from waterclock.flow import Read
-from waterclock.timelabel import Window, label_of
+from waterclock.flow.declarations import Read
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 # how somebody may ask that a done batch is made again: of what it read, by asking its source, or without its rows
 RECOMPUTE = "recompute"

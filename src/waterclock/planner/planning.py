@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, islice
 
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import LedgerSnapshot, TableFacts
 from waterclock.planner.due import Work, work
 from waterclock.planner.graph import FlowGraph, Node, graph_of
@@ -19,7 +19,8 @@ from waterclock.planner.starting import starts_of
 from waterclock.planner.status import Facts, Judge
 from waterclock.planner.ticks import Ticks
 from waterclock.selection import Labels
-from waterclock.timelabel import IntervalSet, Window
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
 
 LabelChoice = Labels | Mapping[str, Labels] | None
 

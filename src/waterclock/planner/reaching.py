@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from waterclock.flow import ReadKind
+from waterclock.flow.choices import ReadKind
 from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.planner.graph import Node
-from waterclock.timelabel import Interval, IntervalSet
+from waterclock.timelabel.intervals import Interval, IntervalSet
 
 _ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 

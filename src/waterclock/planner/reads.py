@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Mode, Read, ReadKind, Table
+from waterclock.flow.choices import Mode, ReadKind
+from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.plan import BoundRead, ReadScope
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 _NO_TICKS: Mapping[str, datetime] = {}
 

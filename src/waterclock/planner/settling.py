@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.flow import Mode, OnRestate
+from waterclock.flow.choices import Mode, OnRestate
 from waterclock.ledger.facts import InputFact, LedgerSnapshot, TableFacts
 from waterclock.planner.graph import FlowGraph, Node
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 
 @dataclass(frozen=True, slots=True)

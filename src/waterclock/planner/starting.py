@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from waterclock.flow import Flow, Kind, Read, ReadKind, Table
+from waterclock.flow.choices import Kind, ReadKind
+from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.facts import BEGINNING, LedgerSnapshot, TableFacts
 from waterclock.planner.graph import FlowGraph, graph_of, is_circular
 

@@ -11,7 +11,8 @@ from waterclock.ledger.trail import Cell
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
-from waterclock.timelabel import IntervalSet, Window
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
 
 _NO_CAP = 1 << 30
 _STORED = {

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from waterclock.flow import Flow, Read, ReadKind
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow, Read
 from waterclock.ledger.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.planner.due import Work, stands_from
 from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.plan import Batch, BoundRead, Cause, Status
 from waterclock.planner.reads import bind
 from waterclock.planner.settling import Settlement, is_dropped
-from waterclock.timelabel import Window, local_text
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import local_text
 
 # How many batches a chain of causes is followed; upstream is judged first, so that most chains are short.
 _FAR = 50

@@ -9,13 +9,16 @@ from heapq import merge
 from itertools import islice
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Flow, Mode
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import BEGINNING, LedgerSnapshot
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.settling import Settlement, settle
 from waterclock.planner.worlds import Worlds
 from waterclock.selection import parse_labels
-from waterclock.timelabel import Interval, IntervalSet, label_of, local_text, parse_instant
+from waterclock.timelabel.intervals import Interval, IntervalSet
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.zone import local_text, parse_instant
 
 # How many boundaries are looked at before it is said that there is no tick: three years of days, ten days of minutes.
 _TRIED = 1500

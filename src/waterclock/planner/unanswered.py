@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger.facts import BatchStatus, TableFacts
 from waterclock.planner.graph import Node
 from waterclock.planner.ticks import Ticks
 from waterclock.planner.worlds import Conflict
-from waterclock.timelabel import IntervalSet, Window, label_of, local_text
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import local_text
 
 Missing = Mapping[str, IntervalSet]
 

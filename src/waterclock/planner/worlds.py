@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 
-from waterclock.flow import Mode, OnRestate
+from waterclock.flow.choices import Mode, OnRestate
 from waterclock.ledger.facts import (
     FOREVER,
     History,
@@ -26,7 +26,7 @@ from waterclock.ledger.facts import (
 )
 from waterclock.planner.graph import FlowGraph
 from waterclock.planner.settling import is_dropped
-from waterclock.timelabel import Interval, IntervalSet
+from waterclock.timelabel.intervals import Interval, IntervalSet
 
 INSTANT = timedelta(microseconds=1)
 _NOBODY: Mapping[int, tuple[InputFact, ...]] = {}

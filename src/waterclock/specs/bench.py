@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.progress import GroupReport, Silent
@@ -21,7 +21,7 @@ from waterclock.engine.settings import RunSettings
 from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.secrets import Secrets
 from waterclock.selection import Labels
 from waterclock.specs.comparing import Comparison, Values, compare
@@ -31,7 +31,8 @@ from waterclock.specs.script import TIMELABEL, Action, Expect, Give, Run, upstre
 from waterclock.specs.source import GivenRows, SpecConnections, given_rows
 from waterclock.specs.steps import Does
 from waterclock.specs.typed import Rows, Typed, keys_of
-from waterclock.timelabel import Window, label_of
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from waterclock.dpl import Project
-from waterclock.flow import Flow, Place, Query, Table, View
+from waterclock.dpl.project import Project
+from waterclock.flow.declarations import Flow, Place, Query, Table, View
 from waterclock.specs.outcome import Declared
 
 # texts, names and comments, in which a semicolon ends nothing

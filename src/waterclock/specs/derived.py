@@ -11,25 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from waterclock.flow import (
-    Batching,
-    Column,
-    Columns,
-    Flow,
-    Kind,
-    Mode,
-    Place,
-    Query,
-    Read,
-    Source,
-    Table,
-    TableReference,
-    TableType,
-    Unit,
-    order_of,
-)
+from waterclock.flow.choices import Batching, Kind, Mode, TableType
+from waterclock.flow.declarations import Column, Columns, Flow, Place, Query, Read, Source, Table, TableReference, Unit
+from waterclock.flow.graph import order_of
 from waterclock.ledger.facts import LedgerSnapshot
-from waterclock.planner import Planner
+from waterclock.planner.planning import Planner
 from waterclock.specs.schemas import Schema
 from waterclock.specs.script import Give, Run, Script
 from waterclock.specs.typed import Typed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from waterclock.dpl import splice
-from waterclock.flow import Flat, Flow, Kind, Query, Read, Table
+from waterclock.dpl.splice import splice
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 
 _DIALECT = "databricks"
 

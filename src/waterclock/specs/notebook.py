@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import SpecOutcome
 from waterclock.specs.running import ready, run_all

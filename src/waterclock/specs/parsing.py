@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 from waterclock.specs.document import Cell, Feature, Grid, Rule, Scenario, Step
 from waterclock.specs.unreadable import empty, mistyped, unreadable
 

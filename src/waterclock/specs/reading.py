@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Action as RuleAction
-from waterclock.flow import Flow, Kind, Table
+from waterclock.flow.choices import Action as RuleAction
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
 from waterclock.specs.document import Scenario, Step
 from waterclock.specs.placing import place
 from waterclock.specs.script import Action, Give, Run, Script, upstream
 from waterclock.specs.steps import GIVEN, Does, Meaning, meaning_of
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 _CODE = re.compile(r"E\d{3}")
 

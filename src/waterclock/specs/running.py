@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.session import Sessions
 from waterclock.errors import ProjectErrors, WaterclockError

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from waterclock.engine.transform import rows_over
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow import Kind, Table
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
 from waterclock.specs.named import named_columns
 from waterclock.specs.script import TIMELABEL
 from waterclock.storage.timelines import MISSING
@@ -83,7 +84,7 @@ class Schemas:
     def _made(self, table: Table, extras: Extras) -> Schema:
         from pyspark.errors import PySparkException
 
-        from waterclock.storage import conform
+        from waterclock.storage.schema import conform
 
         window = table.cadence.window_of(_ANY_TIME)
         try:
@@ -98,7 +99,7 @@ class Schemas:
 
     def _held(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
         """Give what a table holds whose batches bring rows with these columns."""
-        from waterclock.storage import state_schema
+        from waterclock.storage.empty import state_schema
 
         held = state_schema(self._frame(brought).schema, table)
         return Schema(_types_of(held), is_whole, brought)

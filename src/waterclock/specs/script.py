@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.flow import Flow, Table
+from waterclock.flow.declarations import Flow, Table
 from waterclock.specs.document import Scenario
 from waterclock.specs.steps import Meaning
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 TIMELABEL = "timelabel"
 

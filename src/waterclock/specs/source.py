@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.interface import Collected, Collector, WindowRequest
 from waterclock.connectors.values import Times, column, is_plain
 from waterclock.engine.sources import Connections
-from waterclock.flow import Columns, Mode, Table, Unit
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Columns, Table, Unit
 from waterclock.secrets import Secrets
 from waterclock.specs.comparing import Values
 from waterclock.specs.script import TIMELABEL, Give
 from waterclock.specs.steps import Does
 from waterclock.specs.typed import Rows
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import RECORD, Kind, Mode, Table
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import RECORD, Table
 from waterclock.selection import parse_labels
 from waterclock.specs.comparing import Values, doubled
 from waterclock.specs.document import Cell, Grid
 from waterclock.specs.script import TIMELABEL, Action, Expect, Give, Script
 from waterclock.specs.values import plain_text, value_of
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from waterclock.specs.schemas import Extras, Schema

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 
 _PLACED = re.compile(r"^\(\d+:\d+\): ")
 _TABLE = re.compile(r"\b[a-z]\w*\.\w+\b")

@@ -14,7 +14,7 @@ from waterclock.storage.creation import partitioned_otherwise
 from waterclock.storage.live import LiveFile, files_with_deletion_vectors, is_plain, live_files, may_hold
 from waterclock.storage.manifest import DataFile, Manifest
 from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from waterclock.errors import WaterclockError
 from waterclock.storage.lake import STAGE
 from waterclock.storage.manifest import read_manifest
-from waterclock.timelabel import instant_of, label_of_hive_path
+from waterclock.timelabel.label import instant_of, label_of_hive_path
 
 LOG = "_delta_log"
 _LEAF = re.compile(rf"{STAGE}/y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/c=\d+")

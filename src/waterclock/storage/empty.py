@@ -17,7 +17,7 @@ from waterclock.storage.types import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from waterclock.flow import Table
+    from waterclock.flow.declarations import Table
 
 
 def state_schema(rows: StructType, table: Table) -> StructType:

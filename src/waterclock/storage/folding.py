@@ -24,7 +24,7 @@ from waterclock.storage.types import TIMELABEL, fields_of, sql_type
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from waterclock.flow import Merge
+    from waterclock.flow.declarations import Merge
 
 _SLICE = "_waterclock_slice"
 _ORDER = "_waterclock_order"

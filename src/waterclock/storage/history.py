@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow import Merge, Mode, Temporal
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Merge, Temporal
 from waterclock.storage.empty import empty_schema
 from waterclock.storage.folding import Past, beating, fold, with_all_columns
 from waterclock.storage.lake import Lake
@@ -28,12 +29,12 @@ from waterclock.storage.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.read import frame_if_kept, frame_of_files, frame_of_slices, table_schema
 from waterclock.storage.resolving import NO_VERSION, Resolved, Step
 from waterclock.storage.timelines import temporal_of, versions_of
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow import Table
+    from waterclock.flow.declarations import Table
 
 # VACUUM takes old versions' files: where so many in a row have lost theirs, those before have lost them too
 _MOST_VERSIONS_TRIED = 20

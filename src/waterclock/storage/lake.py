@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import hive_path, label_of
+from waterclock.timelabel.label import hive_path, label_of
 
 STAGE = "_stage"
 

@@ -35,12 +35,12 @@ from waterclock.storage.resolving import Step
 from waterclock.storage.sql import quoted, sql_text
 from waterclock.storage.state import MOST_BYTES_REWRITTEN, MOST_ROWS_BROADCAST, Winners, is_newer
 from waterclock.storage.types import TIMELABEL, fields_of
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow import Merge
+    from waterclock.flow.declarations import Merge
 
 
 @dataclass(frozen=True, slots=True)

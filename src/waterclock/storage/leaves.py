@@ -10,7 +10,7 @@ from pathlib import Path
 
 from waterclock.storage.lake import STAGE
 from waterclock.storage.manifest import MANIFEST
-from waterclock.timelabel import instant_of, label_of_hive_path
+from waterclock.timelabel.label import instant_of, label_of_hive_path
 
 
 @dataclass(frozen=True, slots=True)

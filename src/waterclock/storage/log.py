@@ -12,7 +12,7 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.storage.identity import RECREATED, Identity, app_id, identity_in
 from waterclock.storage.resolving import CommitRecord
-from waterclock.timelabel import instant_of
+from waterclock.timelabel.label import instant_of
 
 _NONE = -1
 

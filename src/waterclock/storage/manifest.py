@@ -13,7 +13,7 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.storage.lake import put_if_absent
-from waterclock.timelabel import instant_of, label_of
+from waterclock.timelabel.label import instant_of, label_of
 
 MANIFEST = "_manifest.json"
 

@@ -33,7 +33,7 @@ from waterclock.storage.winning import commit_winners
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow import Merge
+    from waterclock.flow.declarations import Merge
 
 
 def merge_slice(

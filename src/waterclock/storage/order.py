@@ -16,7 +16,7 @@ from waterclock.storage.types import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from waterclock.flow import Merge
+    from waterclock.flow.declarations import Merge
 
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
 _TEXTS = ("string", "date", "timestamp", "timestamp_ntz")

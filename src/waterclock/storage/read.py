@@ -19,7 +19,7 @@ from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import opened
 from waterclock.storage.sql import literal_path
 from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,7 +24,7 @@ from waterclock.storage.read import frame_of_slices, table_schema
 from waterclock.storage.rewrite import version_of
 from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

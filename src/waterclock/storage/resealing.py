@@ -18,12 +18,12 @@ from waterclock.storage.order import order_measures
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.statistics import read_files
 from waterclock.storage.types import schema_text
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.flow import Merge
+    from waterclock.flow.declarations import Merge
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.flow import FOLDS, Mode, Table
+from waterclock.flow.choices import FOLDS, Mode
+from waterclock.flow.declarations import Table
 
 NO_VERSION = -1
 

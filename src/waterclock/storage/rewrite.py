@@ -15,7 +15,7 @@ from waterclock.storage.manifest import Manifest
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL, check_files, fields_of, widened
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession

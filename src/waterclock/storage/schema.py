@@ -27,7 +27,7 @@ from waterclock.storage.types import TIMELABEL, clashes, illegal_characters, rea
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waterclock.flow import Columns
+    from waterclock.flow.declarations import Columns
 
 _STORED = frozenset(
     "string byte short integer long float double decimal boolean binary date timestamp timestamp_ntz".split()

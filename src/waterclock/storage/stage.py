@@ -36,12 +36,12 @@ from waterclock.storage.schema import row_error
 from waterclock.storage.sql import quoted
 from waterclock.storage.statistics import read_files
 from waterclock.storage.types import TIMELABEL, schema_text
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from waterclock.flow import Merge
+    from waterclock.flow.declarations import Merge
 
 # Up to here a group's digests are summed label by label in the write's own pass; beyond, and where there are measures
 # to take by label, one grouped scan of the sealed files is as quick for few rows and quicker for many: 24 labels of a

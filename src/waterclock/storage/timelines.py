@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow import RECORD
+from waterclock.flow.declarations import RECORD
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.sql import quoted, sql_text
 from waterclock.storage.types import TIMELABEL, fields_of, schema_text, type_text, widened
 from waterclock.temporal.bounds import can_begin_sql
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow import Table, Temporal
+    from waterclock.flow.declarations import Table, Temporal
 
 EFFECTIVE, EXPIRES, CURRENT = RECORD
 # names the columns that a row's source does not have at all: missing there, even where NULL is a value

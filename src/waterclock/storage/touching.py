@@ -28,7 +28,7 @@ from waterclock.storage.winning import commit_winners
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow import Table
+    from waterclock.flow.declarations import Table
     from waterclock.storage.commit import MergeLook
 
 # from this share of all raw rows on, the whole table is made again, without a look at what it holds

@@ -23,7 +23,7 @@ from waterclock.storage.live import LiveFile, files_with_deletion_vectors, is_pl
 from waterclock.storage.opened import opened
 from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel import label_of_hive_path
+from waterclock.timelabel.label import label_of_hive_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

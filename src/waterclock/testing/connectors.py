@@ -21,20 +21,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from waterclock import connectors
-from waterclock.connectors import (
+from waterclock.connectors import registry
+from waterclock.connectors.interface import (
     TIMELABEL,
     ArrivalCollector,
     Collected,
     Connector,
+    Deliverer,
     Setting,
     SnapshotCollector,
     WindowCollector,
     WindowRequest,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow import Column, Columns, Place, Unit
-from waterclock.timelabel import Window, label_of
+from waterclock.flow.declarations import Column, Columns, Place, Unit
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,14 +107,14 @@ class ConnectorConformance:
     """What holds of every connector; needs no Spark."""
 
     def test_it_is_found_by_its_type(self, system: System) -> None:
-        found = connectors.connector(system.connector.capabilities.type)
+        found = registry.connector(system.connector.capabilities.type)
         assert found.capabilities == system.connector.capabilities
 
     def test_it_is_loaded_without_anything_heavy(self, system: System) -> None:
         kind = system.connector.capabilities.type
         code = (
-            "import sys\nfrom waterclock import connectors\n"
-            f"connectors.connector({kind!r}).capabilities\n"
+            "import sys\nfrom waterclock.connectors import registry\n"
+            f"registry.connector({kind!r}).capabilities\n"
             f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
         )
         ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -135,7 +137,7 @@ class ConnectorConformance:
             collector = system.connector.collector(system.setting)
             assert all(isinstance(collector, offered[batching.value]) for batching in can.collects)
         if can.publishes:
-            assert isinstance(system.connector.deliverer(system.setting), connectors.Deliverer)
+            assert isinstance(system.connector.deliverer(system.setting), Deliverer)
 
 
 class ArrivalConformance:
@@ -301,7 +303,7 @@ class WindowConformance:
     def _told(system: Timed, instant: datetime) -> datetime:
         if system.zone_of_times is None:
             return instant
-        from waterclock.timelabel import nominal_zone
+        from waterclock.timelabel.zone import nominal_zone
 
         return instant.astimezone(nominal_zone(system.zone_of_times)).replace(tzinfo=None)
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from waterclock.connectors import Delivered, Deliverer, Delivery, Outcome
+from waterclock.connectors.interface import Delivered, Deliverer, Delivery, Outcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.testing.connectors import System
-from waterclock.timelabel import UTC, instant_of
+from waterclock.timelabel.label import instant_of
 
 PROJECT = "conformance"
 COLUMNS = (("id", "STRING"), ("amount", "INT"))

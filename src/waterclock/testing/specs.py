@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from waterclock.connectors import capabilities
-from waterclock.dpl import Project, load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import Project, load_project
 from waterclock.engine.session import Sessions
 from waterclock.errors import ProjectErrors
 from waterclock.specs.document import Feature, Scenario

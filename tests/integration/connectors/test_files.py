@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.systems import LandingFolder, ParquetFolder, csv_text, unit_of
-from waterclock.connectors import Collected, WindowRequest
 from waterclock.connectors.files import FilesCollector
+from waterclock.connectors.interface import Collected, WindowRequest
 from waterclock.errors import WaterclockError
-from waterclock.flow import Columns
+from waterclock.flow.declarations import Columns
 from waterclock.testing.connectors import declared
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

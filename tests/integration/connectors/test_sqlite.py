@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.systems import SqliteDatabase, query_of, unit_of
-from waterclock.connectors import WindowRequest
 from waterclock.connectors.extract import DIRECT_ROWS
+from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.sqlite import SqliteCollector, database_of
 from waterclock.testing.connectors import declared
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

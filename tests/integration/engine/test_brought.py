@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.tiny import Tiny, day, described
 from waterclock.engine.functions import register_functions
 from waterclock.engine.translate import to_error
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.temporal import format_attribute
 from waterclock.temporal.spelling import FORMATS
 

@@ -12,9 +12,9 @@ from tests.tiny import Tiny, day, described
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.errors import WaterclockError
-from waterclock.ledger import Ledger
-from waterclock.planner import Planner
-from waterclock.timelabel import Window
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner.planning import Planner
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
-from waterclock.dpl import Project, load_project
+from waterclock.dpl.project import Project, load_project
 from waterclock.engine.functions import register_functions
 from waterclock.engine.transform import _python_rows
 from waterclock.errors import WaterclockError
-from waterclock.flow import Read, ReadKind
-from waterclock.timelabel import Duration, Window
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Read
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

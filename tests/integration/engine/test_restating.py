@@ -10,7 +10,8 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine.as_of import frame_as_of
 from waterclock.faults import striking
-from waterclock.storage import records_in_log, resolve
+from waterclock.storage.log import records_in_log
+from waterclock.storage.resolving import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,9 +13,13 @@ import pytest
 from tests.model import flows
 from tests.slices import commit, hour, identity, new_table, rows_of, sealed
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Table
-from waterclock.storage import CommitRecord, Lake, commit_older, frame_of_resolved, resolve
-from waterclock.timelabel import parse_duration
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.storage.commit import commit_older
+from waterclock.storage.history import frame_of_resolved
+from waterclock.storage.lake import Lake
+from waterclock.storage.resolving import CommitRecord, resolve
+from waterclock.timelabel.duration import parse_duration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,24 +12,20 @@ import pytest
 from tests.slices import PROJECT, actions, hour, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.flow import Merge
-from waterclock.storage import (
-    Identity,
-    Killed,
-    Lake,
-    Manifest,
-    create_table,
-    fold,
-    foreign_commits,
-    kill,
-    merge_slice,
-    outcome,
-    table_schema,
-    winning,
-    write_slices,
-)
+from waterclock.flow.declarations import Merge
 from waterclock.storage import state as state_module
-from waterclock.timelabel import label_of
+from waterclock.storage import winning
+from waterclock.storage.commit import kill
+from waterclock.storage.creation import create_table
+from waterclock.storage.folding import fold
+from waterclock.storage.identity import Identity, Killed
+from waterclock.storage.lake import Lake
+from waterclock.storage.log import foreign_commits, outcome
+from waterclock.storage.manifest import Manifest
+from waterclock.storage.merge import merge_slice
+from waterclock.storage.read import table_schema
+from waterclock.storage.stage import write_slices
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,28 +16,22 @@ from tests.model import flows
 from tests.slices import PROJECT, actions, hour, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.flow import Merge, Mode, Table
-from waterclock.storage import (
-    NO_VERSION,
-    CommitRecord,
-    Identity,
-    Killed,
-    Lake,
-    Manifest,
-    create_table,
-    frame_of_resolved,
-    kill,
-    merge_slice,
-    read_manifest,
-    resolve,
-    restate_slice,
-    table_schema,
-    winning,
-    write_slices,
-)
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Merge, Table
 from waterclock.storage import state as state_module
+from waterclock.storage import winning
+from waterclock.storage.commit import kill
+from waterclock.storage.creation import create_table
+from waterclock.storage.history import frame_of_resolved
+from waterclock.storage.identity import Identity, Killed
+from waterclock.storage.lake import Lake
 from waterclock.storage.late import Restatement, is_decided_by_head, winners_at_head
-from waterclock.timelabel import label_of
+from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.storage.merge import merge_slice, restate_slice
+from waterclock.storage.read import table_schema
+from waterclock.storage.resolving import NO_VERSION, CommitRecord, resolve
+from waterclock.storage.stage import write_slices
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

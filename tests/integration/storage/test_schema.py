@@ -10,8 +10,11 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Column, Columns, Place
-from waterclock.storage import Conformed, Lake, conform, frame_of_slices, write_slices
+from waterclock.flow.declarations import Column, Columns, Place
+from waterclock.storage.lake import Lake
+from waterclock.storage.read import frame_of_slices
+from waterclock.storage.schema import Conformed, conform
+from waterclock.storage.stage import write_slices
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

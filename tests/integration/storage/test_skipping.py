@@ -10,7 +10,12 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.slices import PROJECT, hour
-from waterclock.storage import Identity, Lake, commit_slices, create_table, frame_of_slices, write_slices
+from waterclock.storage.commit import commit_slices
+from waterclock.storage.creation import create_table
+from waterclock.storage.identity import Identity
+from waterclock.storage.lake import Lake
+from waterclock.storage.read import frame_of_slices
+from waterclock.storage.stage import write_slices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -12,24 +12,17 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.flow import Merge
-from waterclock.storage import (
-    Identity,
-    Lake,
-    Written,
-    commit_slices,
-    create_table,
-    digest_of_row,
-    digests,
-    frame_at,
-    frame_of_slices,
-    is_sealed,
-    read_manifest,
-    table_schema,
-    write_slices,
-)
+from waterclock.flow.declarations import Merge
 from waterclock.storage import stage as stage_module
-from waterclock.timelabel import label_of
+from waterclock.storage.commit import commit_slices
+from waterclock.storage.creation import create_table
+from waterclock.storage.digest import digest_of_row, digests
+from waterclock.storage.identity import Identity
+from waterclock.storage.lake import Lake
+from waterclock.storage.manifest import is_sealed, read_manifest
+from waterclock.storage.read import frame_at, frame_of_slices, table_schema
+from waterclock.storage.stage import Written, write_slices
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

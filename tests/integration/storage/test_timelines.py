@@ -15,31 +15,26 @@ from deltalake import DeltaTable
 from tests.model.temporal_oracle import Rules, versions_of
 from tests.slices import PROJECT, hour
 from waterclock.faults import striking
-from waterclock.flow import Kind, Mode, Place, Table, TableType, Temporal
-from waterclock.flow import Source as DeclaredSource
-from waterclock.flow.choices import Batching
-from waterclock.flow.declarations import Unit
-from waterclock.storage import (
-    CommitRecord,
-    Identity,
-    Killed,
-    Lake,
-    Manifest,
-    create_table,
-    frame_of_resolved,
-    head,
-    kill,
-    place_slice,
-    require_fit,
-    resolve,
-    swapping,
-    table_schema_of,
-    touching,
-    write_slices,
-)
+from waterclock.flow.choices import Batching, Kind, Mode, TableType
+from waterclock.flow.declarations import Place, Table, Temporal, Unit
+from waterclock.flow.declarations import Source as DeclaredSource
 from waterclock.storage import commit as commit_module
 from waterclock.storage import state as state_module
-from waterclock.timelabel import Cadence, label_of, parse_period
+from waterclock.storage import swapping, touching
+from waterclock.storage.commit import kill
+from waterclock.storage.creation import create_table
+from waterclock.storage.history import frame_of_resolved
+from waterclock.storage.identity import Identity, Killed
+from waterclock.storage.lake import Lake
+from waterclock.storage.log import head
+from waterclock.storage.manifest import Manifest
+from waterclock.storage.resolving import CommitRecord, resolve
+from waterclock.storage.stage import write_slices
+from waterclock.storage.timelines import require_fit, table_schema_of
+from waterclock.storage.touching import place_slice
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import parse_period
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from waterclock.temporal import (
     nulls_are_values, union_sources, valid_at, OPEN,
 )
 from waterclock.engine.functions import register_functions
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").config(
     "spark.sql.shuffle.partitions", "1").config("spark.sql.session.timeZone", "UTC").getOrCreate()

@@ -15,16 +15,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from waterclock.cli import app, backfilling, making, restating, retrying
+from waterclock.cli import backfilling, making, restating, retrying
 from waterclock.cli.answers import JSON_VERSION
+from waterclock.cli.app import app
 from waterclock.cli.opening import open_project
 from waterclock.cli.running import Asked
 from waterclock.cli.starter import start_project
-from waterclock.dpl import Project
-from waterclock.ledger import Ledger
+from waterclock.dpl.project import Project
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import BatchResult, ClaimRequest
-from waterclock.planner import Batch, Planner
-from waterclock.timelabel import label_of
+from waterclock.planner.plan import Batch
+from waterclock.planner.planning import Planner
+from waterclock.timelabel.label import label_of
 
 TODAY = date(2024, 11, 20)
 NOW = datetime(2024, 11, 20, 8, 0, tzinfo=UTC)

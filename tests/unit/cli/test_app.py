@@ -11,15 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.unit.cli.conftest import Shop, ask, cpu_seconds
-from waterclock.cli import app, main
-from waterclock.cli.app import COMMANDS
+from waterclock.cli.app import COMMANDS, app, main
 from waterclock.errors import WaterclockError
 
 NAMES = [function.__name__ for functions in COMMANDS.values() for function in functions]
 HEAVY = ("pyspark", "sqlalchemy", "alembic", "sqlglot", "deltalake", "pyarrow", "pydantic", "rich")
 IMPORTED = """
 import sys
-from waterclock.cli import main
+from waterclock.cli.app import main
 for command in {commands!r}:
     main(command)
 print("|" + " ".join(sorted({{name.partition(".")[0] for name in sys.modules}})), file=sys.stderr)

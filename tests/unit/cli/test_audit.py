@@ -11,7 +11,8 @@ from waterclock.cli.audit_found import Listed
 from waterclock.cli.audit_view import _print_links, _source_pairs, print_batches
 from waterclock.cli.look import make_console, theme
 from waterclock.ledger.trail import Audit, Link
-from waterclock.timelabel import Cadence, parse_period
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
 
 
 def _with_rows(audit: Audit, rows: int) -> Audit:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.cli import main
-from waterclock.cli.app import COMMANDS
+from waterclock.cli.app import COMMANDS, main
 from waterclock.cli.foreign import COMMANDS as FOREIGN
 from waterclock.cli.foreign import OPTIONS
 

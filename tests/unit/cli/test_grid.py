@@ -7,10 +7,11 @@ import pytest
 from tests.model.flows import collect, snapshot
 from waterclock.cli.grid import column_cadence, make_grid, newest_span
 from waterclock.cli.look import State
-from waterclock.flow import Flow, Table
-from waterclock.planner import Status
+from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.plan import Status
 from waterclock.planner.states import LabelState
-from waterclock.timelabel import Cadence, parse_period
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
 
 NEW_YORK, TOKYO = "America/New_York", "Asia/Tokyo"
 NOW = datetime(2013, 1, 10, 12, tzinfo=UTC)

@@ -13,7 +13,8 @@ from waterclock.cli.labels import (
     local_range,
     seconds_words,
 )
-from waterclock.timelabel import Cadence, parse_period
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
 
 
 def cadence(period: str, zone: str = "UTC") -> Cadence:

@@ -20,7 +20,7 @@ from waterclock.cli.look import (
     theme,
     worst,
 )
-from waterclock.planner import Status
+from waterclock.planner.plan import Status
 
 
 def luminance(colour: str) -> float:

@@ -21,11 +21,11 @@ from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import RunOutcome
 from waterclock.engine.sources import HeldBack
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import BEGINNING
-from waterclock.ledger.ledger import ClaimRefused
-from waterclock.planner import Batch, Cause, Group, Plan, Status
-from waterclock.timelabel import Window
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.planner.plan import Batch, Cause, Group, Plan, Status
+from waterclock.timelabel.window import Window
 
 FLOW = Flow(
     project="x",

@@ -13,7 +13,7 @@ from waterclock.cli import running
 
 def test_a_watching_run_with_nothing_to_do_starts_no_spark_and_ends_by_ctrl_c(busy_shop: Shop) -> None:
     code = (
-        "import sys; from waterclock.cli import main; code = main(sys.argv[1:]); "
+        "import sys; from waterclock.cli.app import main; code = main(sys.argv[1:]); "
         "print('pyspark' in sys.modules); sys.exit(code)"
     )
     command = ["run", "web.visits", "--labels", "2024-11-17", "--watch", "--project", str(busy_shop.folder)]

@@ -13,8 +13,8 @@ from waterclock.cli.look import make_console
 from waterclock.cli.watching import watch
 from waterclock.engine.runner import RunOutcome
 from waterclock.engine.sources import HeldBack
-from waterclock.planner import Plan
-from waterclock.timelabel import Window
+from waterclock.planner.plan import Plan
+from waterclock.timelabel.window import Window
 
 FLOW = flow(collect("raw.a", "HOUR"))
 NOW = at("2013-01-03 22:00")

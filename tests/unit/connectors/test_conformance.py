@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.systems import LandingFolder, PublishedFolder, SqliteDatabase
-from waterclock.flow import Value
+from waterclock.flow.declarations import Value
 from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import DeliveryConformance
 

@@ -19,7 +19,8 @@ from waterclock.connectors.extract import Extract, WindowFilter, batches, set_as
 from waterclock.connectors.sqlite import Database
 from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import Window, resolve_local
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import resolve_local
 
 HOUR = timedelta(hours=1)
 ZONE = "America/New_York"

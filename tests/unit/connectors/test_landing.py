@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from tests.systems import LandingFolder, unit_of
-from waterclock.connectors import Item, Listing, broken, finding, landing
+from waterclock.connectors import broken, finding, landing
 from waterclock.connectors.broken import explain
 from waterclock.connectors.files import FilesCollector
 from waterclock.connectors.finding import format_of, names_of
+from waterclock.connectors.interface import Item, Listing
 from waterclock.connectors.shapes import Reading, shapes_of
 from waterclock.errors import WaterclockError
-from waterclock.flow import Column, Columns, Place
+from waterclock.flow.declarations import Column, Columns, Place
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 ROWS = [{"id": "1", "note": "n"}]

@@ -18,11 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import PublishedFolder, unit_of
-from waterclock.connectors import Deliverer, Delivery, Outcome
+from waterclock.connectors.interface import Deliverer, Delivery, Outcome
 from waterclock.connectors.outfile import Writing
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.flow import Mode, Value
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Value
 
 FIRST, SECOND = "20130101000000", "20130102000000"
 

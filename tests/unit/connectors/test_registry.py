@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock import connectors
+from waterclock.connectors import registry
 from waterclock.connectors.registry import BUILT_IN, GROUP
 from waterclock.errors import WaterclockError
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_both_built_in_types_are_there() -> None:
-    assert {"files", "sqlite"} <= set(connectors.capabilities())
+    assert {"files", "sqlite"} <= set(registry.capabilities())
 
 
 def test_the_package_names_the_same_entry_points_as_the_registry() -> None:
@@ -23,10 +23,10 @@ def test_the_package_names_the_same_entry_points_as_the_registry() -> None:
 
 def test_an_unknown_type_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(WaterclockError) as caught:
-        connectors.connector("sqllite")
+        registry.connector("sqllite")
     assert caught.value.code == "E801"
     assert caught.value.fix == "did you mean sqlite?"
 
 
 def test_capabilities_bear_the_name_of_their_type() -> None:
-    assert all(can.type == name for name, can in connectors.capabilities().items())
+    assert all(can.type == name for name, can in registry.capabilities().items())

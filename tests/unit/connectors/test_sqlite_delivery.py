@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import SqliteDatabase, setting_of, unit_of
-from waterclock.connectors import Delivery, Outcome
+from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.sqlite import CONNECTOR
 from waterclock.connectors.sqlite_destination import sql_type
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 
 LABEL = datetime(2013, 1, 1, tzinfo=UTC)
 COLUMNS = (("id", "STRING"), ("amount", "INT"))

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
-from waterclock.dpl import load_project
 from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.dpl.project import load_project
 from waterclock.dpl.splice import splice
 from waterclock.errors import ProjectErrors
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 
 MODEL = """
 TRANSFORM fact.a PARTITIONED (id BIGINT, customer BIGINT REFERENCES raw.customers)

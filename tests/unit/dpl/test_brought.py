@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors import capabilities
+from waterclock.connectors.registry import capabilities
 from waterclock.dpl import compile as compiling
-from waterclock.dpl import load_project
 from waterclock.dpl.brought import BROUGHT, FUNCTIONS
-from waterclock.dpl.lineage import ColumnLineage, ColumnOf
-from waterclock.flow import Flow
+from waterclock.dpl.lineage import ColumnLineage
+from waterclock.dpl.project import load_project
+from waterclock.dpl.tracing import ColumnOf
+from waterclock.flow.declarations import Flow
 from waterclock.temporal.spelling import FORMATS
 
 FLOW = """

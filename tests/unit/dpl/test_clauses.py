@@ -18,8 +18,10 @@ from waterclock.dpl.statements import (
     UnitSaid,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Mode, Secret, Value
-from waterclock.timelabel import Duration, Period, Unit
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import Secret, Value
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.period import Period, Unit
 
 
 def parse(word: str, text: str, **variables: Value) -> Any:

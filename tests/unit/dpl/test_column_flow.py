@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.lineages import CASES, UNTOLD, T, U
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
-from waterclock.dpl.lineage import ColumnLineage, ColumnOf
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.lineage import ColumnLineage
+from waterclock.dpl.project import load_project
+from waterclock.dpl.tracing import ColumnOf
 
 
 def lineage_of(folder: Path, query: str, *, open_u: bool = False) -> ColumnLineage:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
-from waterclock.dpl.lineage import Branch, ColumnLineage, ColumnOf
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.lineage import Branch, ColumnLineage
+from waterclock.dpl.project import load_project
+from waterclock.dpl.tracing import ColumnOf
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow
+from waterclock.flow.declarations import Flow
 
 COLLECTS = """
 CREATE CONNECTION landing TYPE files OPTIONS (path 'in'); CREATE CONNECTION out TYPE files OPTIONS (path 'out');

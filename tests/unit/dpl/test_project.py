@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
-from waterclock.dpl import Project, check_project, load_project
+from waterclock.dpl.project import Project, check_project, load_project
 from waterclock.dpl.schemas import Known
 from waterclock.errors import ProjectErrors
-from waterclock.flow import Secret
+from waterclock.flow.declarations import Secret
 
 
 def write(root: Path, files: Mapping[str, str]) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.language.cases import CAPABILITIES
-from waterclock.dpl import load_project
+from waterclock.dpl.project import load_project
 from waterclock.dpl.twin import load_python
 
 SETTINGS = '[project]\nname = "shop"\n[env.dev]\n'

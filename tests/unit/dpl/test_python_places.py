@@ -9,7 +9,7 @@ import pytest
 from waterclock.dpl.python_places import Composed, PythonText, Verbatim
 from waterclock.dpl.source import Source
 from waterclock.dpl.twin import load_python
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 
 CALL = "wc.collect('raw.a', from_='ops.a', every={text})"
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
-from waterclock.dpl import Project, compile, load_project, remembered  # noqa: A004 - the module of that name
+from waterclock.dpl import compile, remembered  # noqa: A004 - the module of that name
+from waterclock.dpl.project import Project, load_project
 from waterclock.errors import ProjectErrors
 
 MANY = "".join(f"TRANSFORM marts.t{n} AS SELECT id, amount FROM raw.orders;\n" for n in range(120))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from waterclock.dpl.row_by_row import handed_on
-from waterclock.flow import Flat, Place, Query, Read, TableReference, ValueReference
+from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference, ValueReference
 
 COLUMNS = ("id", "Buyer", "sold_at", "city_buyer")
 FLAT = Flat(Read("fact.sales"))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
 from waterclock.dpl.row_order import order_warnings
 from waterclock.errors import WaterclockError
 

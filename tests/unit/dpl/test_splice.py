@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
-from waterclock.dpl import Spliced, flats_of, load_project, reads_of, splice, variables_of
-from waterclock.flow import Flat, Query, Read, ReadKind
+from waterclock.dpl.project import load_project
+from waterclock.dpl.splice import Spliced, flats_of, reads_of, splice, variables_of
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flat, Query, Read
 
 
 def query_of(text: str, root: Path, views: str = "") -> Query:

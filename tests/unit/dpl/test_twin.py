@@ -9,8 +9,9 @@ import waterclock as wc
 from waterclock.dpl.statements import BatchedSaid, ColumnsSaid, ModeSaid, OptionsSaid, Statement, StatementKind
 from waterclock.dpl.twin import load_python
 from waterclock.errors import WaterclockError
-from waterclock.flow import Argument, Batching, Flat, Mode, PythonFunction, Read, ReadKind, Secret, TableType, Value
-from waterclock.timelabel import Duration
+from waterclock.flow.choices import Batching, Mode, ReadKind, TableType
+from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read, Secret, Value
+from waterclock.timelabel.duration import Duration
 
 T = TypeVar("T")
 HEAD = "from __future__ import annotations\n\nimport waterclock as wc\n"

@@ -11,12 +11,15 @@ from tests.ledgers import SOMEWHERE, day, table
 from tests.tiny import Heard
 from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Flow, Kind, Mode, Source, Table, TableType, Unit
+from waterclock.flow.choices import Batching, Kind, Mode, TableType
+from waterclock.flow.declarations import Flow, Source, Table, Unit
 from waterclock.ledger.records import TableRecord
-from waterclock.planner import Batch, Group
-from waterclock.planner.plan import Status
-from waterclock.storage import Manifest
-from waterclock.timelabel import Cadence, Duration, Window, parse_period
+from waterclock.planner.plan import Batch, Group, Status
+from waterclock.storage.manifest import Manifest
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.period import parse_period
+from waterclock.timelabel.window import Window
 
 
 def batch(name: str, number: int) -> Batch:

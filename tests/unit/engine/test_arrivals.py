@@ -12,7 +12,8 @@ from tests.ledgers import day
 from waterclock.connectors.interface import Item, Listing
 from waterclock.engine.arrivals import assign, complete_until
 from waterclock.engine.sources import arrived
-from waterclock.timelabel import IntervalSet, Window
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
 
 NOTHING = IntervalSet.from_intervals([])
 

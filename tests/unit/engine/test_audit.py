@@ -10,7 +10,8 @@ import pytest
 from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
 from waterclock.engine.audit import Verdict, all_rules, has_batch_rules, judge, left_aside, refusal
-from waterclock.flow import Action, Column, Columns, Merge, Mode, Rule, Scope, Table
+from waterclock.flow.choices import Action, Mode, Scope
+from waterclock.flow.declarations import Column, Columns, Merge, Rule, Table
 
 WHERE = "marts.a@20130101000000"
 

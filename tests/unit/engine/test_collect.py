@@ -13,8 +13,8 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
 from waterclock.connectors.interface import Collected, Item, Listing
 from waterclock.engine.collect import _arrivals
-from waterclock.flow import Batching
-from waterclock.timelabel import IntervalSet
+from waterclock.flow.choices import Batching
+from waterclock.timelabel.intervals import IntervalSet
 
 LATE = Item("late", day(0.5), 1, "new/late")
 OWN = Item("own", day(2.5), 1, "new/own")

@@ -13,13 +13,14 @@ import pytest
 from tests.ledgers import day, table
 from tests.systems import PublishedFolder, unit_of
 from tests.unit.engine.fakes import group
-from waterclock.connectors import Deliverer, Delivery
+from waterclock.connectors.interface import Deliverer, Delivery
 from waterclock.engine.destinations import refuse_lost
 from waterclock.engine.restored import held_before
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Kind, Mode, Unit
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Flow, Unit
 from waterclock.ledger.records import Slice
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 NAME = "out.daily.totals"
 

@@ -8,10 +8,11 @@ from typing import Any
 from tests.ledgers import day
 from tests.unit.engine.fakes import collect, group, manifest
 from waterclock.engine.lookback import changed, revisited, windows_read
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger.records import Slice
-from waterclock.storage import Manifest
-from waterclock.timelabel import Duration, Window
+from waterclock.storage.manifest import Manifest
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.window import Window
 
 TWO_DAYS = Duration(2, "DAY")
 

@@ -12,11 +12,12 @@ from tests.ledgers import DAY, Desk, day, desk, result, table
 from waterclock.engine.as_of import commit_records
 from waterclock.engine.moments import AsOf, Gap, Moment, Questions
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flow, Mode, OnRestate
+from waterclock.flow.choices import Mode, OnRestate
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import BatchStatus, History
-from waterclock.planner import Planner
-from waterclock.storage import NO_VERSION, resolve
-from waterclock.timelabel import label_of
+from waterclock.planner.planning import Planner
+from waterclock.storage.resolving import NO_VERSION, resolve
+from waterclock.timelabel.label import label_of
 
 ORDERS = table("orders", partitioned=True, start=day(0))
 REVENUE = table("revenue", partitioned=True, reads=["orders"])

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import CONNECTIONS, day
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner
-from waterclock.ledger import Ledger
+from waterclock.ledger.ledger import Ledger
 
 ARRIVING = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY 1 MINUTE BY ARRIVAL TIME;"
 LOOKED_AT = "COLLECT web.plans (id BIGINT) FROM land.acme.plans EVERY 1 MINUTE;"

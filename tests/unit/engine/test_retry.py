@@ -13,8 +13,8 @@ from tests.unit.engine.fakes import FakeSessions, group, table, work_of
 from waterclock.engine import retry
 from waterclock.engine.progress import GroupReport
 from waterclock.errors import WaterclockError
-from waterclock.ledger.ledger import ClaimRefused
-from waterclock.planner import Group
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.planner.plan import Group
 
 Answer = Callable[[Group], WaterclockError | None]
 PASSING = WaterclockError("E811", "the database is locked", transient=True)

@@ -18,9 +18,10 @@ from waterclock.engine import retry
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode, Read, ReadKind, Table
-from waterclock.ledger.ledger import ClaimRefused
-from waterclock.planner import Group, Plan
+from waterclock.flow.choices import Mode, ReadKind
+from waterclock.flow.declarations import Read, Table
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.planner.plan import Group, Plan
 
 
 def running(*groups: Group) -> dict[Future[tuple[GroupReport, ...]], Group]:

@@ -8,7 +8,7 @@ from deltalake import write_deltalake
 
 from tests.slices import hour, sealed
 from waterclock.engine.schemas import stored_columns, stored_row_columns, type_words
-from waterclock.storage import Lake
+from waterclock.storage.lake import Lake
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, table, work_of
 from waterclock.engine.sources import SourceClocks
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Mode
-from waterclock.planner import Group
+from waterclock.flow.choices import Batching, Mode
+from waterclock.planner.plan import Group
 
 
 def passed(connections: FakeConnections, *asked: Group) -> list[list[int]]:

@@ -8,9 +8,10 @@ import pytest
 
 from tests.ledgers import ZERO, day, table
 from waterclock.engine.stage_keeping import Known, kept_since, may_go, replaced_at
-from waterclock.flow import Kind, Mode, Table
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
 from waterclock.storage.leaves import Leaf
-from waterclock.timelabel import parse_duration
+from waterclock.timelabel.duration import parse_duration
 
 NOW = ZERO + timedelta(days=100)
 SINCE = NOW - timedelta(days=30)

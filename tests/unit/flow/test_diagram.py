@@ -9,9 +9,10 @@ import pytest
 
 from tests.model.flows import PLACE, collect
 from tests.model.flows import flow as flow_of
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
-from waterclock.flow import Column, Columns, Flow, Mode, Temporal
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Column, Columns, Flow, Temporal
 from waterclock.flow.diagram import MOST_COLUMNS, diagram, fields_of
 
 FLOW = """

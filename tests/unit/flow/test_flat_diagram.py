@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
-from waterclock.flow import Flat, Flow, flat_columns, flat_of
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.flow.declarations import Flat, Flow
 from waterclock.flow.diagram import fields_of
 from waterclock.flow.flat_diagram import brought_together, flat_diagram
+from waterclock.flow.flats import flat_columns
+from waterclock.flow.following import flat_of
 
 FLOW = """
 CREATE CONNECTION ops TYPE sqlite;

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
 from waterclock.errors import WaterclockError
-from waterclock.flow import Flat, FlatJoin, Flow, Read, clashes_of, flat_columns, flat_of
+from waterclock.flow.declarations import Flat, FlatJoin, Flow, Read
+from waterclock.flow.flats import clashes_of, flat_columns
+from waterclock.flow.following import flat_of
 
 FLOW = """
 CREATE CONNECTION ops TYPE sqlite;

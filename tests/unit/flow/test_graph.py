@@ -4,23 +4,11 @@ from itertools import pairwise
 
 import pytest
 
-from waterclock.flow import (
-    Flow,
-    Kind,
-    Mode,
-    Place,
-    Read,
-    ReadKind,
-    Table,
-    TableType,
-    components_of,
-    cycle_of,
-    downstream_of,
-    order_of,
-    readers_of,
-    upstream_of,
-)
-from waterclock.timelabel import Cadence, Period, Unit
+from waterclock.flow.choices import Kind, Mode, ReadKind, TableType
+from waterclock.flow.declarations import Flow, Place, Read, Table
+from waterclock.flow.graph import components_of, cycle_of, downstream_of, order_of, readers_of, upstream_of
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import Period, Unit
 
 DAY = Cadence(Period(Unit.DAY))
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.ledgers import ZERO, Desk, day, flow, table
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow import Columns, Kind, Mode
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Columns
 
 
 def test_a_flow_is_applied_once_and_numbered(at_desk: Desk) -> None:

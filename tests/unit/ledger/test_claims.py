@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from tests.ledgers import ZERO, Desk, day, flow, result, table
-from waterclock.ledger import ClaimClosed, ClaimRefused
 from waterclock.ledger.facts import BatchStatus
+from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.ledgers import Desk, day, table
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger.content import NOTHING, weight
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.ledgers import Desk, day, table
 from waterclock.errors import WaterclockError
-from waterclock.flow import Kind, Mode
+from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger.facts import FOLLOW
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 
 @pytest.fixture(autouse=True)

@@ -9,13 +9,13 @@ import pytest
 
 from tests.ledgers import Clock, Desk, day, desk, result, table
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode
-from waterclock.ledger import Ledger
+from waterclock.flow.choices import Mode
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.export import Head
 from waterclock.ledger.facts import BatchStatus
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.records import Input
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 
 @dataclass

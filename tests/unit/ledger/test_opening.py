@@ -14,8 +14,9 @@ from alembic.migration import MigrationContext
 
 from tests.ledgers import desk, result, table
 from waterclock.errors import WaterclockError
-from waterclock.ledger import Ledger, schema
+from waterclock.ledger import schema
 from waterclock.ledger.database import NEWEST_SCHEMA, open_database
+from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.status import STATUS_TABLES
 
 
@@ -122,7 +123,7 @@ def test_opening_what_is_there_imports_no_migrations(tmp_path: Path) -> None:
     url = url_of(tmp_path / "ledger.db")
     Ledger.open(url).close()
     code = (
-        "import sys; from waterclock.ledger import Ledger\n"
+        "import sys; from waterclock.ledger.ledger import Ledger\n"
         f"Ledger.open({url!r}).close()\n"
         "print(sorted(name for name in sys.modules if name.split('.')[0] in {'alembic', 'mako', 'pyspark'}))"
     )

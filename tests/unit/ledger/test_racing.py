@@ -14,8 +14,9 @@ from time import sleep
 import pytest
 
 from tests.ledgers import Desk, day, flow, result, table
-from waterclock.flow import Flow
-from waterclock.ledger import ClaimRefused, Ledger
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.refusals import ClaimRefused
 
 LABELS = range(15)
 

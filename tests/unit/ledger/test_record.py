@@ -6,7 +6,7 @@ import pytest
 
 from tests.ledgers import DAY, Desk, day, result, table
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.records import NO_VERSION
 

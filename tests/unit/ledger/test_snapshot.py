@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.ledgers import Desk, day, desk, flow, table
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger.facts import LedgerSnapshot
 
 

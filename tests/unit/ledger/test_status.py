@@ -8,7 +8,7 @@ import pytest
 
 from tests.ledgers import Desk, day, desk, result, table
 from waterclock.errors import WaterclockError
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.status import STATUS_TABLES
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.ledgers import Desk, day, table
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from tests.model.flows import at
 from waterclock.ledger.facts import BatchStatus, InputFact, LedgerSnapshot, OpenClaim, TableFacts, Trouble
-from waterclock.planner import Plan
-from waterclock.timelabel import IntervalSet
+from waterclock.planner.plan import Plan
+from waterclock.timelabel.intervals import IntervalSet
 
 
 def covered(*spans: tuple[str, str]) -> IntervalSet:

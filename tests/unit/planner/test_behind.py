@@ -7,9 +7,10 @@ from datetime import datetime
 
 from tests.model.flows import at, collect, flow, history, publish, transform
 from tests.unit.planner.pasts import covered, done, past, read_then, states
-from waterclock.flow import Flow, Mode
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import InputFact, LedgerSnapshot
-from waterclock.planner import Planner
+from waterclock.planner.planning import Planner
 
 NOW = at("2013-01-05 12:00")
 ALL = ("2013-01-01", "2013-01-05")

@@ -9,10 +9,11 @@ import pytest
 
 from tests.model.flows import at, collect, flow, history, replace_transform, transform
 from tests.unit.planner.pasts import done, past
-from waterclock.flow import Mode
+from waterclock.flow.choices import Mode
 from waterclock.ledger.facts import LedgerSnapshot, TableFacts
-from waterclock.planner import Planner, TableCost, estimate, plan
-from waterclock.timelabel import IntervalSet
+from waterclock.planner.estimate import TableCost, estimate
+from waterclock.planner.planning import Planner, plan
+from waterclock.timelabel.intervals import IntervalSet
 
 NOW = at("2016-01-01 00:01")
 

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from tests.ledgers import ZERO, day, flow, table
 from waterclock.ledger.facts import LedgerSnapshot, TableFacts
-from waterclock.planner import Planner
-from waterclock.timelabel import IntervalSet
+from waterclock.planner.planning import Planner
+from waterclock.timelabel.intervals import IntervalSet
 
 FLOW = flow(table("a.rows", partitioned=True, start=ZERO), table("b.sums", partitioned=True, reads=["a.rows"]))
 

@@ -22,11 +22,13 @@ from tests.model.flows import (
     transform,
 )
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
-from waterclock.flow import Batching, Flow, Mode, OnRestate
+from waterclock.flow.choices import Batching, Mode, OnRestate
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.facts import BEGINNING, BatchStatus, LedgerSnapshot, TableFacts
-from waterclock.planner import Cause, Plan, Planner, ReadScope, Status, plan
+from waterclock.planner.plan import Cause, Plan, ReadScope, Status
+from waterclock.planner.planning import Planner, plan
 from waterclock.selection import parse_labels
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 NOW = at("2013-01-05 03:00")
 A = collect("a")

@@ -22,9 +22,11 @@ from tests.model.flows import (
     transform,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow import Batching, Mode, Read, Table
-from waterclock.planner import ReadScope, bind
-from waterclock.timelabel import Window
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import Read, Table
+from waterclock.planner.plan import ReadScope
+from waterclock.planner.reads import bind
+from waterclock.timelabel.window import Window
 
 HOURLY = collect("hourly", "HOUR")
 DAILY = collect("daily")

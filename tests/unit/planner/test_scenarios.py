@@ -7,8 +7,8 @@ from datetime import timedelta
 from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import done, failed, offered, past, reason, states
 from waterclock.ledger.facts import LedgerSnapshot
-from waterclock.planner import plan
-from waterclock.timelabel import compile_cron
+from waterclock.planner.planning import plan
+from waterclock.timelabel.cron import compile_cron
 
 PARENT = collect("parent")
 CHILD = transform("child", ["parent"])

@@ -22,9 +22,12 @@ from tests.model.flows import (
 )
 from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger_of
-from waterclock.flow import Batching, Column, Columns, Flow, Read, Table
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
 from waterclock.ledger.facts import LedgerSnapshot, TableFacts
-from waterclock.planner import Status, plan, starts, starts_to_write
+from waterclock.planner.plan import Status
+from waterclock.planner.planning import plan
+from waterclock.planner.starting import starts, starts_to_write
 
 NOW = at("2013-06-15 10:30")
 A = collect("a", start=at("2013-01-03"))

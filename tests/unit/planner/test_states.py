@@ -6,12 +6,14 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.model.flows import at, collect, snapshot, transform
-from waterclock.flow import Flow, Mode, Table
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.ledger.trail import Cell
-from waterclock.planner import Planner, Status
+from waterclock.planner.plan import Status
+from waterclock.planner.planning import Planner
 from waterclock.planner.states import LabelState, label_states, quiet
-from waterclock.timelabel import IntervalSet
+from waterclock.timelabel.intervals import IntervalSet
 
 NOW = at("2013-01-05 12:00")
 SPAN = (at("2013-01-01"), at("2013-01-06"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.specifying import shop
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.specifying import wrong
 from waterclock.codes import SPECS
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.feature"))
 _SAYS = "#> "

@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.tiny import CONNECTIONS, TOML
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
 from waterclock.specs.code import code_of
 
 FLOW = """COLLECT raw.a PARTITIONED (id BIGINT) FROM land.acme.a EVERY DAY BY ARRIVAL TIME;

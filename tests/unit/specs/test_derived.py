@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.specifying import shop, typed_script
-from waterclock.dpl import Project
-from waterclock.flow import Batching, Kind, Mode
+from waterclock.dpl.project import Project
+from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.ledger.facts import LedgerSnapshot
-from waterclock.planner import Planner
+from waterclock.planner.planning import Planner
 from waterclock.specs.derived import Derived, derive
 
 SALES = """

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import CONNECTIONS, TOML
-from waterclock.connectors import capabilities
-from waterclock.dpl import load_project
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
 from waterclock.specs.named import named_columns
 
 SOURCES = """

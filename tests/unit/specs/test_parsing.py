@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.specifying import feature
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 from waterclock.specs.parsing import read_feature
 
 TEXT = """

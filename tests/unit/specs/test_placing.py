@@ -3,9 +3,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tests.specifying import scenario, script, wrong
-from waterclock.dpl import Project
+from waterclock.dpl.project import Project
 from waterclock.specs.script import Expect, Give, Run
-from waterclock.timelabel import label_of
+from waterclock.timelabel.label import label_of
 
 
 def day(number: int, hour: int = 0) -> datetime:

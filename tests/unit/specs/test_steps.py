@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 from waterclock.specs.document import Cell, Grid, Step
 from waterclock.specs.steps import VOCABULARY, Does, meaning_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Place
+from waterclock.flow.declarations import Place
 from waterclock.specs.document import Cell
 from waterclock.specs.values import are_equal, text_of, value_of
 

@@ -11,18 +11,13 @@ import pytest
 
 from tests.model import flows
 from tests.slices import hour, identity, new_table, rows_of, sealed
-from waterclock.flow import Mode, Table
-from waterclock.storage import (
-    NO_VERSION,
-    CommitRecord,
-    Identity,
-    commit_nothing,
-    commit_slices,
-    kill,
-    records_in_log,
-    resolve,
-)
-from waterclock.timelabel import parse_duration
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.storage.commit import commit_nothing, commit_slices, kill
+from waterclock.storage.identity import Identity
+from waterclock.storage.log import records_in_log
+from waterclock.storage.resolving import NO_VERSION, CommitRecord, resolve
+from waterclock.timelabel.duration import parse_duration
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 HOURS = 6

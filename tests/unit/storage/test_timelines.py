@@ -8,8 +8,8 @@ import re
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.flow import Temporal
-from waterclock.storage import require_fit, require_instant, table_schema_of
+from waterclock.flow.declarations import Temporal
+from waterclock.storage.timelines import require_fit, require_instant, table_schema_of
 
 TEXT, TIME = ("string", "timestamp")
 

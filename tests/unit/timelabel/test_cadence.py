@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import Cadence, Window, parse_period
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
+from waterclock.timelabel.window import Window
 
 
 def at(*parts: int) -> datetime:

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import compile_cron, nominal_zone
+from waterclock.timelabel.cron import compile_cron
+from waterclock.timelabel.zone import nominal_zone
 
 
 @pytest.mark.parametrize(

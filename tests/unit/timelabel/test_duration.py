@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import Duration, elapsed_text, parse_duration
+from waterclock.timelabel.duration import Duration, elapsed_text, parse_duration
 
 NEW_YORK = "America/New_York"
 

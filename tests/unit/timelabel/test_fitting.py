@@ -4,7 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from waterclock.timelabel import Cadence, fits, nearest_fitting, nearest_fitting_cadence, parse_period
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.fitting import fits, nearest_fitting, nearest_fitting_cadence
+from waterclock.timelabel.period import parse_period
 
 
 def cadence(text: str) -> Cadence:

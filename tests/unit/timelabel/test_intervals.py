@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import IntervalSet, Window
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
 
 ZERO = datetime(2018, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import (
+from waterclock.timelabel.instant import utc_of
+from waterclock.timelabel.label import (
     LabelParts,
     hive_path,
     instant_of,
@@ -13,7 +14,6 @@ from waterclock.timelabel import (
     label_of_hive_path,
     label_of_parts,
     parts_of,
-    utc_of,
 )
 
 LABEL = "20180305080000"

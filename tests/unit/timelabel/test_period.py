@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import Period, Unit, parse_period
-from waterclock.timelabel.period import MINUTE_COUNTS
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, parse_period
 
 LEGAL = [Period(Unit.MINUTE, count) for count in MINUTE_COUNTS] + [Period(unit) for unit in Unit if unit != "MINUTE"]
 

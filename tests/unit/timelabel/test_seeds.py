@@ -6,20 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from waterclock.timelabel import (
-    Cadence,
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.cron import compile_cron
+from waterclock.timelabel.fitting import fits
+from waterclock.timelabel.label import (
     LabelParts,
-    Window,
-    compile_cron,
-    fits,
     hive_path,
     instant_of,
     label_of,
     label_of_hive_path,
     label_of_parts,
-    parse_period,
     parts_of,
 )
+from waterclock.timelabel.period import parse_period
+from waterclock.timelabel.window import Window
 
 PAST_EVERY_HOUR = "10 * * * *"
 PAST_MIDNIGHT = "10 0 * * *"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import Window
+from waterclock.timelabel.window import Window
 
 START = datetime(2018, 3, 5, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)

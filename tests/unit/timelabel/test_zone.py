@@ -5,8 +5,15 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel import local_text, nominal_zone, parse_instant, resolve_local
-from waterclock.timelabel.zone import date_start, first_instant, zone_names
+from waterclock.timelabel.zone import (
+    date_start,
+    first_instant,
+    local_text,
+    nominal_zone,
+    parse_instant,
+    resolve_local,
+    zone_names,
+)
 
 
 def start_of(zone: str, year: int, month: int, day: int) -> datetime:
