@@ -69,9 +69,9 @@ def _name(number: int, collects: int) -> str:
 
 def _fill(folder: Path) -> None:
     """Write into the ledger that every table's batches of the ten days are done."""
+    from waterclock.batches.records import BatchResult, ClaimRequest
     from waterclock.cli.opening import open_project
     from waterclock.ledger.ledger import Ledger
-    from waterclock.ledger.records import BatchResult, ClaimRequest
     from waterclock.planner.planning import Planner
 
     project = open_project(folder, None)

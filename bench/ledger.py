@@ -20,10 +20,10 @@ from datetime import UTC, datetime, timedelta
 
 from measure import grid
 
+from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Place, Read, Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import BatchResult, ClaimRequest
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input, Recorded
 from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Merge, Place, Read, Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input, Recorded
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.opening import apply_flow, open_workplace
@@ -21,7 +22,6 @@ from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import Claim, ClaimRequest
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import pytest
 
 import waterclock as wc
 from tests.tiny import Tiny, day, described, labels
+from waterclock.batches.facts import FOLLOW
 from waterclock.engine.moments import AsOf, Gap
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query import Answer, query
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
-from waterclock.ledger.facts import FOLLOW
 from waterclock.planner.making import to_make
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner

@@ -11,11 +11,11 @@ from random import Random
 from tests.model.oracle import Key
 from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
+from waterclock.batches.facts import FOLLOW, BatchStatus, LedgerSnapshot
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
-from waterclock.ledger.facts import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.planner.making import ToMake
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner

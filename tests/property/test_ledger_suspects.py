@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.ledgers import Desk, day, desk, result, table
+from waterclock.batches.records import Claim
 from waterclock.flow.choices import Mode
-from waterclock.ledger.records import Claim
 from waterclock.timelabel.window import Window
 
 DAYS = 7

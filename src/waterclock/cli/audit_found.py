@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from waterclock.batches.audit_trail import Audit, Link
 from waterclock.cli.opening import Reading
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.ledger.trail import Audit, Link
 from waterclock.planner.plan import Status
 from waterclock.planner.states import LabelState, label_states
 from waterclock.selection import Labels

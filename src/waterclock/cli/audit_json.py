@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from waterclock.batches.audit_trail import Attempt, Audit, Link
 from waterclock.cli.answers import instant_text
 from waterclock.cli.audit_found import Found, Listed
-from waterclock.ledger.trail import Attempt, Audit, Link
 from waterclock.timelabel.label import label_of
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as Columns
 from rich.text import Text
 
+from waterclock.batches.audit_trail import Attempt, Audit, Link
+from waterclock.batches.records import Input
 from waterclock.cli.audit_found import Found, Listed
 from waterclock.cli.labels import (
     bytes_words,
@@ -21,8 +23,6 @@ from waterclock.cli.labels import (
 )
 from waterclock.cli.look import LOOKS, State, sign, state_of
 from waterclock.flow.declarations import Flow, Table
-from waterclock.ledger.records import Input
-from waterclock.ledger.trail import Attempt, Audit, Link
 from waterclock.planner.plan import Status
 from waterclock.planner.states import LabelState
 from waterclock.timelabel.label import label_of

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
+from waterclock.batches.facts import FOLLOW
 from waterclock.cli.asking import confirm
 from waterclock.cli.backfilling import cost_words
 from waterclock.cli.labels import count_words
@@ -17,7 +18,6 @@ from waterclock.cli.plan_view import print_plan
 from waterclock.cli.running import Asked, carry_out
 from waterclock.engine.query import tables_asked
 from waterclock.engine.settings import RunSettings
-from waterclock.ledger.facts import FOLLOW
 from waterclock.planner.estimate import estimate
 from waterclock.planner.making import ToMake, newest_tick, to_make
 from waterclock.planner.ticks import read_tick

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import LedgerSnapshot
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels, Selection, parse_labels, select
 from waterclock.timelabel.zone import parse_instant

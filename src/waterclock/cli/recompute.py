@@ -27,8 +27,8 @@ def recompute(  # noqa: PLR0913 - each is an option
     json: AsJson = False,
 ) -> None:
     """Make done labels again from what they read, and then exactly what rests on them; shows the ripple and asks."""
+    from waterclock.batches.facts import FOLLOW
     from waterclock.cli.restating import Wish, done_labels, labels_behind, restated
-    from waterclock.ledger.facts import FOLLOW
 
     wish = Wish("recompute", "recompute", selection, labels, done_labels)
     if behind:

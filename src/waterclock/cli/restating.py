@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from waterclock.batches.facts import FOLLOW
 from waterclock.cli.answers import print_json
 from waterclock.cli.asking import confirm
 from waterclock.cli.backfilling import cost_words
@@ -21,7 +22,6 @@ from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
-from waterclock.ledger.facts import FOLLOW
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
 from waterclock.selection import Labels

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
+from waterclock.batches.facts import BatchStatus
 from waterclock.cli.answers import print_json
 from waterclock.cli.labels import count_words
 from waterclock.cli.look import console
 from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.running import Asked, carry_out
 from waterclock.engine.settings import RunSettings
-from waterclock.ledger.facts import BatchStatus
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of

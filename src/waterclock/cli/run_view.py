@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.answers import instant_text
 from waterclock.cli.cards import show_errors
 from waterclock.cli.labels import count_words, instant_words, seconds_words
@@ -17,7 +18,6 @@ from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_wor
 from waterclock.engine.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as Columns
 from rich.text import Text
 
+from waterclock.batches.records import Slice
 from waterclock.cli.answers import instant_text
 from waterclock.cli.first_windows import FirstWindow, first_windows
 from waterclock.cli.labels import count_words, instant_words, local_label
@@ -16,7 +17,6 @@ from waterclock.cli.lineage_view import kind_words
 from waterclock.cli.look import LOOKS, console, sign, state_of
 from waterclock.cli.opening import Reading, one_table, reading
 from waterclock.flow.declarations import Table
-from waterclock.ledger.records import Slice
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.answers import instant_text
 from waterclock.cli.behind_view import print_behind
 from waterclock.cli.grid import Grid, column_cadence, make_grid, newest_span, padded, parse_columns
@@ -18,7 +19,6 @@ from waterclock.cli.look import LOOKS, State, sign
 from waterclock.cli.opening import Reading, selected
 from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_words
 from waterclock.flow.declarations import Table
-from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.states import label_states
 from waterclock.selection import Labels

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.records import Slice
 from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item
 from waterclock.engine.made import Gathered
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
-from waterclock.ledger.records import Slice
 from waterclock.planner.plan import Group
 from waterclock.storage.manifest import read_manifest
 from waterclock.storage.read import frame_of_slices

@@ -6,9 +6,9 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from waterclock.batches.facts import BEGINNING
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table
-from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.history import frame_of_resolved
 from waterclock.storage.resolving import NO_VERSION, CommitRecord, Resolved, Step, resolve

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.engine.audit import Verdict, has_batch_rules, judge, left_aside, refusal, row_measures
 from waterclock.engine.claim_record import put_claim_record
 from waterclock.engine.collect import explain
@@ -30,7 +31,6 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
-from waterclock.ledger.records import BatchResult, Claim, ClaimRequest
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.creation import create_table

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.batches.records import Input, Slice
 from waterclock.dpl.row_by_row import handed_on
 from waterclock.dpl.splice import flats_of
 from waterclock.engine.reads import PinnedRead, frame_of
@@ -21,7 +22,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import RECORD, Flat, Read, Table
 from waterclock.flow.flats import flat_columns
-from waterclock.ledger.records import Input, Slice
 from waterclock.planner.plan import Batch
 from waterclock.storage.damage import damage_of
 from waterclock.storage.live import live_bytes

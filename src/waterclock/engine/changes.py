@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.batches.records import Input
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.audit import all_rules
 from waterclock.engine.destinations import last_standing
@@ -15,7 +16,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.records import Input
 from waterclock.planner.plan import Batch
 from waterclock.storage.live import is_readable
 from waterclock.storage.manifest import Manifest, read_manifest

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Input
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.storage.lake import put_if_absent
 
 CLAIM = "_claim.json"

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.records import Slice
 from waterclock.connectors.interface import (
     ArrivalCollector,
     Collector,
@@ -23,7 +24,6 @@ from waterclock.engine.sources import arrived
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Source, Table, Unit
-from waterclock.ledger.records import Slice
 from waterclock.planner.plan import Group
 from waterclock.timelabel.window import Window
 

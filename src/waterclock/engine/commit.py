@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from waterclock.batches.facts import FOREVER
+from waterclock.batches.records import Claim
 from waterclock.engine.as_of import steps_before
 from waterclock.engine.damage import damaged_file, require_log
 from waterclock.engine.publish import deliver
@@ -14,8 +16,6 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.facts import FOREVER
-from waterclock.ledger.records import Claim
 from waterclock.storage.change import NeedsSpark
 from waterclock.storage.commit import commit_older, commit_slices
 from waterclock.storage.creation import require_owner

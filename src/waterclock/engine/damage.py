@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
-from waterclock.ledger.records import Slice, TableRecord
 from waterclock.planner.plan import RECOLLECT, RECOMPUTE
 from waterclock.storage.damage import FilePlace, place_in
 from waterclock.storage.lake import Lake

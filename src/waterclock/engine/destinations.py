@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from waterclock.batches.records import Slice
 from waterclock.connectors.interface import Outcome
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table, Unit
-from waterclock.ledger.records import Slice
 from waterclock.planner.plan import RECOMPUTE, Batch, Group
 from waterclock.timelabel.label import label_of
 

@@ -7,6 +7,8 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.records import Slice
 from waterclock.engine.damage import current_slice
 from waterclock.engine.made import Notes
 from waterclock.engine.reads import labelled
@@ -14,8 +16,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.facts import BEGINNING, FOREVER
-from waterclock.ledger.records import Slice
 from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.damage import damage_of
 from waterclock.storage.empty import brought_schema

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from waterclock.batches.records import TableRecord
 from waterclock.dpl.project import Project
 from waterclock.engine.claim_record import read_claim_record
 from waterclock.engine.ledger_export import chain_of, heads
@@ -24,7 +25,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import TableRecord
 from waterclock.ledger.refusals import ledger_there
 from waterclock.storage.commit import kill
 from waterclock.storage.commits import Commit, commits_after

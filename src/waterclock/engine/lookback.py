@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from waterclock.batches.records import Slice
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import Slice
 from waterclock.planner.plan import Group
 from waterclock.storage.manifest import Manifest
 from waterclock.timelabel.window import Window

@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from waterclock.batches.facts import BEGINNING
+from waterclock.batches.records import Slice
 from waterclock.engine.carrying import Carried, carried_over
 from waterclock.engine.changes import is_whole
 from waterclock.engine.collect import gather
@@ -21,8 +23,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Table
-from waterclock.ledger.facts import BEGINNING
-from waterclock.ledger.records import Slice
 from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.empty import state_schema
 from waterclock.storage.log import table_exists

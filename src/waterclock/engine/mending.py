@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from waterclock.batches.records import Slice
 from waterclock.engine.damage import damaged_file, slice_error, verb_of
 from waterclock.engine.reads import nothing_of
 from waterclock.engine.takeover import take_over_expired
@@ -13,7 +14,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.records import Slice
 from waterclock.storage.damage import damage_of
 from waterclock.storage.empty import brought_schema
 from waterclock.storage.log import head, is_older_than, is_unfinished, table_exists

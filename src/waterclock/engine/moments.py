@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.workplace import Workplace
-from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick

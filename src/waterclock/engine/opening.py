@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from waterclock.batches.facts import BEGINNING
 from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.progress import Listener, Silent
@@ -17,7 +18,6 @@ from waterclock.engine.sources import Connections, SourceClocks
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
-from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.starting import starts_to_write
 from waterclock.secrets import Secrets

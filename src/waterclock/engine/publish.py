@@ -9,6 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.engine.audit import all_rules, never_null
 from waterclock.engine.changes import DELETED, changed_rows, published_columns
@@ -19,7 +20,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.records import Claim, Slice
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.link import link_slice
 from waterclock.storage.manifest import Manifest, read_manifest

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from waterclock.batches.records import Input, Pin, Slice
 from waterclock.engine.as_of import steps_before
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import Input, Pin, Slice
 from waterclock.planner.plan import Batch, BoundRead
 from waterclock.storage.empty import empty_schema
 from waterclock.storage.folding import with_all_columns

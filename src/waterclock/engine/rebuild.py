@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.claim_record import put_claim_record
 from waterclock.engine.damage import telling_damage
 from waterclock.engine.functions import register_functions
@@ -23,8 +25,6 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.adopting import Committed
-from waterclock.ledger.facts import BEGINNING, FOREVER
-from waterclock.ledger.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.ledger.redeclaring import Difference
 from waterclock.ledger.refusals import cannot_recut, needs_rebuild
 from waterclock.storage.digest import digests

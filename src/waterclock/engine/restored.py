@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from waterclock.batches.facts import BEGINNING
 from waterclock.engine.changes import newest_by_key
 from waterclock.engine.destinations import has_come
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.facts import BEGINNING
 from waterclock.planner.plan import Batch
 from waterclock.storage.manifest import read_manifest
 from waterclock.storage.read import frame_of_slices
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.ledger.records import Slice
+    from waterclock.batches.records import Slice
 
 # the label of a row that comes back; NULL for the rows of the delivered label itself
 ROW_LABEL = "_waterclock_label"

@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.batches.facts import BEGINNING
 from waterclock.connectors.interface import ArrivalCollector, Collector, Deliverer, Listing, Setting
 from waterclock.connectors.registry import connector
 from waterclock.engine.arrivals import complete_until
 from waterclock.flow.declarations import Connection, Options, Secret, Table, Unit, Value
-from waterclock.ledger.facts import BEGINNING
 from waterclock.planner.plan import Group
 from waterclock.secrets import Secrets
 from waterclock.timelabel.window import Window

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from waterclock.batches.records import BatchResult, Claim
 from waterclock.engine.damage import require_versions
 from waterclock.engine.publish import kill_delivery
 from waterclock.engine.translate import to_error
@@ -12,7 +13,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
-from waterclock.ledger.records import BatchResult, Claim
 from waterclock.ledger.refusals import ClaimClosed
 from waterclock.storage.commit import kill
 from waterclock.storage.log import outcome, table_exists

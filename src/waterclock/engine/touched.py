@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.batches.records import Committed, Input, Slice
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow, Read, Table
-from waterclock.ledger.records import Committed, Input, Slice
 from waterclock.storage.digest import row_hash
 from waterclock.storage.folding import with_all_columns
 from waterclock.storage.live import is_readable

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.damage import older_logs
 from waterclock.engine.ledger_rebuild import RETAINED
 from waterclock.engine.stage_keeping import Known, kept_since, may_go, replaced_at
@@ -20,7 +21,6 @@ from waterclock.engine.translate import to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.planner.planning import Planner
 from waterclock.storage.identity import Identity
 from waterclock.storage.leaves import Leaf, bytes_below, leaves, made_again, remove, size_of

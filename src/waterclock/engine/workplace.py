@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from waterclock.batches.records import Claim
 from waterclock.dpl.project import Project
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.session import Sessions
@@ -15,7 +16,6 @@ from waterclock.engine.sources import Connections
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import Claim
 from waterclock.storage.lake import Lake
 
 

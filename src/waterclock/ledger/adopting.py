@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.claims import put_claim
 from waterclock.ledger.database import Database, Write
 from waterclock.ledger.record import record
-from waterclock.ledger.records import BatchResult, Claim, ClaimRequest
 from waterclock.ledger.schema import claims, events, ledger, tables, versions
 
 _STATUS = sa.select(claims.c.status).where(claims.c.number == sa.bindparam("number_"))

@@ -8,12 +8,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import BatchStatus, OpenClaim
+from waterclock.batches.records import Claim, ClaimRequest, Input
 from waterclock.flow.choices import TableType
 from waterclock.ledger import refusals
 from waterclock.ledger.content import contents_of
 from waterclock.ledger.database import Database, Write
-from waterclock.ledger.facts import BatchStatus, OpenClaim
-from waterclock.ledger.records import Claim, ClaimRequest, Input
 from waterclock.ledger.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, tables
 
 _NAMES = sa.select(tables.c.name)

@@ -9,10 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import Claim
 from waterclock.ledger import refusals
 from waterclock.ledger.database import Database, Write
-from waterclock.ledger.facts import BatchStatus
-from waterclock.ledger.records import Claim
 from waterclock.ledger.schema import IS_OPEN, batches, claim_labels, claims
 
 _RENEW = (

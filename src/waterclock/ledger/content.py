@@ -18,8 +18,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import content_text
 from waterclock.flow.choices import Mode
-from waterclock.ledger.facts import content_text
 from waterclock.ledger.instants import to_micros
 from waterclock.ledger.schema import AnyRow, batches
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import FOLLOW, STRENGTH, BatchStatus
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.coverage import cover, uncover
 from waterclock.ledger.database import Database, Write
-from waterclock.ledger.facts import FOLLOW, STRENGTH, BatchStatus
 from waterclock.ledger.schema import AnyRow, batches, tables
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window

@@ -9,11 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import BEGINNING, FOREVER, History, InputFact, Made, TableHistory
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.content import contents_of, weight
 from waterclock.ledger.database import Database
-from waterclock.ledger.facts import BEGINNING, FOREVER, History, InputFact, Made, TableHistory
 from waterclock.ledger.ripple import Key, Span, resting_on
 from waterclock.ledger.schema import IS_SUSPECT, AnyRow, batches, claim_labels, claims, coverage, inputs, tables
 from waterclock.ledger.schema import revisions as revisions_table

@@ -6,13 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self, overload
 
-from waterclock.flow.declarations import Flow
-from waterclock.ledger import applying, claims, closing, decisions, history, provenance, reading, record, runs, status
-from waterclock.ledger.applying import Applied
-from waterclock.ledger.database import Clock, Database, open_database
-from waterclock.ledger.facts import BEGINNING, FOREVER, BatchStatus, History, LedgerSnapshot
-from waterclock.ledger.keeping import Keeping
-from waterclock.ledger.records import (
+from waterclock.batches.audit_trail import Audit, Cell, Link, Run
+from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus, History, LedgerSnapshot
+from waterclock.batches.records import (
     BatchResult,
     Claim,
     ClaimRequest,
@@ -23,8 +19,12 @@ from waterclock.ledger.records import (
     Slice,
     TableRecord,
 )
+from waterclock.flow.declarations import Flow
+from waterclock.ledger import applying, claims, closing, decisions, history, provenance, reading, record, runs, status
+from waterclock.ledger.applying import Applied
+from waterclock.ledger.database import Clock, Database, open_database
+from waterclock.ledger.keeping import Keeping
 from waterclock.ledger.snapshot import NOBODY, Asking, snapshot
-from waterclock.ledger.trail import Audit, Cell, Link, Run
 from waterclock.timelabel.window import Window
 
 

@@ -8,11 +8,11 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import Link
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.database import Database
 from waterclock.ledger.schema import AnyRow, batches, claims, inputs, revisions, tables
-from waterclock.ledger.trail import Link
 
 _LATER = revisions.alias("later")
 _SEEN = revisions.c.recorded_sequence < sa.bindparam("claimed")

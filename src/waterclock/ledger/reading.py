@@ -7,13 +7,13 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import FOREVER
+from waterclock.batches.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.claims import read_inputs
 from waterclock.ledger.content import content_of_slices, contents_of
 from waterclock.ledger.database import Database
-from waterclock.ledger.facts import FOREVER
-from waterclock.ledger.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
 from waterclock.ledger.schema import AnyRow, batches, items, revisions, tables, versions
 
 _TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))

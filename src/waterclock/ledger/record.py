@@ -9,14 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import BatchResult, Claim, Recorded
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.closing import close, put_back
 from waterclock.ledger.content import weight
 from waterclock.ledger.coverage import cover
 from waterclock.ledger.database import Database, Write
-from waterclock.ledger.facts import BatchStatus
-from waterclock.ledger.records import BatchResult, Claim, Recorded
 from waterclock.ledger.schema import AnyRow, batches, codes, items, revisions, tables, versions
 from waterclock.ledger.suspects import mark_outdated, mark_readers
 from waterclock.timelabel.intervals import IntervalSet

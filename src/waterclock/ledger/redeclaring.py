@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import BEGINNING, FOREVER, OpenClaim
+from waterclock.batches.records import Claim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.applying import SIGNATURE, signature_of
 from waterclock.ledger.claims import put_claim
 from waterclock.ledger.database import Database, Write
-from waterclock.ledger.facts import BEGINNING, FOREVER, OpenClaim
 from waterclock.ledger.record import record
-from waterclock.ledger.records import Claim
 from waterclock.ledger.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet

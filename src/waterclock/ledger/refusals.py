@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from waterclock.batches.facts import OpenClaim
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.ledger.facts import OpenClaim
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

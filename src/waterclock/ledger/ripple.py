@@ -8,8 +8,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import BEGINNING
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
 

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import Run
 from waterclock.ledger.database import Database
 from waterclock.ledger.schema import AnyRow, runs
-from waterclock.ledger.trail import Run
 
 _ADD = sa.insert(runs)
 _END = (

@@ -13,10 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.flow.declarations import Flow
-from waterclock.ledger.content import contents_of
-from waterclock.ledger.database import Database
-from waterclock.ledger.facts import (
+from waterclock.batches.facts import (
     FOLLOW,
     STRENGTH,
     BatchStatus,
@@ -26,6 +23,9 @@ from waterclock.ledger.facts import (
     TableFacts,
     Trouble,
 )
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.content import contents_of
+from waterclock.ledger.database import Database
 from waterclock.ledger.ripple import Key, resting_on
 from waterclock.ledger.schema import (
     IS_OPEN,

@@ -8,12 +8,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import Attempt, Audit, Cell, Event, Revision
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.ledger import refusals
 from waterclock.ledger.claims import read_inputs
 from waterclock.ledger.database import Database
-from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.ledger.schema import AnyRow, batches, claim_labels, claims, events, revisions, tables
-from waterclock.ledger.trail import Attempt, Audit, Cell, Event, Revision
 
 _GRID = (
     sa.select(batches)

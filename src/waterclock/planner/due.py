@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import merge
 
+from waterclock.batches.facts import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
-from waterclock.ledger.facts import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.reads import bind_read
 from waterclock.planner.settling import Settlement

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, islice
 
+from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import LedgerSnapshot, TableFacts
 from waterclock.planner.due import Work, work
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.needing import oldest_needed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.choices import ReadKind
-from waterclock.ledger.facts import BEGINNING, FOREVER
 from waterclock.planner.graph import Node
 from waterclock.timelabel.intervals import Interval, IntervalSet
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from waterclock.batches.facts import InputFact, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode, OnRestate
-from waterclock.ledger.facts import InputFact, LedgerSnapshot, TableFacts
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.timelabel.intervals import IntervalSet
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from waterclock.batches.facts import BEGINNING, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
-from waterclock.ledger.facts import BEGINNING, LedgerSnapshot, TableFacts
 from waterclock.planner.graph import FlowGraph, graph_of, is_circular
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.ledger.facts import BatchStatus, LedgerSnapshot
-from waterclock.ledger.trail import Cell
+from waterclock.batches.audit_trail import Cell
+from waterclock.batches.facts import BatchStatus, LedgerSnapshot
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels

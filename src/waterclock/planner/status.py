@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
-from waterclock.ledger.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.planner.due import Work, stands_from
 from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.plan import Batch, BoundRead, Cause, Status

@@ -8,10 +8,10 @@ from datetime import datetime
 from heapq import merge
 from itertools import islice
 
+from waterclock.batches.facts import BEGINNING, LedgerSnapshot
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import BEGINNING, LedgerSnapshot
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.settling import Settlement, settle
 from waterclock.planner.worlds import Worlds

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from waterclock.batches.facts import BatchStatus, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
-from waterclock.ledger.facts import BatchStatus, TableFacts
 from waterclock.planner.graph import Node
 from waterclock.planner.ticks import Ticks
 from waterclock.planner.worlds import Conflict

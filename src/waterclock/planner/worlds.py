@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 
-from waterclock.flow.choices import Mode, OnRestate
-from waterclock.ledger.facts import (
+from waterclock.batches.facts import (
     FOREVER,
     History,
     InputFact,
@@ -24,6 +23,7 @@ from waterclock.ledger.facts import (
     content_sums,
     content_text,
 )
+from waterclock.flow.choices import Mode, OnRestate
 from waterclock.planner.graph import FlowGraph
 from waterclock.planner.settling import is_dropped
 from waterclock.timelabel.intervals import Interval, IntervalSet

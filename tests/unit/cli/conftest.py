@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.cli import backfilling, making, restating, retrying
 from waterclock.cli.answers import JSON_VERSION
 from waterclock.cli.app import app
@@ -23,7 +24,6 @@ from waterclock.cli.running import Asked
 from waterclock.cli.starter import start_project
 from waterclock.dpl.project import Project
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import BatchResult, ClaimRequest
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.label import label_of

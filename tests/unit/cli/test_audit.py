@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from tests.unit.cli.conftest import Shop, day
+from waterclock.batches.audit_trail import Audit, Link
 from waterclock.cli.audit_found import Listed
 from waterclock.cli.audit_view import _print_links, _source_pairs, print_batches
 from waterclock.cli.look import make_console, theme
-from waterclock.ledger.trail import Audit, Link
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 

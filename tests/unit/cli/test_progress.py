@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tests.model.flows import at, collect, transform
 from tests.terminals import terminal
+from waterclock.batches.facts import BEGINNING
 from waterclock.cli.look import make_console, theme
 from waterclock.cli.progress import Progress
 from waterclock.cli.run_view import place_of, print_outcome, run_json
@@ -22,7 +23,6 @@ from waterclock.engine.runner import RunOutcome
 from waterclock.engine.sources import HeldBack
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Batch, Cause, Group, Plan, Status
 from waterclock.timelabel.window import Window

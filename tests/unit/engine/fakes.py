@@ -9,11 +9,11 @@ from typing import Any
 
 from tests.ledgers import SOMEWHERE, day, table
 from tests.tiny import Heard
+from waterclock.batches.records import TableRecord
 from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Source, Table, Unit
-from waterclock.ledger.records import TableRecord
 from waterclock.planner.plan import Batch, Group, Status
 from waterclock.storage.manifest import Manifest
 from waterclock.timelabel.cadence import Cadence

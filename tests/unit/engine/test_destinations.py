@@ -13,13 +13,13 @@ import pytest
 from tests.ledgers import day, table
 from tests.systems import PublishedFolder, unit_of
 from tests.unit.engine.fakes import group
+from waterclock.batches.records import Slice
 from waterclock.connectors.interface import Deliverer, Delivery
 from waterclock.engine.destinations import refuse_lost
 from waterclock.engine.restored import held_before
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Unit
-from waterclock.ledger.records import Slice
 from waterclock.timelabel.label import label_of
 
 NAME = "out.daily.totals"

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import collect, group, manifest
+from waterclock.batches.records import Slice
 from waterclock.engine.lookback import changed, revisited, windows_read
 from waterclock.flow.choices import Mode
-from waterclock.ledger.records import Slice
 from waterclock.storage.manifest import Manifest
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import DAY, Desk, day, desk, result, table
+from waterclock.batches.facts import BatchStatus, History
 from waterclock.engine.as_of import commit_records
 from waterclock.engine.moments import AsOf, Gap, Moment, Questions
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import BatchStatus, History
 from waterclock.planner.planning import Planner
 from waterclock.storage.resolving import NO_VERSION, resolve
 from waterclock.timelabel.label import label_of

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.ledgers import ZERO, Desk, day, flow, result, table
-from waterclock.ledger.facts import BatchStatus
+from waterclock.batches.facts import BatchStatus
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.ledgers import Desk, day, table
+from waterclock.batches.facts import FOLLOW
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
-from waterclock.ledger.facts import FOLLOW
 from waterclock.timelabel.window import Window
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.ledgers import Clock, Desk, day, desk, result, table
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import Input
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.ledger.adopting import Committed
 from waterclock.ledger.export import Head
-from waterclock.ledger.facts import BatchStatus
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.records import Input
 from waterclock.timelabel.window import Window
 
 

@@ -133,7 +133,7 @@ def test_opening_what_is_there_imports_no_migrations(tmp_path: Path) -> None:
 
 def test_facts_and_records_import_no_database() -> None:
     code = (
-        "import sys, waterclock.ledger.facts, waterclock.ledger.records, waterclock.ledger.trail\n"
+        "import sys, waterclock.batches.facts, waterclock.batches.records, waterclock.batches.audit_trail\n"
         "print('sqlalchemy' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

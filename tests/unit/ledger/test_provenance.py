@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.ledgers import Desk, day, table
+from waterclock.batches.audit_trail import Link
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
-from waterclock.ledger.trail import Link
 
 Step = tuple[int, str, int]
 

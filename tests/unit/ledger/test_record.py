@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from tests.ledgers import DAY, Desk, day, result, table
+from waterclock.batches.facts import BEGINNING
+from waterclock.batches.records import NO_VERSION
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
-from waterclock.ledger.facts import BEGINNING
-from waterclock.ledger.records import NO_VERSION
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import day
+from waterclock.batches.facts import OpenClaim
 from waterclock.codes import LEDGER
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals
-from waterclock.ledger.facts import OpenClaim
 
 URL = sa.make_url("postgresql://ann:secret@db/ledger")
 HOLDER = OpenClaim(7, (day(0), day(1)), "host-1", datetime(2026, 1, 1, 12, 30, tzinfo=UTC))

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from tests.ledgers import Desk, day, desk, flow, table
+from waterclock.batches.facts import LedgerSnapshot
 from waterclock.flow.choices import Mode
-from waterclock.ledger.facts import LedgerSnapshot
 
 
 def test_tables_without_a_past_have_empty_facts(at_desk: Desk) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.ledgers import Desk, day, desk, result, table
+from waterclock.batches.facts import BEGINNING
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
-from waterclock.ledger.facts import BEGINNING
 from waterclock.ledger.status import STATUS_TABLES
 
 

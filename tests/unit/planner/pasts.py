@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tests.model.flows import at
-from waterclock.ledger.facts import BatchStatus, InputFact, LedgerSnapshot, OpenClaim, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, InputFact, LedgerSnapshot, OpenClaim, TableFacts, Trouble
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.intervals import IntervalSet
 

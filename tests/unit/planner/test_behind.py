@@ -7,9 +7,9 @@ from datetime import datetime
 
 from tests.model.flows import at, collect, flow, history, publish, transform
 from tests.unit.planner.pasts import covered, done, past, read_then, states
+from waterclock.batches.facts import InputFact, LedgerSnapshot
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import InputFact, LedgerSnapshot
 from waterclock.planner.planning import Planner
 
 NOW = at("2013-01-05 12:00")

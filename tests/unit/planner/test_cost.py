@@ -9,8 +9,8 @@ import pytest
 
 from tests.model.flows import at, collect, flow, history, replace_transform, transform
 from tests.unit.planner.pasts import done, past
+from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode
-from waterclock.ledger.facts import LedgerSnapshot, TableFacts
 from waterclock.planner.estimate import TableCost, estimate
 from waterclock.planner.planning import Planner, plan
 from waterclock.timelabel.intervals import IntervalSet

@@ -22,9 +22,9 @@ from tests.model.flows import (
 )
 from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger_of
+from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
-from waterclock.ledger.facts import LedgerSnapshot, TableFacts
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import plan
 from waterclock.planner.starting import starts, starts_to_write

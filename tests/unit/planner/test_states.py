@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.model.flows import at, collect, snapshot, transform
+from waterclock.batches.audit_trail import Cell
+from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
-from waterclock.ledger.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
-from waterclock.ledger.trail import Cell
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.states import LabelState, label_states, quiet

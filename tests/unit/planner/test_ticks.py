@@ -7,10 +7,10 @@ import pytest
 
 from tests.model.flows import at, collect, days, flow, merge_transform, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import covered, done, past, read_then
+from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Temporal
-from waterclock.ledger.facts import LedgerSnapshot
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick
 from waterclock.planner.unanswered import not_made

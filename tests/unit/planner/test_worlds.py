@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import covered, done, past, read_then
+from waterclock.batches.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_text
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_text
 from waterclock.planner.graph import graph_of
 from waterclock.planner.planning import Planner
 from waterclock.planner.worlds import INSTANT, Conflict, Worlds, past_now

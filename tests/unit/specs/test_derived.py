@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.specifying import shop, typed_script
+from waterclock.batches.facts import LedgerSnapshot
 from waterclock.dpl.project import Project
 from waterclock.flow.choices import Batching, Kind, Mode
-from waterclock.ledger.facts import LedgerSnapshot
 from waterclock.planner.planning import Planner
 from waterclock.specs.derived import Derived, derive
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waterclock.ledger.records import Input
+from waterclock.batches.records import Input
 
 
 @dataclass(frozen=True, slots=True)
