@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waterclock.dpl.declaring import (
+    from waterclock.dpl.python.decorators import (
         collect,
         connection,
         flat,
@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "DataFrame" and "pyspark.sql" in sys.modules:
         return sys.modules["pyspark.sql"].DataFrame
-    found = getattr(importlib.import_module(_HOMES.get(name, "waterclock.dpl.declaring")), name)
+    found = getattr(importlib.import_module(_HOMES.get(name, "waterclock.dpl.python.decorators")), name)
     if name != "DataFrame":  # PySpark's own takes its place as soon as it is there
         globals()[name] = found
     return found

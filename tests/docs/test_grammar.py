@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.clauses import parse_clause
-from waterclock.dpl.grammar import CLAUSES
-from waterclock.dpl.parser import parse_text
-from waterclock.dpl.source import Source
+from waterclock.dpl.syntax.clauses import parse_clause
+from waterclock.dpl.syntax.grammar import CLAUSES
+from waterclock.dpl.syntax.parser import parse_text
+from waterclock.dpl.syntax.source import Source
 from waterclock.errors import WaterclockError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "grammar.md").read_text(encoding="utf-8")

@@ -10,10 +10,10 @@ import pytest
 import typer
 
 from waterclock.cli.app import app
-from waterclock.dpl.config import read_config
-from waterclock.dpl.parser import parse_text
-from waterclock.dpl.source import Source
-from waterclock.dpl.twin import load_python
+from waterclock.dpl.config.model import read_config
+from waterclock.dpl.python.statements import load_python
+from waterclock.dpl.syntax.parser import parse_text
+from waterclock.dpl.syntax.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]

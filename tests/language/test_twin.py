@@ -16,10 +16,10 @@ from tests.language.cases import CAPABILITIES, HERE
 from tests.language.test_accepted import SETTINGS
 from tests.language.translating import python_of
 from waterclock.connectors.registry import capabilities
-from waterclock.dpl.parser import parse_text
 from waterclock.dpl.project import load_project
-from waterclock.dpl.source import Source
-from waterclock.dpl.statements import Statement
+from waterclock.dpl.syntax.parser import parse_text
+from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.statements import Statement
 from waterclock.flow.declarations import Flow, Value
 
 ACCEPTED = sorted((HERE / "accepted").glob("*.dpl"))

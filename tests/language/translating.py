@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 
-from waterclock.dpl.statements import Clause, FunctionSaid, OptionsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import Clause, FunctionSaid, OptionsSaid, Statement, StatementKind
 from waterclock.flow.declarations import Secret
 
 FUNCTIONS = {

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.language.cases import CAPABILITIES, HERE, KNOWN, SETTINGS, cases_of
-from waterclock.dpl.compile import compile_flow
-from waterclock.dpl.config import read_config
-from waterclock.dpl.parser import parse_text
-from waterclock.dpl.source import Source
-from waterclock.dpl.splice import Spliced, splice
+from waterclock.dpl.config.model import read_config
+from waterclock.dpl.query.splice import Spliced, splice
+from waterclock.dpl.resolve.compile import compile_flow
+from waterclock.dpl.syntax.parser import parse_text
+from waterclock.dpl.syntax.source import Source
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, Flow, Query, Read
 

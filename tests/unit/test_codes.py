@@ -7,8 +7,8 @@ from waterclock.codes import CODES
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
-    *(ROOT / "src/waterclock/timelabel").glob("*.py"),
-    *(ROOT / "src/waterclock/dpl").glob("*.py"),
+    *(ROOT / "src/waterclock/timelabel").rglob("*.py"),
+    *(ROOT / "src/waterclock/dpl").rglob("*.py"),
     ROOT / "src/waterclock/errors.py",
     ROOT / "src/waterclock/secrets.py",
 ]

@@ -20,7 +20,7 @@ def test_every_public_name_is_there() -> None:
 
 def test_dataframe_is_pyspark_s_as_soon_as_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark.sql", raising=False)
-    assert wc.DataFrame.__module__ == "waterclock.dpl.declaring"
+    assert wc.DataFrame.__module__ == "waterclock.dpl.python.decorators"
     pyspark = ModuleType("pyspark.sql")
     pyspark.DataFrame = dict  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pyspark.sql", pyspark)

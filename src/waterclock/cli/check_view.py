@@ -51,7 +51,7 @@ class Checked:
 
 def checked(folder: Path, env: str | None) -> Checked:
     """Check a project, whatever is wrong with it."""
-    from waterclock.dpl.row_order import order_warnings
+    from waterclock.dpl.query.row_order import order_warnings
 
     begun = time.perf_counter()
     try:

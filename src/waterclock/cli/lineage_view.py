@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.selection import select
 
 if TYPE_CHECKING:
-    from waterclock.dpl.lineage import Branch
+    from waterclock.dpl.query.lineage import Branch
 
 _DIRECTIONS = ("made from", "went into")
 
@@ -80,8 +80,8 @@ def lineage_of(folder: Path, env: str | None, which: str, depth: int | None) -> 
     name, column = _parted(flow, which)
     if column is None:
         return TableLineage(flow, name, _up(flow, name, depth), _down(flow, name, depth))
-    from waterclock.dpl.lineage import ColumnLineage
-    from waterclock.dpl.tracing import ColumnOf
+    from waterclock.dpl.query.column_trace import ColumnOf
+    from waterclock.dpl.query.lineage import ColumnLineage
 
     lineage = ColumnLineage(flow, columns_collected(project))
     of = ColumnOf(name, column)

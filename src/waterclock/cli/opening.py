@@ -20,7 +20,7 @@ from waterclock.timelabel.zone import parse_instant
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
-    from waterclock.dpl.schemas import Known
+    from waterclock.dpl.resolve.schemas import Known
     from waterclock.ledger.ledger import Ledger
 
 
@@ -115,8 +115,8 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
 
 def _stored(folder: Path, env: str | None) -> Known | None:
     """Find where the project's tables are, before it is known whether all of it is right."""
-    from waterclock.dpl.config import FILE, read_config
-    from waterclock.dpl.schemas import Known
+    from waterclock.dpl.config.model import FILE, read_config
+    from waterclock.dpl.resolve.schemas import Known
 
     try:
         config, _ = read_config((folder / FILE).read_text(encoding="utf-8"), env=env)

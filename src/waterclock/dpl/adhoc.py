@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from waterclock.dpl.found import Found, FoundTable
-from waterclock.dpl.references import find_references
-from waterclock.dpl.source import Source
-from waterclock.dpl.splice import flats_of
-from waterclock.dpl.statements import QuerySaid
-from waterclock.dpl.tokens import statements_of
-from waterclock.dpl.views import nearest_table
+from waterclock.dpl.query.names_in_query import Found, FoundTable
+from waterclock.dpl.query.references import find_references
+from waterclock.dpl.query.splice import flats_of
+from waterclock.dpl.resolve.views import nearest_table
+from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.tokens import statements_of
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Query, Read, TableReference

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.config import FILE, Config, read_config
-from waterclock.dpl.remembered import key_of, remember, remembered
+from waterclock.dpl.cache import key_of, remember, remembered
+from waterclock.dpl.config.model import FILE, Config, read_config
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow
 
 if TYPE_CHECKING:
-    from waterclock.dpl.schemas import Known
-    from waterclock.dpl.statements import Statement
+    from waterclock.dpl.resolve.schemas import Known
+    from waterclock.dpl.syntax.statements import Statement
 
 _ENV = "WATERCLOCK_ENV"
 # a backslash, what reads like an encoded character, what is no text and what is not to be seen
@@ -140,7 +140,7 @@ def _compiled(
     known: Known | None,
     errors: list[WaterclockError],
 ) -> Flow | None:
-    from waterclock.dpl.compile import compile_flow
+    from waterclock.dpl.resolve.compile import compile_flow
 
     statements = list(_statements(root, config, sources, errors))
     return compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
@@ -225,8 +225,8 @@ def _read(root: Path, config: Config, errors: list[WaterclockError]) -> dict[str
 def _statements(
     root: Path, config: Config, sources: Mapping[str, str], errors: list[WaterclockError]
 ) -> Iterator[Statement]:
-    from waterclock.dpl.parser import parse_text
-    from waterclock.dpl.source import Source
+    from waterclock.dpl.syntax.parser import parse_text
+    from waterclock.dpl.syntax.source import Source
 
     for name, text in sources.items():
         if name.endswith(".py"):
@@ -239,7 +239,7 @@ def _statements(
 
 def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
     """Read the statements of a Python file, through the twin; only a project that has one imports it."""
-    from waterclock.dpl.twin import load_python
+    from waterclock.dpl.python.statements import load_python
 
     return load_python(path, root=root, variables=config.variables)
 

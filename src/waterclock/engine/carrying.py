@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.batches.records import Input, Slice
-from waterclock.dpl.row_by_row import handed_on
-from waterclock.dpl.splice import flats_of
+from waterclock.dpl.query.rowwise import handed_on
+from waterclock.dpl.query.splice import flats_of
 from waterclock.engine.reads import PinnedRead, frame_of
 from waterclock.engine.touched import SINCE, Changes, Touching, changes_since, key_name
 from waterclock.engine.workplace import Workplace

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.brought import FUNCTIONS
-from waterclock.dpl.loading import forget, project_modules, run_file
+from waterclock.dpl.python.loader import forget, project_modules, run_file
+from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Function, PythonFunction
 

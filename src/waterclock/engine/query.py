@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.adhoc import adhoc_query, tables_of
-from waterclock.dpl.splice import Spliced, splice
+from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.damage import require_log, telling_damage
 from waterclock.engine.functions import register_functions

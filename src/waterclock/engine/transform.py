@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.splice import flats_of, reads_of, splice
+from waterclock.dpl.query.splice import flats_of, reads_of, splice
 from waterclock.engine.carrying import Carried
 from waterclock.engine.flat import flat_frame
 from waterclock.engine.functions import load_function, register_functions

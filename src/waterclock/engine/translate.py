@@ -8,12 +8,12 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.dpl.brought import FUNCTIONS
+from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.temporal import refusal_of
 
 if TYPE_CHECKING:
-    from waterclock.dpl.splice import Spliced
+    from waterclock.dpl.query.splice import Spliced
 
 _TRANSIENT_CONDITIONS = (
     "CONCURRENT",

@@ -10,7 +10,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from waterclock.dpl.splice import splice
+from waterclock.dpl.query.splice import splice
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 

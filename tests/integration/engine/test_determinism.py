@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from waterclock.dpl.determinism import nondeterministic
-from waterclock.dpl.source import Source
-from waterclock.dpl.tokens import dialect
+from waterclock.dpl.query.determinism import nondeterministic
+from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.tokens import dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

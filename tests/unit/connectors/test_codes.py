@@ -11,6 +11,9 @@ from waterclock.codes import CONNECTORS
 
 def test_every_code_that_is_raised_is_explained_and_no_other() -> None:
     root = Path(waterclock.connectors.__file__).parents[1]
-    files = [*root.glob("connectors/*.py"), *root.glob("engine/*.py")]  # the engine asks sources for what they had
+    files = [
+        *root.glob("connectors/**/*.py"),
+        *root.glob("engine/**/*.py"),
+    ]  # the engine asks sources for what they had
     raised = {code for path in files for code in re.findall(r'"(E8\d\d)"', path.read_text())}
     assert raised == set(CONNECTORS)

@@ -7,7 +7,7 @@ import pytest
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.project import load_project
-from waterclock.dpl.splice import splice
+from waterclock.dpl.query.splice import splice
 from waterclock.errors import ProjectErrors
 from waterclock.flow.declarations import Flow
 

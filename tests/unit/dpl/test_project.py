@@ -8,7 +8,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import Project, check_project, load_project
-from waterclock.dpl.schemas import Known
+from waterclock.dpl.resolve.schemas import Known
 from waterclock.errors import ProjectErrors
 from waterclock.flow.declarations import Secret
 

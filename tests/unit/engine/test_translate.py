@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.source import Source
-from waterclock.dpl.splice import Piece, Spliced
+from waterclock.dpl.query.splice import Piece, Spliced
+from waterclock.dpl.syntax.source import Source
 from waterclock.engine.translate import is_transient, placed, to_error, user_code_error
 from waterclock.errors import WaterclockError
 from waterclock.temporal.stops import UNPLACED, stop_text

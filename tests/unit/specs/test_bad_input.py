@@ -34,7 +34,8 @@ def test_all_that_is_wrong_is_told_with_its_place(project: Project, path: Path) 
 def test_every_code_of_specifications_is_raised_and_no_other() -> None:
     source = Path(__file__).parents[3] / "src" / "waterclock"
     texts = [
-        path.read_text(encoding="utf-8") for path in [*(source / "specs").glob("*.py"), *(source / "cli").glob("*.py")]
+        path.read_text(encoding="utf-8")
+        for path in [*(source / "specs").rglob("*.py"), *(source / "cli").rglob("*.py")]
     ]
 
     assert {code for text in texts for code in re.findall(r'"(E3[56]\d)"', text)} == SPECS.keys()

@@ -1,0 +1,373 @@
+"""The project file waterclock.toml: what differs between machines, and what statements may leave out (LANGUAGE 4)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from waterclock.dpl.config.toml_positions import places_of
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.flow.declarations import Secret, Value
+
+FILE = "waterclock.toml"
+DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")
+_NEVER_DEFAULTS = frozenset({"type", "mode", "keys", "key", "rules", "expect", "columns", "merge"})
+_LATER_DEFAULTS = frozenset({"deadline", "max_lateness", "compatible"})
+_LATER_SECTIONS = frozenset({"roles", "alerts", "maintenance", "lineage"})
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+_Scalar = str | int | float | bool | dt.datetime | dt.date
+_STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _ProjectSection(BaseModel):
+    model_config = _STRICT
+    name: str
+    files: list[str] = Field(default_factory=lambda: list(DEFAULT_FILES))
+    env: str | None = None
+
+
+class Defaults(BaseModel):
+    """What statements may leave out; `every` is of collects alone."""
+
+    model_config = _STRICT
+    every: str | None = None
+    zone: str | None = None
+    start: str | dt.datetime | dt.date | None = None
+    owner: str | None = None
+    tags: list[str] | None = None
+    pool: str | None = None
+    on_restate: Literal["recompute", "report"] | None = None
+    retain: str | None = None
+    keep_versions: str | None = None
+
+
+class Environment(BaseModel):
+    """One environment: where things are, and how connections are reached. `secrets` is a folder of secret files."""
+
+    model_config = _STRICT
+    storage: str = ".waterclock"
+    ledger: str | None = None
+    publish: bool = False
+    secrets: str = "secrets"
+    connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    vars: dict[str, _Scalar] = Field(default_factory=dict)
+    pools: dict[str, int] = Field(default_factory=dict)
+
+
+class _File(BaseModel):
+    model_config = _STRICT
+    project: _ProjectSection
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    vars: dict[str, _Scalar] = Field(default_factory=dict)
+    pools: dict[str, int] = Field(default_factory=dict)
+    env: dict[str, Environment] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The project file, read for one environment.
+
+    `misspelt` are defaults that an unknown key below [defaults] was probably meant to give: that is reported once, and
+    not again for each table that lacks one.
+    """
+
+    source: Source
+    places: Mapping[tuple[str, ...], Span] = field(repr=False)
+    name: str = ""
+    files: tuple[str, ...] = DEFAULT_FILES
+    env: str = "dev"
+    environment: Environment = field(default_factory=Environment)
+    defaults: tuple[tuple[str, Defaults], ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    pools: Mapping[str, int] = field(default_factory=dict)
+    misspelt: frozenset[str] = frozenset()
+
+    def default(self, table: str, key: str) -> tuple[Any, Span] | None:
+        """Give a default for a table, with its place: the most exact pattern that says it wins."""
+        for pattern, defaults in self.defaults:
+            value = getattr(defaults, key)
+            if value is not None and (pattern == "*" or fnmatch.fnmatchcase(table, pattern)):
+                path = ("defaults", key) if pattern == "*" else ("defaults", pattern, key)
+                return value, self.place(path)
+        return None
+
+    def place(self, path: tuple[str, ...]) -> Span:
+        """Give the span of a key; of what it stands in, where it cannot be found."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places[path] if path else self.source.span(0)
+
+
+def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
+    """Read the project file for an environment (None: the file's own choice), and all that is wrong with it."""
+    source = Source(FILE, text)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return None, [_unreadable(source, error)]
+    places = places_of(source)
+    config = Config(source, places)
+    errors = _later_sections(data, config)
+    try:
+        file = _File.model_validate(data)
+    except ValidationError as error:
+        return None, errors + [_invalid(config, problem) for problem in error.errors()]
+    defaults = _defaults(file.defaults, config, errors)
+    misspelt = frozenset(
+        meant for key in _unknown_defaults(file.defaults) for meant in nearest(key, Defaults.model_fields)
+    )
+    chosen = _environment(file, env, config, errors)
+    if not _PROJECT_NAME.fullmatch(file.project.name):
+        errors.append(
+            config.place(("project", "name")).refuse(
+                "E242", f"{file.project.name!r} cannot be the project's name",
+                why="it stands in every commit and in folders", fix="use letters, digits, _ and -",
+            )
+        )  # fmt: skip
+    if chosen is None:
+        return None, errors
+    name, environment = chosen
+    variables = {**file.vars, **environment.vars}
+    errors.extend(_variables(variables, config))
+    pools = {"default": 4, **file.pools, **environment.pools}
+    errors.extend(_pools(pools, config))
+    read = Config(
+        source,
+        places,
+        file.project.name,
+        tuple(file.project.files),
+        name,
+        environment,
+        defaults,
+        variables,
+        pools,
+        misspelt,
+    )
+    return read, errors
+
+
+def _later_sections(data: dict[str, Any], config: Config) -> list[WaterclockError]:
+    errors = []
+    for section in sorted(_LATER_SECTIONS & data.keys()):
+        del data[section]
+        errors.append(
+            config.place((section,)).refuse(
+                "E208", f"[{section}]: not yet", why="the language has it, and a later release will do it",
+                fix="leave it out for now",
+            )
+        )  # fmt: skip
+    return errors
+
+
+def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError]) -> tuple[tuple[str, Defaults], ...]:
+    found: list[tuple[str, Defaults]] = []
+    plain = {key: value for key, value in said.items() if not isinstance(value, dict)}
+    patterns = {key: value for key, value in said.items() if isinstance(value, dict)}
+    for pattern, values in [*patterns.items(), ("*", plain)]:
+        path = ("defaults",) if values is plain else ("defaults", pattern)
+        try:
+            found.append((pattern, Defaults.model_validate(_allowed(values, path, config, errors))))
+        except ValidationError as error:
+            errors.extend(_invalid(config, problem, path, Defaults) for problem in error.errors())
+    return tuple(sorted(found, key=lambda entry: (entry[0] != "*", _exactness(entry[0])), reverse=True))
+
+
+def _unknown_defaults(said: Mapping[str, Any]) -> set[str]:
+    """Return the keys that no default has, of [defaults] and of its patterns."""
+    keys = {key for key, value in said.items() if not isinstance(value, dict)}
+    keys.update(key for value in said.values() if isinstance(value, dict) for key in value)
+    return keys - Defaults.model_fields.keys()
+
+
+def _exactness(pattern: str) -> tuple[int, int]:
+    """Order patterns: one without wildcards first, then by the letters it fixes."""
+    wild = sum(pattern.count(sign) for sign in "*?[")
+    return (0 if wild else 1, len(pattern) - wild)
+
+
+def _allowed(
+    values: dict[str, Any], path: tuple[str, ...], config: Config, errors: list[WaterclockError]
+) -> dict[str, Any]:
+    kept = {}
+    for key, value in values.items():
+        if key in _LATER_DEFAULTS:
+            errors.append(config.place((*path, key)).refuse("E208", f"{key}: not yet", fix="leave it out for now"))
+        elif key in _NEVER_DEFAULTS:
+            errors.append(
+                config.place((*path, key)).refuse(
+                    "E241", f"{key} has no default", why="type, mode, keys and rules are said where the table is",
+                    fix="say it in the statement",
+                )
+            )  # fmt: skip
+        else:
+            kept[key] = value
+    return kept
+
+
+def _environment(
+    file: _File, env: str | None, config: Config, errors: list[WaterclockError]
+) -> tuple[str, Environment] | None:
+    names = list(file.env)
+    chosen = env or file.project.env
+    if chosen is None:
+        if len(names) > 1 and "dev" not in names:
+            errors.append(
+                config.place(("env",)).refuse(
+                    "E243", "no environment is chosen", why=f"there are {', '.join(names)}",
+                    fix='say --env, or env = "..." below [project]',
+                )
+            )  # fmt: skip
+            return None
+        chosen = names[0] if len(names) == 1 else "dev"
+    if chosen in file.env:
+        return chosen, file.env[chosen]
+    if not names and env is None:
+        return chosen, Environment()
+    span = config.place(("project", "env") if env is None else ("env",))
+    errors.append(
+        span.refuse(
+            "E243", f"unknown environment {chosen}",
+            why=f"the project file has {', '.join(names) or 'none'}",
+            fix=did_you_mean(chosen, names, otherwise=f"add a section [env.{chosen}]"),
+        )
+    )  # fmt: skip
+    return None
+
+
+def _variables(variables: Mapping[str, Any], config: Config) -> list[WaterclockError]:
+    return [
+        config.place(("vars", name)).refuse(
+            "E242",
+            f"{name!r} cannot be a variable",
+            why="a variable is a word, and wc_ is ours",
+            fix="use a_to_z and _",
+        )
+        for name in variables
+        if not _NAME.fullmatch(name) or name.lower().startswith("wc_")
+    ]
+
+
+def _pools(pools: Mapping[str, int], config: Config) -> list[WaterclockError]:
+    return [
+        config.place(("pools", name)).refuse("E242", f"pool {name} holds {size} batches", fix="let it hold 1 or more")
+        for name, size in pools.items()
+        if size < 1
+    ]
+
+
+def option_value(value: Any) -> Value | Secret | None:
+    """Give an option of the project file as DPL has it; None for what no option can be."""
+    if isinstance(value, dict):
+        if set(value) == {"secret"} and isinstance(value["secret"], str):
+            return Secret(value["secret"])
+        return None
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+def flat_options(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Give dotted names to the options of nested tables: `auth = { token = 1 }` is `auth.token`."""
+    flat: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, dict) and set(value) != {"secret"}:
+            flat.update(flat_options(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _unreadable(source: Source, error: tomllib.TOMLDecodeError) -> WaterclockError:
+    match = re.search(r"line (\d+), column (\d+)", str(error))
+    line, column = (int(match[1]), int(match[2])) if match else (source.text.count("\n") + 1, 1)
+    starts = [0, *(found.end() for found in re.finditer("\n", source.text))]
+    offset = min(starts[min(line, len(starts)) - 1] + column - 1, max(len(source.text) - 1, 0))
+    reason = str(error).split(" (at ")[0]
+    return source.span(offset).refuse(
+        "E240",
+        "the project file is no TOML",
+        why=reason[:1].lower() + reason[1:],
+        fix="quote texts, and close brackets",
+    )
+
+
+_EXPECTED = {
+    "string_type": "a text in quotes",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "list_type": "a list",
+}
+
+
+def _invalid(
+    config: Config, problem: Any, prefix: tuple[str, ...] = (), model: type[BaseModel] = _File
+) -> WaterclockError:
+    path = (*prefix, *(str(part) for part in problem["loc"]))
+    kind = problem["type"]
+    key = path[-1]
+    if kind == "extra_forbidden":
+        known = _keys(model, path[len(prefix) : -1])
+        return config.place(path).refuse(
+            "E241",
+            f"unknown key {key}",
+            why=f"here can stand {', '.join(known)}" if known else None,
+            fix=_mend_of_key(key, known, path, config),
+        )
+    if kind == "missing":
+        return config.place(path[:-1]).refuse(
+            "E242", f"{'.'.join(path)} is missing", fix=f'add {key} = "..." below [{".".join(path[:-1])}]'
+        )
+    known_path = next((path[:end] for end in range(len(path), 0, -1) if path[:end] in config.places), path)
+    expected = _EXPECTED.get(kind, "a text, a number, true, false or a date")
+    return config.place(known_path).refuse(
+        "E242", f"{'.'.join(known_path)} holds {problem['input']!r}", fix=f"give it {expected}"
+    )
+
+
+_MEANT = {
+    "environments": "env", "environment": "env", "envs": "env", "profiles": "env", "targets": "env", "outputs": "env",
+    "variables": "vars", "var": "vars", "params": "vars", "parameters": "vars", "default": "defaults",
+    "timezone": "zone", "tz": "zone", "schedule": "every", "cadence": "every", "start_date": "start",
+    "location": "storage", "path": "storage", "database": "ledger", "connection": "connections",
+}  # fmt: skip
+_HOMES: Mapping[str, type[BaseModel]] = {
+    "[project]": _ProjectSection,
+    "[defaults]": Defaults,
+    "[env.NAME]": Environment,
+}
+
+
+def _mend_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: Config) -> str:
+    """Say what an unknown key is to be instead: another name here, or the same name elsewhere."""
+    meant = _MEANT.get(key.lower())
+    if meant is not None and meant in known:
+        inner = [name for *parent, name in config.places if tuple(parent) == path] if meant == "env" else []
+        return f"write {f'[env.{inner[0]}]' if inner else meant}"
+    if close := nearest(key, known):
+        return f"did you mean {' or '.join(close)}?"
+    name = meant or key
+    homes = [home for home, model in _HOMES.items() if name in model.model_fields]
+    if homes:
+        return f"{name} stands below {' or '.join(homes)}"
+    return "values of your own stand below [vars]; what is not used can be commented out with #"
+
+
+def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+    """List the keys that can stand at a path of the file."""
+    if not path:
+        return list(model.model_fields)
+    if model is _File and path[0] == "project":
+        return list(_ProjectSection.model_fields)
+    if model is _File and path[0] == "env" and len(path) == 2:
+        return list(Environment.model_fields)
+    return []

@@ -1,0 +1,81 @@
+"""Where each key of a TOML text stands: tomllib gives values, and says nothing of lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from waterclock.dpl.syntax.source import Source, Span
+
+Path = tuple[str, ...]
+_NAME = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_KEY = re.compile(rf"(?P<key>{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*)[ \t]*=")
+_HEADER = re.compile(rf"\[{{1,2}}[ \t]*(?P<key>{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*)[ \t]*\]{{1,2}}")
+_PART = re.compile(_NAME)
+_STRING = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL)
+_BARE = re.compile(r"[^,\]}\n#]*")
+_SPACE = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
+
+
+def places_of(source: Source) -> Mapping[Path, Span]:
+    """Give the span of each key of a valid text, by its path from the top; keys of inline tables too."""
+    scanner = _Scanner(source)
+    scanner.scan()
+    return scanner.found
+
+
+class _Scanner:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.found: dict[Path, Span] = {}
+
+    def scan(self) -> None:
+        """Read headers and keys from top to bottom."""
+        table: Path = ()
+        position = self._space(0)
+        while position < len(self.text):
+            if header := _HEADER.match(self.text, position):
+                table = _parts(header["key"])
+                self._note(table, header.start("key"), header.end("key"), 0)
+                position = header.end()
+            elif key := _KEY.match(self.text, position):
+                position = self._entry(key, table)
+            else:
+                position += 1
+            position = self._space(position)
+
+    def _entry(self, key: re.Match[str], table: Path) -> int:
+        """Note a key, and pass by its value; give the offset behind it."""
+        path = (*table, *_parts(key["key"]))
+        self._note(path, key.start("key"), key.end("key"), len(table))
+        return self._value(key.end(), path)
+
+    def _value(self, position: int, path: Path) -> int:
+        position = self._space(position)
+        if string := _STRING.match(self.text, position):
+            return string.end()
+        sign = self.text[position : position + 1]
+        if sign not in {"{", "["}:
+            bare = _BARE.match(self.text, position)
+            return bare.end() if bare else position + 1
+        position = self._space(position + 1)
+        while position < len(self.text) and self.text[position] not in "}]":
+            key = _KEY.match(self.text, position) if sign == "{" else None
+            after = self._entry(key, path) if key else self._value(position, path)
+            position = self._space(max(after, position + 1))
+        return position + 1
+
+    def _note(self, path: Path, start: int, end: int, known: int) -> None:
+        """Note a path, and the tables that its dots open."""
+        span = self.source.span(start, end)
+        for length in range(known + 1, len(path) + 1):
+            self.found.setdefault(path[:length], span)
+
+    def _space(self, position: int) -> int:
+        space = _SPACE.match(self.text, position)
+        return space.end() if space else position
+
+
+def _parts(key: str) -> Path:
+    return tuple(part.strip("\"'") for part in _PART.findall(key))

@@ -1,0 +1,320 @@
+"""The language in Python: each function notes what it is told while a project's file is loaded, and else does nothing.
+
+An argument is the clause's own words joined by `_`, with one more behind where Python has reserved them (`from_`); its
+value is the clause's own text, read by DPL's parser (LANGUAGE 4). What is wrong is said by `check`, never raised here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from waterclock.dpl.python.positions import Positions, Site, site_of
+from waterclock.dpl.syntax.statements import StatementKind
+from waterclock.flow.declarations import Secret
+
+F = TypeVar("F", bound=Callable[..., Any])
+Texts = str | Sequence[str]
+_ABOUT = ("owner", "tags", "comment")
+_WHEN = ("every", "schedule", "delay", "zone", "start")
+_HOW = ("mode", "expect", "sequential", "pool", "on_restate")
+OptionValue = str | int | float | bool | Secret
+
+
+class Described(TypedDict, total=False):
+    """What all statements but functions take."""
+
+    owner: str | None
+    tags: Texts | None
+    comment: str | None
+
+
+class Timed(Described, total=False):
+    """What all statements with batches take."""
+
+    every: str | None
+    schedule: str | None
+    delay: str | None
+    zone: str | None
+    start: str | None
+    mode: str | None
+    expect: Texts | None
+    sequential: bool
+    pool: str | None
+    on_restate: str | None
+    columns: str | None
+
+
+class Made(Timed, total=False):
+    """What all statements that make a table take."""
+
+    partitioned: bool
+    regular: bool
+    retain: str | None
+    keep_versions: str | None
+
+
+class ConnectionArguments(Described, total=False):
+    """What `connection` takes."""
+
+    type: str
+    options: Mapping[str, OptionValue] | str | None
+
+
+class ViewArguments(Described, total=False):
+    """What `view` takes."""
+
+    columns: str | None
+    as_: str
+
+
+class CollectArguments(Made, total=False):
+    """What `collect` takes."""
+
+    from_: str
+    options: Mapping[str, OptionValue] | str | None
+    by: str | None
+
+
+class TransformArguments(Made, total=False):
+    """What `transform` takes."""
+
+    as_: str | None
+
+
+class PublishArguments(Timed, total=False):
+    """What `publish` takes."""
+
+    to: str
+    options: Mapping[str, OptionValue] | str | None
+
+
+class FunctionArguments(TypedDict, total=False):
+    """What `function` takes."""
+
+    parameters: str | None
+    returns: str | None
+    return_: str | None
+
+
+ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
+    StatementKind.CONNECTION: ("type", "options", *_ABOUT),
+    StatementKind.FUNCTION: ("parameters", "returns", "return_"),
+    StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
+    StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", *_HOW, "retain",
+                            "keep_versions", *_ABOUT),
+    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "retain", "keep_versions", *_ABOUT,
+                              "as_"),
+    StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
+    StatementKind.GRANT: (),
+}  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One declaration as it was called; `function` is the one that it decorates."""
+
+    kind: StatementKind
+    name: object
+    arguments: Mapping[str, object]
+    site: Site
+    function: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSaid:
+    """What `table`, `past` and the like were called with, as the default of a parameter."""
+
+    word: str
+    table: object
+    span: object = None
+    site: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VariableSaid:
+    """What `var` was called with."""
+
+    name: object
+    site: Site | None = None
+
+
+class DataFrame:
+    """Stands for PySpark's DataFrame in annotations, so that a flow is read without importing PySpark."""
+
+
+@dataclass(slots=True)
+class _Recorder:
+    path: Path
+    root: Path
+    calls: list[Call] = field(default_factory=list)
+    codes: dict[int, Positions] = field(default_factory=dict)
+
+
+_recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", default=None)
+
+
+@contextmanager
+def recording(path: Path, root: Path) -> Iterator[list[Call]]:
+    """Note the declarations that the file at `path` makes, those of the project's functions that it calls included.
+
+    What another file declares when it is imported is that file's.
+    """
+    recorder = _Recorder(path, root)
+    token = _recorder.set(recorder)
+    try:
+        yield recorder.calls
+    finally:
+        _recorder.reset(token)
+
+
+def connection(name: str, **arguments: Unpack[ConnectionArguments]) -> None:
+    """Declare a connection: CREATE CONNECTION."""
+    _note(StatementKind.CONNECTION, name, arguments)
+
+
+def collect(name: str, **arguments: Unpack[CollectArguments]) -> None:
+    """Declare a collected table: COLLECT."""
+    _note(StatementKind.COLLECT, name, arguments)
+
+
+def view(name: str, **arguments: Unpack[ViewArguments]) -> None:
+    """Declare a view: CREATE VIEW."""
+    _note(StatementKind.VIEW, name, arguments)
+
+
+def publish(name: str, **arguments: Unpack[PublishArguments]) -> None:
+    """Declare that a table is published: PUBLISH."""
+    _note(StatementKind.PUBLISH, name, arguments)
+
+
+def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F], F]:
+    """Declare a transformed table: TRANSFORM, by the query in `as_` or by the function that this stands above.
+
+    The function's parameters say what it reads: `flights=wc.table("clean.flights")`. It is given back unchanged.
+    """
+    return _decorator(_note(StatementKind.TRANSFORM, name, arguments))
+
+
+def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F], F]:
+    """Declare a function for queries: CREATE FUNCTION, by the expression in `return_` or the Python function below.
+
+    Types that are not said in `parameters` and `returns` are those of the annotations: bool is BOOLEAN, int BIGINT,
+    float DOUBLE, str STRING, bytes BINARY, date DATE, datetime TIMESTAMP. All others, Decimal too, must be said.
+    """
+    return _decorator(_note(StatementKind.FUNCTION, name, arguments))
+
+
+def grant(right: str, **arguments: object) -> None:
+    """Give rights: GRANT. Refused for now."""
+    _note(StatementKind.GRANT, right, arguments)
+
+
+def secret(name: str) -> Secret:
+    """Give the secret of that name, as the value of an option; it is looked up only where it is used."""
+    return Secret(name)
+
+
+def table(name: str) -> Any:
+    """Read a table or view, as naming it in a query does."""
+    return _read("PLAIN", name)
+
+
+def past(name: str, span: str) -> Any:
+    """Read a partitioned table so far back: PAST(name, 'span')."""
+    return _read("PAST", name, span)
+
+
+def history(name: str) -> Any:
+    """Read all of a table so far: HISTORY(name)."""
+    return _read("HISTORY", name)
+
+
+def previous(name: str) -> Any:
+    """Read a table as it was one window before: PREVIOUS(name)."""
+    return _read("PREVIOUS", name)
+
+
+def latest(name: str) -> Any:
+    """Read the newest settled state of a table: LATEST(name)."""
+    return _read("LATEST", name)
+
+
+def until(name: str, span: str) -> Any:
+    """Read a table from a span before the window to a span behind it: UNTIL(name, 'span'). Refused for now."""
+    return _read("UNTIL", name, span)
+
+
+def flat(name: str, *, exact: object = False) -> Any:
+    """Read a table with all parents that it refers to: FLAT(name); with `exact=True`, FLAT(name, 'exact')."""
+    return _read("FLAT", name, exact)
+
+
+def var(name: str) -> Any:
+    """Give the value of the project file's [vars] or the environment's: `:name`."""
+    return VariableSaid(name, _site())
+
+
+def _read(word: str, name: object, span: object = None) -> ReadSaid:
+    return ReadSaid(word, name, span, _site())
+
+
+def _note(kind: StatementKind, name: object, arguments: Mapping[str, Any]) -> Call | None:
+    recorder = _recorder.get()
+    if recorder is None or not _is_own(recorder):
+        return None
+    call = Call(kind, name, dict(arguments), _site_in(recorder))
+    recorder.calls.append(call)
+    return call
+
+
+def _decorator(call: Call | None) -> Callable[[F], F]:
+    def keep(found: F) -> F:
+        if call is not None:
+            call.function = found
+        return found
+
+    return keep
+
+
+def _frames() -> Iterator[FrameType]:
+    """Yield the frames of the callers, nearest first, our own left out."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_filename != __file__:
+            yield frame
+        frame = frame.f_back
+
+
+def _site() -> Site | None:
+    """Give the place of a call; None while no file is loaded."""
+    recorder = _recorder.get()
+    return None if recorder is None else _site_in(recorder)
+
+
+def _site_in(recorder: _Recorder) -> Site:
+    """Give the call in the project's own files that led here, or the nearest one where there is none."""
+    root = f"{recorder.root}{os.sep}"
+    frames = list(_frames())
+    names = [(one, one.f_code.co_filename) for one in frames]
+    own = (one for one, name in names if name.startswith(root) and "site-packages" not in name)
+    return site_of(next(own, frames[0]), recorder.codes)
+
+
+def _is_own(recorder: _Recorder) -> bool:
+    """Tell whether the file itself makes this call, and not one that it imports, while that is imported."""
+    modules = (one.f_code.co_filename for one in _frames() if one.f_code.co_name == "<module>")
+    nearest = next((file for file in modules if not file.startswith("<")), None)
+    return nearest == str(recorder.path)
+
+
+def argument_word(argument: str) -> str:
+    """Give the clause's words that an argument's name stands for: `from_` is FROM, `max_lateness` MAX LATENESS."""
+    return argument.removesuffix("_").replace("_", " ").upper()

@@ -1,0 +1,61 @@
+"""What a project's Python file raises while it is loaded, as one error with the user's own frames only."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from pathlib import Path
+
+from waterclock.dpl.syntax.source import Source
+from waterclock.errors import WaterclockError
+
+_MOST_FRAMES = 4
+
+
+def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockError:
+    """Say what went wrong, where in the project's own files, and through which calls."""
+    what = f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__
+    if isinstance(raised, SyntaxError) and raised.filename and Path(raised.filename).is_relative_to(root):
+        return _unreadable(raised, Path(raised.filename), root)
+    frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if _is_own(frame.filename, root)]
+    if not frames:
+        return WaterclockError("E250", f"this file cannot be loaded: {what}", where=_name(path, root))
+    last = frames[-1]
+    line = last.lineno or 1
+    text = linecache.getline(last.filename, line).rstrip("\n")
+    start = (last.colno or 0) if last.colno is not None else len(text) - len(text.lstrip())
+    end = last.end_colno if last.end_colno is not None and last.end_lineno == line else len(text)
+    source = Source(_name(Path(last.filename), root), text, line)
+    callers = [f"{_name(Path(one.filename), root)}:{one.lineno} in {one.name}" for one in frames[-_MOST_FRAMES:-1]]
+    return source.span(start, max(end, start + 1)).refuse(
+        "E250",
+        f"this file cannot be loaded: {what}",
+        why=f"called from {', '.join(reversed(callers))}" if callers else None,
+        fix=_mend(raised, Path(last.filename), root),
+    )
+
+
+def _unreadable(raised: SyntaxError, path: Path, root: Path) -> WaterclockError:
+    line, column = raised.lineno or 1, max((raised.offset or 1) - 1, 0)
+    text = (raised.text or linecache.getline(str(path), line)).rstrip("\n")
+    end = (raised.end_offset or 0) - 1 if raised.end_lineno == line else 0
+    source = Source(_name(path, root), text, line)
+    return source.span(column, max(end, column + 1)).refuse("E250", f"this file is no Python: {raised.msg}")
+
+
+def _mend(raised: BaseException, path: Path, root: Path) -> str | None:
+    if not isinstance(raised, ModuleNotFoundError) or not raised.name:
+        return None
+    beside = path.parent / f"{raised.name}.py"
+    if beside.is_file() and path.parent != root:
+        package = ".".join(path.parent.relative_to(root).parts)
+        return f"modules are found from the project's folder: from {package} import {raised.name}"
+    return "install it, or look at its spelling; the project's own modules are found from the project's folder"
+
+
+def _is_own(file: str, root: Path) -> bool:
+    return Path(file).is_relative_to(root) and "site-packages" not in Path(file).parts
+
+
+def _name(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

@@ -1,0 +1,177 @@
+"""Names of Python code: a function's syntax tree, what it uses of its file, and the project's modules it imports.
+
+Comments, spacing and docstrings do not count, nor do declarations, which are compared as what they declare. What is
+imported by other means than import statements is not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from waterclock.dpl.resolve.fingerprints import digest
+
+_Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+_Imports = ast.Import | ast.ImportFrom
+_LEFT_OUT = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
+
+
+End = tuple[int | None, int | None]
+
+
+class PythonFingerprints:
+    """Names functions of the project at `root`; what it has read of a file it does not read again."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._modules: dict[Path, _Module] = {}
+        self._bindings: dict[Path, dict[str, list[_Piece]]] = {}
+
+    def of(self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()) -> str:
+        """Name the code of a function of the file at `path`.
+
+        `declared` are the ends of the calls that declare something: as decorators they are left out.
+        """
+        if path not in self._bindings:
+            self._bindings[path] = _bindings(tree)
+        bindings = self._bindings[path]
+        decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in declared]
+        own = _Piece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
+        pieces: dict[int, _Piece] = {id(function): own}
+        waiting = [own]
+        while waiting:
+            for name in waiting.pop().names:
+                for piece in bindings.get(name, ()):
+                    if id(piece.node) not in pieces:
+                        pieces[id(piece.node)] = piece
+                        waiting.append(piece)
+        used = sorted(piece.shape for piece in pieces.values() if piece is not own)
+        modules = self._reached(path, pieces.values())
+        return digest([own.shape, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))])
+
+    def _reached(self, path: Path, pieces: Iterable[_Piece]) -> dict[str, str]:
+        """Give the project's modules that pieces of code import, and those that these import, with their shapes."""
+        found: dict[str, str] = {}
+        waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
+        while waiting:
+            file = waiting.pop()
+            name = file.relative_to(self.root).as_posix()
+            if name not in found:
+                module = self._module(file)
+                found[name] = module.shape
+                waiting.extend(module.files)
+        return found
+
+    def _module(self, file: Path) -> _Module:
+        if file not in self._modules:
+            try:
+                whole = _Piece(ast.parse(file.read_bytes()))
+            except SyntaxError:
+                self._modules[file] = _Module("", ())  # importing it fails, which is reported
+            else:
+                files = [found for node in whole.imports for found in self._files(node, file)]
+                self._modules[file] = _Module(whole.shape, tuple(files))
+        return self._modules[file]
+
+    def _files(self, node: _Imports, path: Path) -> Iterator[Path]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from self._files_of(alias.name.split("."))
+            return
+        package: list[str] = []
+        if node.level:
+            package = [*path.relative_to(self.root).parts[: -node.level]]
+        package += node.module.split(".") if node.module else []
+        yield from self._files_of(package)
+        for alias in node.names:
+            yield from self._files_of([*package, alias.name])
+
+    def _files_of(self, names: list[str]) -> Iterator[Path]:
+        for count in range(1, len(names) + 1):
+            stem = self.root.joinpath(*names[:count])
+            for file in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
+                if file.is_file():
+                    yield file
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A module of the project: its shape, and the project's modules that it imports."""
+
+    shape: str
+    files: tuple[Path, ...]
+
+
+class _Piece:
+    """A piece of code: its shape, the names that it uses, and its import statements."""
+
+    def __init__(self, node: ast.AST) -> None:
+        self.node = node
+
+    @cached_property
+    def shape(self) -> str:
+        return _shape(self.node)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        found = (node for node in ast.walk(self.node) if isinstance(node, ast.Name))
+        return frozenset(node.id for node in found if isinstance(node.ctx, ast.Load))
+
+    @cached_property
+    def imports(self) -> tuple[_Imports, ...]:
+        return tuple(node for node in ast.walk(self.node) if isinstance(node, _Imports))
+
+
+def _bindings(tree: ast.Module) -> dict[str, list[_Piece]]:
+    """Give the statements at a module's top that bind each name."""
+    found: dict[str, list[_Piece]] = {}
+    for statement in tree.body:
+        piece = _Piece(statement)
+        for name in _bound(statement):
+            found.setdefault(name, []).append(piece)
+    return found
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, _Imports):
+        for alias in node.names:
+            yield alias.asname or alias.name.partition(".")[0]
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    if not isinstance(node, _Scope):
+        for child in ast.iter_child_nodes(node):
+            yield from _bound(child)
+
+
+def _shape(node: ast.AST) -> str:
+    """Write a syntax tree without places, docstrings and empty fields, so that Python's own versions write it alike."""
+    parts = [type(node).__name__]
+    for name, value in ast.iter_fields(node):
+        if name in _LEFT_OUT or value is None or value == []:
+            continue
+        parts.append(f"{name}={_value(_undocumented(node, value) if name == 'body' else value)}")
+    return f"({' '.join(parts)})"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, ast.AST):
+        return _shape(value)
+    if isinstance(value, list):
+        return f"[{' '.join(_value(one) for one in value)}]"
+    return repr(value)
+
+
+def _undocumented(node: ast.AST, body: object) -> object:
+    """Leave a docstring out; a body of nothing else is as good as `pass`."""
+    is_documented = isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    if not is_documented or not isinstance(body, list):
+        return body
+    first = body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        return body[1:] or [ast.Pass()]
+    return body

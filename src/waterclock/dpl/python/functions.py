@@ -1,0 +1,207 @@
+"""Python functions as declarations: what their parameters mean, of which types they are, where they can be found."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from pathlib import Path
+from types import FunctionType, NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from waterclock.dpl.python.decorators import Call, ReadSaid, VariableSaid
+from waterclock.dpl.python.fingerprints import End
+from waterclock.dpl.python.positions import PythonText
+from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.query.names_in_query import FLAT
+from waterclock.dpl.syntax.cursor import timed
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import Clause
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read
+from waterclock.timelabel.duration import Duration, parse_duration
+from waterclock.timelabel.window import Window
+
+SQL_TYPES = {
+    bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "STRING", bytes: "BINARY", date: "DATE",
+    datetime: "TIMESTAMP",
+}  # fmt: skip
+_LATER = frozenset({"UNTIL"})
+
+
+class FoundFunction:
+    """A decorated function with its place in a file; made only of what the engine will find there again."""
+
+    def __init__(self, function: FunctionType, texts: Texts, span: Span) -> None:
+        self.function = function
+        self.inner = inspect.unwrap(function)
+        self.path = Path(self.inner.__code__.co_filename)
+        self.text: PythonText | None = texts.of(str(self.path))
+        self.node = self.text.definition(self.inner.__code__) if self.text else None
+        self.span = self.text.span(self.node).source.span(0) if self.text and self.node else span
+
+    def parameters(self) -> Iterator[tuple[inspect.Parameter, Span]]:
+        """Yield the parameters with their places."""
+        nodes = {}
+        if self.node is not None:
+            given = self.node.args
+            plain = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+            nodes = {one.arg: one for one in plain if one is not None}
+        for parameter in inspect.signature(self.function).parameters.values():
+            node = nodes.get(parameter.name)
+            yield parameter, self.text.span(node) if node is not None and self.text else self.span
+
+
+def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
+    """Find the function that stands below a decorator. Raises E252 where the engine could not find it again."""
+    if not isinstance(found, FunctionType):
+        raise span.refuse(
+            "E252", f"no function stands below the decorator, but {_shown(found)}",
+            why="a function can be called with what it reads", fix="write def name(...): below it",
+        )  # fmt: skip
+    inner = inspect.unwrap(found)
+    name = found.__name__
+    if not isinstance(inner, FunctionType) or name == "<lambda>" or "<locals>" in found.__qualname__:
+        raise span.refuse(
+            "E252", f"{found.__qualname__.replace('.<locals>', '')} is made inside of another function",
+            why="a batch finds a function by its file and its name",
+            fix="write it at the file's top level (a decorator of your own needs functools.wraps)",
+        )  # fmt: skip
+    there = inner.__globals__.get(name)
+    is_there = callable(there) and getattr(inspect.unwrap(there), "__code__", None) is inner.__code__
+    if not is_there:
+        raise span.refuse(
+            "E252", f"at the end of the file {name} is something else",
+            why="a batch finds a function by its file and its name", fix="give each function a name of its own",
+        )  # fmt: skip
+    return FoundFunction(found, texts, span)
+
+
+def transform_function(
+    call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
+) -> tuple[PythonFunction, list[Clause]]:
+    """Give a transform's function, with a clause `ARGUMENT name` for the place of each parameter's meaning."""
+    found = find_function(call.function, texts, span)
+    arguments: list[Argument] = []
+    clauses: list[Clause] = []
+    for parameter, at in found.parameters():
+        try:
+            argument, place = _argument(parameter, at, found, texts)
+        except WaterclockError as error:
+            errors.append(error)
+            continue
+        arguments.append(argument)
+        clauses.append(Clause(f"ARGUMENT {parameter.name}", argument, place))
+    return declared(found, texts, tuple(arguments), declarations), clauses
+
+
+def declared(
+    found: FoundFunction, texts: Texts, arguments: tuple[Argument, ...], declarations: frozenset[End]
+) -> PythonFunction:
+    """Describe a function so that the engine finds it; `declarations` are the ends of the file's calls of ours."""
+    name = found.function.__name__
+    if found.text is None or found.node is None:
+        raise found.span.refuse(
+            "E252", f"{name} is no function of this project",
+            why="a batch finds a function by its file and its name", fix="write a function here that calls it",
+        )  # fmt: skip
+    return PythonFunction(
+        file=found.text.source.file,
+        name=name,
+        arguments=arguments,
+        source=_source(found.text, found.node),
+        place=found.span.place,
+        fingerprint=texts.fingerprints.of(found.node, found.text.tree, found.path, declared=declarations),
+    )
+
+
+def sql_type(annotation: object, found: FoundFunction) -> str | None:
+    """Give the Spark SQL type of an annotation, `| None` aside; None where Python's type leaves it open."""
+    resolved = _resolved(annotation, found.function)
+    if get_origin(resolved) in {Union, UnionType}:
+        inner = [one for one in get_args(resolved) if one is not NoneType]
+        resolved = inner[0] if len(inner) == 1 else None
+    return SQL_TYPES.get(resolved) if isinstance(resolved, type) else None
+
+
+def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, texts: Texts) -> tuple[Argument, Span]:
+    said = parameter.default
+    name = parameter.name
+    if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+        raise _meaningless(parameter, at)
+    if isinstance(said, ReadSaid):
+        return _read(name, said, at, texts)
+    if isinstance(said, VariableSaid):
+        place, text = texts.positional(said.site, 0, said.name, at)
+        return Argument(name, variable=text), place.span(0, len(text) or 1)
+    if said is parameter.empty and _is_window(parameter, found):
+        return Argument(name, is_window=True), at
+    raise _meaningless(parameter, at, is_window=_is_window(parameter, found))
+
+
+def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, Span]:
+    if said.word in _LATER:
+        raise not_yet(f"{said.word}(...)", texts.site(said.site, at))
+    source, _ = texts.positional(said.site, 0, said.table, at)
+    table, place = texts.table_name(source)
+    if said.word == FLAT:
+        if not isinstance(said.span, bool):
+            raise texts.site(said.site, at).refuse(
+                "E251", f"exact is {said.span!r}, not True or False", fix="write exact=True, or leave it out"
+            )
+        return Argument(name, flat=Flat(Read(table), is_exact=said.span)), place
+    kind = ReadKind[said.word]
+    if kind is not ReadKind.PAST:
+        return Argument(name, read=Read(table, kind)), place
+    span_source, text = texts.positional(said.site, 1, said.span, at)
+    duration: Duration = timed(span_source.span(0, len(text) or 1), lambda: parse_duration(text))
+    return Argument(name, read=Read(table, kind, duration)), place
+
+
+def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
+    if parameter.annotation is parameter.empty:
+        return parameter.name == "window"
+    resolved = _resolved(parameter.annotation, found.function)
+    if isinstance(resolved, str):  # imported for type checkers alone
+        return resolved.rpartition(".")[2] == Window.__name__
+    return resolved is Window
+
+
+def _resolved(annotation: object, function: Callable[..., Any]) -> object:
+    """Give what an annotation means; its text where a name of it is unknown at run time."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, inspect.unwrap(function).__globals__)  # noqa: S307  Python would do the same
+    except Exception:  # noqa: BLE001  imported for type checkers alone
+        return annotation
+
+
+def _meaningless(parameter: inspect.Parameter, at: Span, *, is_window: bool = False) -> WaterclockError:
+    name, kind = parameter.name, parameter.kind
+    if kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+        stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
+        why = "a batch calls the function with each parameter by its name"
+        return at.refuse("E253", f"parameter {stars}{name} has no meaning", why=why, fix="name each parameter")
+    if parameter.default is None and is_window:
+        fix = f"write it behind a star and without a default: *, {name}: wc.Window"
+    elif parameter.default is not parameter.empty:
+        fix = f'write the value inside of the function, or {name}=wc.var("{name}") with {name} below [vars]'
+    else:
+        fix = did_you_mean(name, ["window"]) or (
+            f'write {name}=wc.table("schema.name"), {name}=wc.var("name") or {name}: wc.Window'
+        )
+    why = "a parameter is what is read, a value of [vars], or the window"
+    return at.refuse("E253", f"parameter {name} has no meaning", why=why, fix=fix)
+
+
+def _source(text: PythonText, node: ast.FunctionDef) -> str:
+    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+    return "\n".join(text.source.text.split("\n")[first - 1 : node.end_lineno])
+
+
+def _shown(found: object) -> str:
+    return f"the class {found.__name__}" if isinstance(found, type) else f"what is of type {type(found).__name__}"

@@ -1,0 +1,148 @@
+"""Where in a Python file something stands: calls, their arguments, and the texts in these."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import CodeType, FrameType
+
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.flow.declarations import Place
+
+_LITERAL = re.compile(r"""[rRuU]?(?P<quote>'''|\"""|'|")""")
+
+Position = tuple[int | None, int | None, int | None, int | None]
+Positions = tuple[CodeType, list[Position]]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A call in a Python file, by the lines and UTF-8 columns of its first and last character, as `ast` counts them."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
+    """Give the call that a frame is at. `known` keeps what was looked up of code, by its id: comparing code is slow."""
+    code = frame.f_code
+    if id(code) not in known:
+        known[id(code)] = code, list(code.co_positions())
+    line, end_line, column, end_column = known[id(code)][1][frame.f_lasti // 2]
+    first = line or frame.f_lineno
+    return Site(frame.f_code.co_filename, first, column or 0, end_line or first, end_column or 0)
+
+
+@dataclass(frozen=True)
+class Verbatim(Source):
+    """A text that stands in a file as it is, from offset `base` on; it is shown in the file's own lines."""
+
+    whole: Source = field(default=Source("", ""), repr=False)
+    base: int = 0
+
+    def place(self, offset: int) -> Place:
+        """Give the place of the character at `offset` of this text."""
+        return self.whole.place(self.base + offset)
+
+    def offset(self, place: Place) -> int:
+        """Give the offset in this text of a place in the file."""
+        return min(max(self.whole.offset(place) - self.base, 0), len(self.text))
+
+    def excerpt(self, start: int, end: int) -> str:
+        """Give the file's line of `start`, with carets."""
+        return self.whole.excerpt(self.base + start, self.base + end)
+
+
+@dataclass(frozen=True)
+class Composed(Source):
+    """A text that Python put together: it is shown by itself behind its `name`; all of it is where the call is."""
+
+    name: str = ""
+
+    def place(self, offset: int) -> Place:  # noqa: ARG002  the same for all
+        """Give the place of the call."""
+        return Place(self.file, self.line, self.column)
+
+    def offset(self, place: Place) -> int:  # noqa: ARG002  the same for all
+        """Give the beginning of the text: no place says more."""
+        return 0
+
+    def excerpt(self, start: int, end: int) -> str:
+        """Give the line of `start` behind the text's name, with carets."""
+        line, carets = Source(self.file, self.text).excerpt(start, end).split("\n")
+        line, carets = line.partition(" | ")[2], carets.partition(" | ")[2]
+        return f"{self.name} | {line}\n{' ' * len(self.name)} | {carets}"
+
+
+class PythonText:
+    """The text of a Python file and its syntax tree. `name` is the file's path within the project."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.source = Source(name, text)
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.source.text)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self.source.text))]
+
+    @cached_property
+    def _calls(self) -> dict[tuple[int | None, int | None], ast.Call]:
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        return {(node.end_lineno, node.end_col_offset): node for node in found}
+
+    @cached_property
+    def _definitions(self) -> dict[tuple[str, int], ast.FunctionDef]:
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
+        return {(node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])): node for node in found}
+
+    def definition(self, code: CodeType) -> ast.FunctionDef | None:
+        """Give the definition of a function; its code's first line is the first decorator's."""
+        return self._definitions.get((code.co_name, code.co_firstlineno))
+
+    def call_at(self, site: Site) -> ast.Call | None:
+        """Give the call at a site; calls that end at one place are one."""
+        return self._calls.get((site.end_line, site.end_column))
+
+    def offset(self, line: int, column: int) -> int:
+        """Give the offset of a line and a UTF-8 column."""
+        start = self._starts[min(line, len(self._starts)) - 1]
+        end = self._starts[line] if line < len(self._starts) else len(self.source.text)
+        return start + len(self.source.text[start:end].encode()[:column].decode(errors="replace"))
+
+    def span(self, node: ast.expr | ast.keyword | ast.arg | ast.stmt) -> Span:
+        """Give the span of a node."""
+        start = self.offset(node.lineno, node.col_offset)
+        return self.piece(start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0))
+
+    def site(self, site: Site) -> Span:
+        """Give the span of a call: its first line."""
+        start = self.offset(site.line, site.column)
+        row = bisect_right(self._starts, start)
+        line_end = self._starts[row] - 1 if row < len(self._starts) else len(self.source.text)
+        return self.piece(start, min(self.offset(site.end_line, site.end_column), line_end))
+
+    def piece(self, start: int, end: int) -> Span:
+        """Give the span of a piece of the file, as a text of its own."""
+        text = self.source.text[start:end]
+        return Verbatim(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
+
+    def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> Source:
+        """Give the source of a text that `node` makes: verbatim if it is a plain literal, else composed `at` a call."""
+        if isinstance(node, ast.Constant) and node.value == value:
+            span = self.span(node)
+            match = _LITERAL.match(span.text)
+            if match and span.text[match.end() : -len(match["quote"])] == value:
+                base = self.offset(node.lineno, node.col_offset) + match.end()
+                return Verbatim(self.source.file, value, whole=self.source, base=base)
+        place = (self.span(node) if node is not None else at).place
+        return Composed(self.source.file, value, place.line, place.column, name=name)

@@ -1,0 +1,133 @@
+"""The texts of a project's Python files while one is read, and the sources of what calls in them say."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+
+from waterclock.dpl.python.fingerprints import PythonFingerprints
+from waterclock.dpl.python.positions import PythonText, Site
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.statements import StatementKind
+from waterclock.dpl.syntax.tokens import statements_of, words_of
+from waterclock.flow.declarations import Value
+
+_EXAMPLES = {
+    "every": "15 minutes", "delay": "10 minutes", "retain": "90 days", "keep_versions": "30 days",
+    "by": "data time updated_at", "mode": "merge",
+    "columns": "id KEY, *", "expect": "amount > 0", "start": "2018-01-01", "as_": "SELECT ...", "tags": "(a, b)",
+}  # fmt: skip
+
+
+class Texts:
+    """Reads each Python file of the project at `root` once."""
+
+    def __init__(self, root: Path, variables: Mapping[str, Value]) -> None:
+        self.root = root
+        self.variables = variables
+        self.fingerprints = PythonFingerprints(root)
+        self._known: dict[str, PythonText | None] = {}
+
+    def of(self, file: str) -> PythonText | None:
+        """Give a file of the project; None for one outside of it."""
+        if file not in self._known:
+            path = Path(file)
+            is_own = path.is_relative_to(self.root) and path.is_file()
+            self._known[file] = (
+                PythonText(path.relative_to(self.root).as_posix(), importlib.util.decode_source(path.read_bytes()))
+                if is_own
+                else None
+            )
+        return self._known[file]
+
+    def site(self, site: Site | None, otherwise: Span | None = None) -> Span:
+        """Give the span of a call."""
+        text = self.of(site.file) if site else None
+        if text is not None and site is not None:
+            return text.site(site)
+        if otherwise is not None:
+            return otherwise
+        name, line = (site.file, site.line) if site else ("", 1)
+        return Source(name, "", line).span(0, 1)
+
+    def call(self, site: Site | None) -> ast.Call | None:
+        """Give the syntax tree of a call."""
+        text = self.of(site.file) if site else None
+        return text.call_at(site) if text is not None and site is not None else None
+
+    def node_span(self, site: Site, node: ast.expr | ast.keyword) -> Span:
+        """Give the span of a part of a call."""
+        text = self.of(site.file)
+        return text.span(node) if text is not None else self.site(site)
+
+    def source(self, site: Site, node: ast.expr | None, value: str, name: str) -> Source:
+        """Give the source of a text that is an argument of a call."""
+        text = self.of(site.file) or PythonText(site.file, "")
+        return text.text(node, value, name, self.site(site))
+
+    def keyword(self, site: Site, argument: str) -> ast.expr | None:
+        """Give what a call says for an argument; None where that is not written in the call itself."""
+        call = self.call(site)
+        return next((one.value for one in call.keywords if one.arg == argument), None) if call else None
+
+    def argument_span(self, site: Site, argument: str) -> Span:
+        """Give the span of an argument with its name; of the call where it is not written there."""
+        call = self.call(site)
+        found = next((one for one in call.keywords if one.arg == argument), None) if call else None
+        return self.node_span(site, found) if found is not None else self.site(site)
+
+    def argument(self, site: Site, argument: str, value: object, node: ast.expr | None = None) -> Source:
+        """Give the source of an argument's text, or of the part of it at `node`. Raises E251 where it is none."""
+        if isinstance(value, str):
+            return self.source(site, node or self.keyword(site, argument), value, argument)
+        shown = "a function's result" if callable(value) else repr(value)
+        raise self.argument_span(site, argument).refuse(
+            "E251", f"{argument} is {shown}, not a text", why="an argument's value is the clause's own text",
+            fix=f'write {argument}="{_EXAMPLES[argument]}"' if argument in _EXAMPLES else "write it in quotes",
+        )  # fmt: skip
+
+    def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[Source, str]:
+        """Give the source of a call's argument by its position, and its text. Raises E251 where it is none."""
+        call = self.call(site)
+        node: ast.expr | None = None
+        if call is not None:
+            names = ("name", "span")
+            by_name = {keyword.arg: keyword.value for keyword in call.keywords}
+            node = call.args[index] if index < len(call.args) else by_name.get(names[index])
+        if not isinstance(value, str):
+            span = self.node_span(site, node) if site and node is not None else self.site(site, at)
+            raise span.refuse("E251", f"{value!r} is no text", fix="write it in quotes")
+        if site is None:
+            return at.source, value
+        return self.source(site, node, value, "name"), value
+
+    def cursor(self, source: Source) -> Cursor:
+        """Give a cursor over a text that stands alone. Raises what its tokens are refused for."""
+        statements, errors = statements_of(source)
+        if errors:
+            raise errors[0]
+        if len(statements) > 1:
+            raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")
+        tokens = statements[0].tokens if statements else []
+        if not tokens:
+            raise source.span(0, 1).refuse("E204", "this text is empty")
+        return Cursor(source, words_of(source, tokens), tokens, self.variables)
+
+    def table_name(self, source: Source) -> tuple[str, Span]:
+        """Read the name of a table."""
+        return self.name(StatementKind.TRANSFORM, source)
+
+    def name(self, kind: StatementKind, source: Source) -> tuple[str, Span]:
+        """Read the name that a statement gives. Raises E204 and E211 where it is none."""
+        cursor = self.cursor(source)
+        if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:
+            word = cursor.plain_name("a connection" if kind is StatementKind.CONNECTION else "a function")
+            name, span = word.text, cursor.span(word)
+        else:
+            name, span = cursor.table()
+        if not cursor.is_done:
+            cursor.unexpected("nothing more behind the name")
+        return name, span

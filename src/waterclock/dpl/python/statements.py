@@ -1,0 +1,236 @@
+"""Statements out of a Python file: the same that DPL would give, read by the same parser."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from waterclock.dpl.python.decorators import ARGUMENTS, Call, VariableSaid, argument_word, recording
+from waterclock.dpl.python.failures import loading_error
+from waterclock.dpl.python.functions import transform_function
+from waterclock.dpl.python.loader import isolated, run_file
+from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.python.udfs import function_said
+from waterclock.dpl.syntax.clauses import parse_clause
+from waterclock.dpl.syntax.cursor import unknown_variable
+from waterclock.dpl.syntax.grammar import BY_WORD
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import TableType
+from waterclock.flow.declarations import PythonFunction, Secret, Value
+
+_FLAGS = {"partitioned": TableType.PARTITIONED, "regular": TableType.REGULAR}
+_LISTS = frozenset({"expect", "measure", "tags"})
+_HABITS = {
+    "merge": 'say mode="merge ..."', "append": 'say mode="append"', "replace": 'say mode="replace"',
+    "temporal": 'say mode="temporal ..."', "data_time": 'say by="data time column"',
+    "arrival_time": 'say by="arrival time"', "lookback": 'say by="data time column lookback 1 hour"',
+    "order_by": 'say mode="merge order by column"', "delete_when": 'say mode="merge delete when expression"',
+    "key": 'say columns="id KEY, *"', "keys": 'say columns="id KEY, *"', "unique_key": 'say columns="id KEY, *"',
+    "primary_key": 'say columns="id KEY, *"', "query": 'say as_="SELECT ..."', "sql": 'say as_="SELECT ..."',
+    "source": 'say from_="connection.unit"', "target": 'say to="connection.unit"', "cron": 'say schedule="10 * * * *"',
+    "schema": 'say columns="id BIGINT, *"', "description": 'say comment="..."', "timezone": 'say zone="Europe/Berlin"',
+    "depends_on": "leave it out: what is read is what is waited for",
+    "materialized": "leave it out: a transform is a table", "expectations": 'say expect=["a > 0", ...]',
+    "type_": 'say type="..."',
+}  # fmt: skip
+
+
+def load_python(
+    path: Path, *, root: Path, variables: Mapping[str, Value]
+) -> tuple[list[Statement], list[WaterclockError]]:
+    """Run a Python file of the project at `root`, and read what it declares, with all that is wrong with it."""
+    errors: list[WaterclockError] = []
+    with isolated(root), recording(path, root) as calls:
+        try:
+            module = run_file(path, root)
+        except (Exception, SystemExit) as raised:  # noqa: BLE001  whatever the user's file raises is reported
+            module = None
+            errors.append(loading_error(raised, path, root))
+        reader = _Reader(Texts(root, variables), calls, errors, is_whole=module is not None)
+        return [statement for call in calls for statement in reader.statements(call)], errors
+
+
+class _Reader:
+    """Reads calls to statements; what is wrong with one argument goes to `errors`, and the others are read."""
+
+    def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:
+        self.texts = texts
+        self.declarations = frozenset((call.site.end_line, call.site.end_column) for call in calls)
+        self.errors = errors
+        self.is_whole = is_whole
+
+    def statements(self, call: Call) -> Iterator[Statement]:
+        """Yield the statement of a call; none where not even its name can be read."""
+        try:
+            if call.kind is StatementKind.GRANT:
+                raise not_yet("GRANT", self.texts.site(call.site))
+            if callable(call.name):
+                raise self._nameless(call)
+            source, _ = self.texts.positional(call.site, 0, call.name, self.texts.site(call.site))
+            name, span = self.texts.name(call.kind, source)
+        except WaterclockError as error:
+            self.errors.append(error)
+            return
+        failed: set[str] = set()
+        clauses = self._clauses(call, failed)
+        function = None
+        try:
+            function, found = self._function(call, name, span, failed)
+            clauses.extend(found)
+        except WaterclockError as error:
+            self.errors.append(error)
+            failed.add("AS")
+        if all(call.arguments.get(flag) is True for flag in _FLAGS):
+            self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say one of the two"))
+        yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
+
+    def _nameless(self, call: Call) -> WaterclockError:
+        name = getattr(call.name, "__name__", "name")
+        return self.texts.site(call.site).refuse(
+            "E251", f"{_named(call)} stands above {name} and names nothing",
+            fix=f'write @{_named(call)}("{"" if call.kind is StatementKind.FUNCTION else "schema."}{name}")',
+        )  # fmt: skip
+
+    def _clauses(self, call: Call, failed: set[str]) -> list[Clause]:
+        """Read the arguments; None and False are as good as not said."""
+        clauses: list[Clause] = []
+        for argument, value in call.arguments.items():
+            if value is None or value is False:
+                continue
+            try:
+                clauses.extend(self._argument(call, argument, value))
+            except WaterclockError as error:
+                self.errors.append(error)
+                failed.add(UNREAD if error.code == "E205" else _word(argument))
+        return clauses
+
+    def _argument(self, call: Call, argument: str, value: object) -> Iterator[Clause]:
+        at = self.texts.argument_span(call.site, argument)
+        self._refuse_unknown(call, argument, at)
+        if call.kind is StatementKind.FUNCTION:
+            return  # its arguments are one clause, read together
+        word = _word(argument)
+        clause = BY_WORD.get(word)
+        if argument in _FLAGS or argument == "sequential":
+            if value is not True:
+                raise at.refuse("E251", f"{argument} is {value!r}, not True or False", fix=f"write {argument}=True")
+            yield Clause(word, _FLAGS.get(argument, True), at)
+        elif argument == "options" and isinstance(value, Mapping):
+            yield Clause(word, self._options(call, value), at)
+        elif argument in _LISTS and not isinstance(value, str):
+            sources = self._list(call, argument, value)
+            if clause is not None and clause.adds_up:
+                for source in sources:
+                    yield self._parsed(word, source)
+            else:
+                yield Clause(word, tuple(self._plain_name(source) for source in sources), at)
+        else:
+            yield self._parsed(word, self.texts.argument(call.site, argument, value))
+
+    def _parsed(self, word: str, source: Source) -> Clause:
+        text = source.text
+        if word in {"OPTIONS", "TAGS"} and not text.lstrip().startswith("("):
+            raise source.span(0, len(text) or 1).refuse(
+                "E204", f"{word.lower()} stand in brackets here", fix=f'write {word.lower()}="({text})"'
+            )
+        value = parse_clause(word, text, source, variables=self.texts.variables)
+        return Clause(word, value, source.span(0, max(len(text), 1)))
+
+    def _refuse_unknown(self, call: Call, argument: str, at: Span) -> None:
+        known = ARGUMENTS[call.kind]
+        if argument in known:
+            return
+        word = _word(argument)
+        clause = BY_WORD.get(word)
+        if clause is not None and clause.is_later:
+            raise not_yet(word, at)
+        name = at.text.partition("=")[0].strip() or argument
+        if any(argument in others for others in ARGUMENTS.values()):
+            raise at.source.span(at.start, at.start + len(name)).refuse(
+                "E206", f"{argument} is not said of a {call.kind.value}", why=f"it takes {', '.join(known)}"
+            )
+        raise at.source.span(at.start, at.start + len(name)).refuse(
+            "E205",
+            f"unknown argument {argument}",
+            why=None if argument in _HABITS else f"{_named(call)} takes {', '.join(known)}",
+            fix=_HABITS.get(argument) or did_you_mean(argument, known),
+        )
+
+    def _options(self, call: Call, values: Mapping[Any, Any]) -> OptionsSaid:
+        node = self.texts.keyword(call.site, "options")
+        keys = node.keys if isinstance(node, ast.Dict) else []
+        nodes = {one.value: one for one in keys if isinstance(one, ast.Constant)}
+        at = self.texts.argument_span(call.site, "options")
+        found: dict[str, Value | Secret] = {}
+        spans: dict[str, Span] = {}
+        for name, value in values.items():
+            key = nodes.get(name)
+            span = self.texts.node_span(call.site, key) if key is not None else at
+            if not isinstance(name, str):
+                self.errors.append(span.refuse("E251", f"option {name!r} is no text", fix="write its name in quotes"))
+            elif value is not None:
+                try:
+                    found[name], spans[name] = self._option(name, value, span), span
+                except WaterclockError as error:
+                    self.errors.append(error)
+        return OptionsSaid(found, spans)
+
+    def _option(self, name: str, value: object, span: Span) -> Value | Secret:
+        if isinstance(value, VariableSaid):
+            source, variable = self.texts.positional(value.site, 0, value.name, span)
+            if variable not in self.texts.variables:
+                raise unknown_variable(variable, source.span(0, len(variable) or 1), self.texts.variables)
+            return self.texts.variables[variable]
+        if isinstance(value, str | int | float | Secret):
+            return value
+        fix = f'write the name with dots, as in "{name}.key": ...' if isinstance(value, Mapping) else None
+        raise span.refuse("E251", f"option {name} is {value!r}, not a text, a number, True or False", fix=fix)
+
+    def _list(self, call: Call, argument: str, value: object) -> list[Source]:
+        node = self.texts.keyword(call.site, argument)
+        if not isinstance(value, Sequence):
+            return [self.texts.argument(call.site, argument, value)]
+        nodes = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(value) else []
+        return [
+            self.texts.argument(call.site, argument, one, nodes[index] if nodes else node)
+            for index, one in enumerate(value)
+        ]
+
+    def _plain_name(self, source: Source) -> str:
+        cursor = self.texts.cursor(source)
+        name = cursor.name("a name").text
+        if not cursor.is_done:
+            cursor.unexpected("nothing more behind the name")
+        return name
+
+    def _function(
+        self, call: Call, name: str, span: Span, failed: set[str]
+    ) -> tuple[PythonFunction | None, list[Clause]]:
+        has_text = any(call.arguments.get(one) is not None for one in ("as_", "return_"))
+        if call.function is not None and has_text:
+            raise span.refuse(
+                "E252", f"{name} has a function and a text", why="either makes it", fix="leave one of them out"
+            )
+        if call.kind is StatementKind.FUNCTION:
+            return function_said(call, self.texts, span, self.declarations)
+        if call.function is not None:
+            return transform_function(call, self.texts, span, self.declarations, self.errors)
+        if call.kind in {StatementKind.TRANSFORM, StatementKind.VIEW} and not has_text and "AS" not in failed:
+            failed.add("AS")
+            above = ", or write @wc.transform above a function" if call.kind is StatementKind.TRANSFORM else ""
+            if self.is_whole:
+                raise span.refuse("E233", f"{name} has no query", fix=f'say as_="SELECT ..."{above}')
+        return None, []
+
+
+def _word(argument: str) -> str:
+    return "TYPE OF TABLE" if argument in _FLAGS else argument_word(argument)
+
+
+def _named(call: Call) -> str:
+    return f"wc.{call.kind.value.lower().split()[-1]}"

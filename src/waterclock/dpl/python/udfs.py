@@ -1,0 +1,97 @@
+"""CREATE FUNCTION in Python: an expression of SQL, or a Python function with the types of its annotations."""
+
+from __future__ import annotations
+
+from waterclock.dpl.python.decorators import Call
+from waterclock.dpl.python.fingerprints import End
+from waterclock.dpl.python.functions import FoundFunction, declared, find_function, sql_type
+from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.syntax.column_clause import take_type
+from waterclock.dpl.syntax.expressions import expression_of
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import Clause, Expression, FunctionSaid
+from waterclock.flow.declarations import PythonFunction
+
+_EXAMPLE = "DECIMAL(16,2)"
+
+
+def function_said(
+    call: Call, texts: Texts, span: Span, declarations: frozenset[End]
+) -> tuple[PythonFunction | None, list[Clause]]:
+    """Read what a `wc.function` says. Raises the first error."""
+    found = None if call.function is None else find_function(call.function, texts, span)
+    parameters = _parameters(call, texts, found)
+    returns = _returns(call, texts, span, found)
+    body = None if found else _body(call, texts, span)
+    python = declared(found, texts, (), declarations) if found else None
+    return python, [Clause("RETURN", FunctionSaid(parameters, returns, body), body.span if body else span)]
+
+
+def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[tuple[str, str], ...]:
+    said = call.arguments.get("parameters")
+    if said is None or said == "":
+        return _annotated(found) if found else ()
+    cursor = texts.cursor(texts.argument(call.site, "parameters", said))
+    parameters: list[tuple[str, str]] = []
+    while True:
+        parameters.append((cursor.plain_name("a parameter").text, take_type(cursor)))
+        if not cursor.accept(","):
+            break
+    if not cursor.is_done:
+        cursor.unexpected("a comma behind the parameter")
+    if found and len(parameters) != len(given := [*found.parameters()]):
+        raise texts.argument_span(call.site, "parameters").refuse(
+            "E254",
+            f"parameters names {len(parameters)}, and {found.function.__name__} takes {len(given)}",
+            fix=f"say {', '.join(parameter.name + ' TYPE' for parameter, _ in given)}",
+        )
+    return tuple(parameters)
+
+
+def _annotated(found: FoundFunction) -> tuple[tuple[str, str], ...]:
+    parameters: list[tuple[str, str]] = []
+    for parameter, at in found.parameters():
+        is_plain = parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
+        if not is_plain or parameter.default is not parameter.empty:
+            raise at.refuse(
+                "E254", f"parameter {parameter.name} cannot be given in a query",
+                why="a query gives a value for each parameter, in their order", fix="name each, without a default",
+            )  # fmt: skip
+        type_name = sql_type(parameter.annotation, found)
+        if type_name is None:
+            raise at.refuse(
+                "E254",
+                f"the SQL type of parameter {parameter.name} is not known",
+                why="only bool, int, float, str, bytes, date and datetime say it all",
+                fix=f'say parameters="{parameter.name} {_EXAMPLE}, ..." with a type for each',
+            )
+        parameters.append((parameter.name, type_name))
+    return tuple(parameters)
+
+
+def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) -> str:
+    said = call.arguments.get("returns")
+    if said is not None:
+        cursor = texts.cursor(texts.argument(call.site, "returns", said))
+        type_name = take_type(cursor)
+        if not cursor.is_done:
+            cursor.unexpected("nothing more behind the type")
+        return type_name
+    annotation = found.function.__annotations__.get("return") if found else None
+    annotated = sql_type(annotation, found) if found and annotation is not None else None
+    if annotated is None:
+        raise span.refuse("E254", f"{call.name} does not say what it returns", fix=f'say returns="{_EXAMPLE}"')
+    return annotated
+
+
+def _body(call: Call, texts: Texts, span: Span) -> Expression:
+    said = call.arguments.get("return_")
+    if said is None:
+        raise span.refuse(
+            "E233",
+            f"function {call.name} has no body",
+            fix='say return_="cents / 100", or write @wc.function above one',
+        )
+    source = texts.argument(call.site, "return_", said)
+    tokens = texts.cursor(source).tokens
+    return expression_of(source, tokens, Span(source, tokens[0].start, tokens[-1].end + 1))

@@ -1,0 +1,114 @@
+"""Which functions does Waterclock bring to queries and expressions, beside Spark's own, and are they called rightly?
+
+Each is an expression of Spark SQL, which the engine makes known to the sessions that call it, like those of CREATE
+FUNCTION. One more is one more entry of `BROUGHT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Function, Place
+from waterclock.temporal.spelling import FORMATS, PARAMETERS, format_sql
+
+_STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A function of Waterclock's: how many arguments it needs, and which words those of `choices` may be."""
+
+    function: Function
+    needs: int
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of its parameters."""
+        return [name for name, _ in self.function.parameters]
+
+
+_ALL = (
+    Brought(
+        Function(
+            "format_attribute", tuple(PARAMETERS.items()), "STRING", format_sql(), None, Place("waterclock", 1, 1)
+        ),
+        needs=1,
+        choices={"format": FORMATS},
+    ),
+)
+BROUGHT: Mapping[str, Brought] = {each.function.name.upper(): each for each in _ALL}
+"""By their names in capitals, as the words of a query are looked at."""
+
+FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
+
+
+def miscalled(source: Source, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
+    """Refuse the call at `index` of a function that we bring, where its arguments cannot be what it takes.
+
+    What is no literal is known only when the query runs.
+    """
+    brought = BROUGHT.get(upper)
+    following = tokens[index + 1].token_type if brought and index + 1 < len(tokens) else None
+    if brought is None or following is not TokenType.L_PAREN:
+        return None
+    if index and tokens[index - 1].token_type is TokenType.DOT:
+        return None
+    arguments = list(_arguments(tokens, index + 1))
+    if not brought.needs <= len(arguments) <= len(brought.parameters):
+        span = source.span(tokens[index].start, tokens[index].end + 1)
+        given = f"{len(arguments)} argument{'s' if len(arguments) > 1 else ''}" if arguments else "nothing"
+        return _refused(span, brought, f"{span.text} is given {given}")
+    errors = (
+        _argument(source, brought, argument, name)
+        for argument, name in zip(arguments, brought.parameters, strict=False)
+    )
+    return next((error for error in errors if error is not None), None)
+
+
+def _arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
+    """Give the tokens of each argument between the bracket at `opening` and the one that closes it."""
+    depth, argument = 0, list[Token]()
+    for token in tokens[opening:]:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth == 0:
+            break
+        if depth == 1 and token.token_type is TokenType.COMMA:
+            yield argument
+            argument = []
+        elif token is not tokens[opening]:
+            argument.append(token)
+    if argument:
+        yield argument
+
+
+def _argument(source: Source, brought: Brought, tokens: Sequence[Token], name: str) -> WaterclockError | None:
+    """Look at one argument; `name` is the parameter at its place, unless it says another by `name => ...`."""
+    if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
+        name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
+        if name not in brought.parameters:
+            return _refused(span, brought, f"{brought.function.name} has no argument {span.text}", near=name)
+        tokens = tokens[2:]
+    choices = brought.choices.get(name, ())
+    if not choices or len(tokens) != 1 or tokens[0].text in choices:
+        return None
+    if tokens[0].token_type not in _STRINGS and tokens[0].token_type is not TokenType.NULL:
+        return None
+    span = source.span(tokens[0].start, tokens[0].end + 1)
+    return span.refuse(
+        "E310",
+        f"unknown {name} {span.text}",
+        fix=did_you_mean(tokens[0].text, choices, otherwise=f"one of {', '.join(choices)}"),
+    )
+
+
+def _refused(span: Span, brought: Brought, what: str, *, near: str = "") -> WaterclockError:
+    taken = f"{brought.function.name}({', '.join(brought.parameters)})"
+    return span.refuse("E238", what, why=f"it is {taken}", fix=did_you_mean(near, brought.parameters))

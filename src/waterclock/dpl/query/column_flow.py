@@ -1,0 +1,335 @@
+"""Which columns of what it reads each column of a query is made of; what cannot be told is not known, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.query.projections import makes_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a value is made of: pairs of a read's name and a column. Not `is_known`: of something else too."""
+
+    inputs: frozenset[tuple[str, str]] = frozenset()
+    is_known: bool = True
+
+    def __or__(self, other: Origin) -> Origin:
+        return Origin(self.inputs | other.inputs, self.is_known and other.is_known)
+
+
+NOTHING = Origin()
+UNKNOWN = Origin(is_known=False)
+Rest = Callable[[str], Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column that a query makes; `node` is the part of its top SELECT that does."""
+
+    name: str
+    origin: Origin
+    node: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The columns of a query or source: those that are named, and by `rests` those that only a name tells.
+
+    A rest is what a `*` of a table brings whose columns are not all known (`opens` names it), the fields of a struct,
+    or what a function makes of its arguments.
+    """
+
+    columns: tuple[Column, ...] = ()
+    rests: tuple[Rest, ...] = ()
+    opens: tuple[str, ...] = ()
+    is_known: bool = True
+
+    def find(self, name: str) -> Origin | None:
+        """Return what the column of that name is made of, None where there is none for sure."""
+        lower = name.lower()
+        found = [column.origin for column in self.columns if column.name.lower() == lower]
+        if found:
+            return found[0] if len(found) == 1 else UNKNOWN
+        if not self.is_known:
+            return UNKNOWN
+        return None
+
+    def find_beyond(self, name: str) -> Origin | None:
+        """Return what a column of that name is made of that only a rest may bring."""
+        return self.rests[0](name) if len(self.rests) == 1 else UNKNOWN if self.rests else None
+
+    def whole(self) -> Origin:
+        """Return what all columns together are made of."""
+        origin = Origin(is_known=self.is_known and not self.rests)
+        for column in self.columns:
+            origin |= column.origin
+        return origin
+
+
+LOST = Made(is_known=False)
+
+
+@dataclass(slots=True)
+class _Frame:
+    sources: list[tuple[str, Made]] = field(default_factory=list)
+    hidden: set[str] = field(default_factory=set)
+    sides: dict[str, str] = field(default_factory=dict)  # by column of a USING: the side whose value it has
+    made: dict[str, Origin] = field(default_factory=dict)
+    windows: Mapping[str, Any] = field(default_factory=dict)
+    outer: _Frame | None = None
+
+    def source(self, alias: str) -> Made | None:
+        for name, made in self.sources:
+            if name.lower() == alias.lower():
+                return made
+        return self.outer.source(alias) if self.outer else None
+
+    def column(self, name: str) -> Origin:
+        lower = name.lower()
+        visible = [made for alias, made in self.sources if alias.lower() not in self.hidden]
+        found = [origin for made in visible if (origin := made.find(name)) is not None]
+        if len(found) > 1:
+            return self._merged(lower, found)
+        if found:
+            return found[0]
+        beyond = [origin for made in visible if (origin := made.find_beyond(name)) is not None]
+        if lower in self.made and not beyond:
+            return self.made[lower]
+        if beyond:
+            return beyond[0] if len(beyond) == 1 and lower not in self.made else UNKNOWN
+        return self.outer.column(name) if self.outer else UNKNOWN
+
+    def _merged(self, lower: str, found: Sequence[Origin]) -> Origin:
+        side = self.sides.get(lower)
+        if side is None:
+            return UNKNOWN
+        if side == "FULL":
+            return _all(found)
+        return found[-1] if side == "RIGHT" else found[0]
+
+
+class ColumnFlow:
+    """Follows columns through one query; `read` gives the columns of a table that the query reads, by its name."""
+
+    def __init__(self, read: Callable[[str], Made | None]) -> None:
+        self.read = read
+
+    def query(self, query: Any, outer: _Frame | None = None, ctes: Mapping[str, Made] | None = None) -> Made:
+        """Return the columns of a query."""
+        ctes = self._ctes(query, outer, dict(ctes or {}))
+        if isinstance(query, exp.Subquery):
+            return self._renamed(query, self.query(query.this, outer, ctes))
+        if isinstance(query, exp.SetOperation):
+            return _united(self.query(query.left, outer, ctes), self.query(query.right, outer, ctes))
+        if isinstance(query, exp.Select):
+            return self._select(query, outer, ctes)
+        return LOST
+
+    def _ctes(self, query: Any, outer: _Frame | None, ctes: dict[str, Made]) -> dict[str, Made]:
+        clause = query.args.get("with_")
+        for cte in clause.expressions if clause else ():
+            if clause.args.get("recursive") and isinstance(cte.this, exp.SetOperation):
+                ctes[cte.alias.lower()] = self._renamed(cte, self.query(cte.this.left, outer, ctes))
+                for _ in cte.this.left.selects:  # each round follows a column one step further
+                    ctes[cte.alias.lower()] = self._renamed(cte, self.query(cte.this, outer, ctes))
+            ctes[cte.alias.lower()] = self._renamed(cte, self.query(cte.this, outer, ctes))
+        return ctes
+
+    def _select(self, query: exp.Select, outer: _Frame | None, ctes: Mapping[str, Made]) -> Made:
+        frame = _Frame(outer=outer)
+        frame.windows = {each.name.lower(): each for each in query.args.get("windows") or ()}
+        from_ = query.args.get("from_")
+        if from_ is not None:
+            self._source(from_.this, frame, ctes)
+        for join in query.args.get("joins") or ():
+            self._source(join.this, frame, ctes)
+            if join.args.get("kind") in {"SEMI", "ANTI"}:
+                frame.hidden.add(frame.sources[-1][0].lower())
+            if join.method == "NATURAL":
+                return LOST
+            for column in join.args.get("using") or ():
+                frame.sides[column.name.lower()] = join.args.get("side") or ""
+        for lateral in query.args.get("laterals") or ():
+            self._source(lateral, frame, ctes)
+        made = Made()
+        for each in query.expressions:
+            one = self._projection(each, frame, ctes)
+            made = Made(
+                (*made.columns, *one.columns), (*made.rests, *one.rests), (*made.opens, *one.opens),
+                made.is_known and one.is_known,
+            )  # fmt: skip
+            frame.made |= {column.name.lower(): column.origin for column in one.columns if isinstance(each, exp.Alias)}
+        return made
+
+    def _source(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> None:
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):  # brackets around joins
+            self._source(node.this, frame, ctes)
+            return
+        alias = node.alias_or_name
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            made = self.read(node.name) or ctes.get(node.name.lower(), LOST)
+        elif isinstance(node, exp.Subquery):
+            made = self.query(node.this, frame.outer, ctes)
+        elif isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
+            made = self.query(node.this.this, frame, ctes)
+        elif isinstance(node, exp.Values):
+            made = self._values(node, frame, ctes)
+        else:  # explode(...) and its like, with LATERAL VIEW, LATERAL or by themselves
+            made, alias = self._rows(node.this, frame, ctes), node.alias
+        frame.sources.append((alias, LOST if node.args.get("pivots") else self._renamed(node, made)))
+        for join in node.args.get("joins") or ():
+            self._source(join.this, frame, ctes)
+            for column in join.args.get("using") or ():
+                frame.sides[column.name.lower()] = join.args.get("side") or ""
+
+    def _values(self, node: exp.Values, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
+        rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+        places = [list(parts) for parts in zip_longest(*rows)]
+        return Made(tuple(Column(f"col{at}", self._of(parts, frame, ctes)) for at, parts in enumerate(places, 1)))
+
+    def _rows(self, call: Any, frame: _Frame, ctes: Mapping[str, Made], names: Iterable[str] = ()) -> Made:
+        """Return the columns of a function that makes rows: each is made of all its arguments, but for STACK's."""
+        said = list(names)
+        if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) and said:
+            width = max(1, -(-len(call.expressions) // int(call.this.name)))
+            return Made(
+                tuple(Column(name, self._of(call.expressions[at::width], frame, ctes)) for at, name in enumerate(said))
+            )
+        origin = self._of(call, frame, ctes)
+        if said:
+            return Made(tuple(Column(name, origin) for name in said))
+        return Made(rests=(lambda _: origin,))
+
+    def _renamed(self, node: Any, made: Made) -> Made:
+        """Return columns under the names that an alias gives them: `t(a, b)`."""
+        alias = node.args.get("alias")
+        said = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
+        if not said:
+            return made
+        if made.columns and not made.rests and made.is_known:
+            return Made(tuple(replace(each, name=name) for name, each in zip(said, made.columns, strict=False)))
+        if len(made.rests) == 1 and not made.opens and not made.columns and made.is_known:
+            return Made(tuple(Column(name, made.rests[0](name)) for name in said))
+        return Made(tuple(Column(name, UNKNOWN) for name in said))
+
+    def _projection(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
+        if isinstance(node, exp.Aliases):
+            made = self._rows(node.this, frame, ctes, (alias.name for alias in node.aliases))
+            return replace(made, columns=tuple(replace(column, node=node) for column in made.columns))
+        if node.is_star and isinstance(node, exp.Star | exp.Column | exp.Dot):
+            return self._star(node, frame, ctes)
+        if isinstance(node, exp.Alias):
+            return Made((Column(node.alias, self._of(node.this, frame, ctes), node),))
+        if makes_rows(node):
+            return self._rows(node, frame, ctes)
+        name = node.name if isinstance(node, exp.Column | exp.Dot) else node.alias_or_name or node.name
+        return Made((Column(name, self._of(node, frame, ctes), node),))  # without a name it still has its place
+
+    def _star(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
+        star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else exp.Star()
+        if isinstance(node, exp.Star):
+            chosen = [made for alias, made in frame.sources if alias.lower() not in frame.hidden]
+        else:
+            source = frame.source(node.parts[0].name) if isinstance(node, exp.Column) and len(node.parts) == 2 else None
+            chosen = [source if source is not None else self._fields(node, frame, ctes)]
+        left_out = {each.name.lower() for each in star.args.get("except_") or ()}
+        replaced = {each.alias.lower(): self._of(each.this, frame, ctes) for each in star.args.get("replace") or ()}
+        columns: dict[str, Column] = {}
+        for made in chosen:
+            for column in made.columns:
+                lower = column.name.lower()
+                if lower not in left_out:
+                    is_merged = lower in frame.sides and lower in columns
+                    origin = frame.column(lower) if is_merged else replaced.get(lower, column.origin)
+                    columns[lower] = Column(column.name, origin)
+        rests = tuple(rest for made in chosen for rest in made.rests)
+        opens = tuple(name for made in chosen for name in made.opens)
+        return Made(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
+
+    def _fields(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
+        """Return the fields of a struct that `s.*` brings: their names are not known, what they are made of is."""
+        if isinstance(node, exp.Dot):
+            origin = self._of(node.this, frame, ctes)
+        else:
+            origin = self._qualified([part.name for part in node.parts[:-1]], frame)
+        return Made(rests=(lambda _: origin,))
+
+    def _qualified(self, names: Sequence[str], frame: _Frame) -> Origin:
+        source = frame.source(names[0]) if len(names) > 1 else None
+        if source is None:
+            return frame.column(names[0])
+        found = source.find(names[1])
+        beyond = source.find_beyond(names[1]) if found is None else found
+        return beyond if beyond is not None else UNKNOWN
+
+    def _of(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Origin:
+        """Return what an expression's value is made of."""
+        if isinstance(node, list):
+            return _all(self._of(each, frame, ctes) for each in node)
+        if isinstance(node, exp.Column):
+            return self._of_column(node, frame)
+        if isinstance(node, exp.Query):
+            return self._of_query(node, frame, ctes)
+        if isinstance(node, exp.Star):
+            inside_count = isinstance(node.parent, exp.Count)
+            return NOTHING if inside_count else _all(made.whole() for _, made in frame.sources)
+        if not isinstance(node, exp.Expression) or isinstance(node, exp.DataType):
+            return NOTHING
+        origin = _all(self._of(child, frame, ctes) for child in node.iter_expressions())
+        if isinstance(node, exp.Window) and (named := frame.windows.get(node.alias.lower())) is not None:
+            origin |= self._of([*(named.args.get("partition_by") or ()), named.args.get("order")], frame, ctes)
+        return origin
+
+    def _of_column(self, node: exp.Column, frame: _Frame) -> Origin:
+        if isinstance(node.this, exp.Star):
+            source = frame.source(node.parts[0].name)
+            return source.whole() if source is not None else UNKNOWN
+        return self._qualified([part.name for part in node.parts], frame)
+
+    def _of_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, Made]) -> Origin:
+        """Return what a query inside of an expression gives: its columns; of EXISTS, whether its rows are there."""
+        if not isinstance(node.parent, exp.Exists):
+            return self.query(node, frame, ctes).whole()
+        inner = node.this if isinstance(node, exp.Subquery) else node
+        if not isinstance(inner, exp.Select):
+            return UNKNOWN
+        asked = inner.copy()
+        asked.set("expressions", [exp.alias_(each, "c") for each in _conditions(inner)])
+        return self.query(asked, frame, ctes).whole()
+
+
+def _conditions(select: exp.Select) -> Iterator[Any]:
+    where = select.args.get("where")
+    if where is not None:
+        yield where.this.copy()
+    yield from (join.args["on"].copy() for join in select.args.get("joins") or () if join.args.get("on") is not None)
+
+
+def _all(origins: Iterable[Origin]) -> Origin:
+    together = NOTHING
+    for origin in origins:
+        together |= origin
+    return together
+
+
+def _united(left: Made, right: Made) -> Made:
+    """Return the columns of a UNION: those at one place together, under the left one's name."""
+    if left.rests or right.rests or not (left.is_known and right.is_known):
+        if [each.name.lower() for each in left.columns] == [each.name.lower() for each in right.columns]:
+            both = _by_place(left, right)
+            return Made(
+                both, (*left.rests, *right.rests), (*left.opens, *right.opens), left.is_known and right.is_known
+            )
+        return LOST
+    return Made(_by_place(left, right)) if len(left.columns) == len(right.columns) else LOST
+
+
+def _by_place(left: Made, right: Made) -> tuple[Column, ...]:
+    pairs = zip(left.columns, right.columns, strict=True)
+    return tuple(replace(one, origin=one.origin | other.origin) for one, other in pairs)

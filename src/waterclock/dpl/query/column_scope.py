@@ -1,0 +1,277 @@
+"""Which columns a query has and names, as far as what it reads is known: what is unsure is no error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Names, Output, Seen, listed
+from waterclock.dpl.query.determinism import at_the_moment
+from waterclock.dpl.query.now_texts import now_texts
+from waterclock.dpl.query.projections import family_in, projection_of
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.errors import WaterclockError, nearest
+
+_UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
+# these look at what the SELECT has made first, and at its sources for what is left
+_OF_MADE = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
+_MOST_LISTED = 12
+
+
+class Resolver:
+    """Resolves the columns of one query.
+
+    `columns_at` gives the columns of the reference that starts at an offset, `alias_at` the name that it goes by where
+    the user gave it none.
+    """
+
+    def __init__(self, source: Source, columns_at: Callable[[int], Output], alias_at: Callable[[int], str]) -> None:
+        self.source = source
+        self.columns_at = columns_at
+        self.alias_at = alias_at
+        self.errors: list[WaterclockError] = []
+
+    def output(self, query: Any, outer: Frame | None = None, ctes: Mapping[str, Output] | None = None) -> Output:
+        """Return the columns a query makes, as far as they are known; what it names wrongly goes to `errors`."""
+        ctes = self._ctes(query, outer, dict(ctes or {}))
+        if isinstance(query, exp.Subquery):
+            return self.output(query.this, outer, ctes)
+        if isinstance(query, exp.SetOperation):
+            left = self.output(query.left, outer, ctes)
+            self.output(query.right, outer, ctes)
+            return left
+        if isinstance(query, exp.Select):
+            return self._select(query, outer, ctes)
+        self._now_texts(query, Frame(outer=outer))
+        return UNKNOWN
+
+    def _ctes(self, query: Any, outer: Frame | None, ctes: dict[str, Output]) -> dict[str, Output]:
+        clause = query.args.get("with_")
+        for cte in clause.expressions if clause else ():
+            name = cte.alias.lower()
+            if clause.args.get("recursive"):
+                ctes[name] = _aliased(cte, UNKNOWN)
+            ctes[name] = _aliased(cte, self.output(cte.this, outer, ctes))
+        return ctes
+
+    def _select(self, query: exp.Select, outer: Frame | None, ctes: Mapping[str, Output]) -> Output:
+        frame = Frame(outer=outer)
+        from_ = query.args.get("from_")
+        if from_ is not None:
+            self._source(from_.this, frame, ctes)
+        joins = query.args.get("joins") or ()
+        in_sight: list[int] = []
+        for join in joins:
+            self._source(join.this, frame, ctes)
+            frame.is_natural = frame.is_natural or join.method == "NATURAL"
+            frame.merged.update(column.name.lower() for column in join.args.get("using") or ())
+            if join.args.get("kind") in {"SEMI", "ANTI"}:
+                frame.hidden.add(frame.sources[-1].alias.lower())
+            in_sight.append(len(frame.sources))
+        for lateral in query.args.get("laterals") or ():
+            self._source(lateral, frame, ctes)
+        frame.aliases = {name.lower() for name in map(_alias, query.expressions) if name}
+        for part, value in query.args.items():
+            if part not in {"from_", "with_", "hint", "laterals", "joins"}:
+                self._walk(value, frame, ctes, None if part in _OF_MADE else frame.visible())
+                self._now_texts(value, frame)
+        for join, count in zip(joins, in_sight, strict=True):
+            self._walk(join.args.get("on"), frame, ctes, frame.sources[:count])
+            self._now_texts(join.args.get("on"), frame)
+            self._using(join, frame)
+        return self._projected(query, frame)
+
+    def _source(self, node: Any, frame: Frame, ctes: Mapping[str, Output]) -> None:
+        """Add what stands in FROM or JOIN to the frame."""
+        for join in node.args.get("joins") or () if isinstance(node, exp.Table | exp.Subquery) else ():
+            self._source(join.this, frame, ctes)
+            frame.is_natural = True  # which of them its conditions see is not followed
+        if isinstance(node, exp.Table):
+            start = start_of(node)
+            called = node.alias_or_name or ("" if start is None else self.alias_at(start))
+            frame.sources.append(Seen(called, self._table(node, ctes)))
+        elif isinstance(node, exp.Subquery):
+            if isinstance(node.this, exp.Table):  # brackets around joins
+                self._source(node.this, frame, ctes)
+                return
+            columns = self.output(node, frame.outer, ctes)
+            frame.sources.append(Seen(node.alias_or_name, _unless_pivoted(node, _aliased(node, columns))))
+        elif isinstance(node, exp.Lateral):
+            is_query = isinstance(node.this, exp.Subquery)
+            columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
+            if not is_query:
+                self._walk(node.this, frame, ctes, None)
+                self._now_texts(node.this, frame)
+            frame.sources.append(Seen(node.alias_or_name, _aliased(node, columns)))
+        else:
+            alias = node.args.get("alias") if node is not None else None
+            self._now_texts(node, frame)
+            frame.sources.append(Seen(node.alias_or_name if alias else "", _aliased(node, UNKNOWN)))
+
+    def _table(self, node: exp.Table, ctes: Mapping[str, Output]) -> Output:
+        if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in ctes:
+            columns = ctes[node.name.lower()]
+        else:
+            start = start_of(node)
+            columns = UNKNOWN if start is None else self.columns_at(start)
+        return _unless_pivoted(node, _aliased(node, columns))
+
+    def _walk(self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[Seen] | None) -> None:
+        """Check every column below a node; a query inside of it sees this frame from within its own.
+
+        `strict`: the own sources in sight, of which one alone may have a bare name; None where others go before them.
+        """
+        if isinstance(node, list):
+            for one in node:
+                self._walk(one, frame, ctes, strict)
+        elif isinstance(node, exp.Query):
+            self.output(node, frame, ctes)
+        elif isinstance(node, exp.Column):
+            self._column(node, frame, strict)
+        elif isinstance(node, exp.Star):
+            self._walk(node.args.get("replace"), frame, ctes, strict)
+        elif isinstance(node, exp.DataType):
+            return  # the name of a collation is no column
+        elif isinstance(node, exp.Expression):
+            for child in node.iter_expressions():
+                self._walk(child, frame, ctes, strict)
+
+    def _now_texts(self, value: Any, frame: Frame) -> None:
+        """Refuse texts that stand for the moment of the run; a query inside looks after its own."""
+        for node in value if isinstance(value, list) else [value]:
+            if isinstance(node, exp.Expression):
+                self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
+
+    def _column(self, node: exp.Column, frame: Frame, strict: Sequence[Seen] | None) -> None:
+        parts = node.parts
+        first = parts[0]
+        if isinstance(first, exp.Star) or first.name.startswith("_metadata"):
+            return
+        source = frame.source(first.name) if len(parts) > 1 else None
+        if source is not None:
+            self._qualified(parts, source, frame)
+        elif not frame.has(first.name):
+            name = ".".join(part.name for part in parts)
+            if len(parts) == 1 and first.name.upper() in _UNITS:
+                return
+            moment = at_the_moment(self.source, first) if len(parts) == 1 else None
+            if moment is not None:
+                self.errors.append(moment)
+                return
+            self._unknown(first, name, frame.all_sources(), end=parts[-1])
+        elif strict is not None and (owners := frame.owners(first.name, strict)):
+            self._ambiguous(first, first.name, owners)
+
+    def _qualified(self, parts: Sequence[Any], source: Seen, frame: Frame) -> None:
+        column, known = parts[1], source.names
+        if isinstance(column, exp.Star) or known is None:
+            return
+        if column.name.lower() in source.output.twice:
+            self._ambiguous(column, f"{source.alias}.{column.name}", [source])
+        elif column.name.lower() not in known and not frame.has(parts[0].name):
+            self._unknown(column, f"{source.alias}.{column.name}", [source])
+
+    def _ambiguous(self, node: Any, name: str, owners: Sequence[Seen]) -> None:
+        start = node.meta.get("start")
+        if start is None:
+            return
+        aliases = list(dict.fromkeys(owner.alias for owner in owners if owner.alias))
+        bare = name.rpartition(".")[2]
+        is_one = len(aliases) < 2
+        twice = f"{aliases[0] if aliases else 'what is read'} has it twice"
+        self.errors.append(
+            self.source.span(start, node.meta.get("end", start) + 1).refuse(
+                "E239",
+                f"{name} may be one of several columns",
+                why=twice if is_one else f"{' and '.join(aliases)} have it",
+                fix="rename one of them where they are made: ... AS another_name"
+                if is_one
+                else f"say which: {' or '.join(f'{alias}.{bare}' for alias in aliases)}",
+            )
+        )
+
+    def _unknown(self, node: Any, name: str, sources: list[Seen], *, end: Any = None) -> None:
+        start = node.meta.get("start")
+        if start is None:
+            return
+        last = (end if end is not None else node).meta.get("end", start)
+        known = {
+            f"{alias}.{column}": column for alias, columns in listed(sources) for column in (columns or {}).values()
+        }
+        self.errors.append(unknown_column(self.source.span(start, last + 1), name, known, listed(sources)))
+
+    def _using(self, join: Any, frame: Frame) -> None:
+        for column in join.args.get("using") or ():
+            source = next((source for source in frame.sources if source.alias == join.this.alias_or_name), None)
+            if source is not None and source.names is not None and column.name.lower() not in source.names:
+                self._unknown(column, f"{source.alias}.{column.name}", [source])
+
+    def _projected(self, query: exp.Select, frame: Frame) -> Output:
+        entries: list[Entry] = []
+        is_whole = True
+        for projection in query.expressions:
+            if isinstance(projection, exp.Dot) and isinstance(projection.expression, exp.Star):
+                self._star_of_call(projection)
+            made = projection_of(projection, frame)
+            entries.extend(made.entries)
+            is_whole = is_whole and made.is_whole
+        return Output(tuple(entries), is_whole=is_whole)
+
+    def _star_of_call(self, node: exp.Dot) -> None:
+        written = self.source.span_of(node)
+        if written is not None:
+            self.errors.append(
+                written.refuse(
+                    "E210",
+                    "a .* stands behind a call",
+                    why="Spark takes it behind the name of a column or of a table alone",
+                    fix="name the call in a query below: SELECT made.* FROM (SELECT ... AS made FROM ...)",
+                )
+            )
+
+
+def start_of(node: exp.Table) -> int | None:
+    """Give the offset of a table's name, or of the read function around it; None where the parser made it up."""
+    first = node.parts[0] if isinstance(node.this, exp.Identifier) else node.this
+    start: int | None = first.meta.get("start") if first is not None else None
+    return start
+
+
+def _alias(node: Any) -> str | None:
+    return node.alias if isinstance(node, exp.Alias) else None
+
+
+def _aliased(node: Any, columns: Output) -> Output:
+    """Return the columns under the names that an alias gives them: `t(a, b)`."""
+    alias = node.args.get("alias") if node is not None else None
+    renamed = alias.args.get("columns") if alias is not None and isinstance(alias, exp.TableAlias) else None
+    return columns.renamed(column.name for column in renamed) if renamed else columns
+
+
+def _unless_pivoted(node: Any, columns: Output) -> Output:
+    return UNKNOWN if node.args.get("pivots") else columns
+
+
+def unknown_column(
+    span: Span, name: str, known: Mapping[str, str], sources: Iterable[tuple[str, Names | None]]
+) -> WaterclockError:
+    """Make the error for a column that nothing in sight has. `known` are columns by their whole names."""
+    bare = name.rpartition(".")[2]
+    close = nearest(bare, list(dict.fromkeys(known.values())))
+    whole = [next(full for full, column in known.items() if column == match) for match in close]
+    shown = whole if "." in name else close
+    lists = [f"{alias} has {_list(columns)}" for alias, columns in sources if columns is not None]
+    return span.refuse(
+        "E203",
+        f"unknown column {name}",
+        why="; ".join(lists) or None,
+        fix=f"did you mean {' or '.join(shown)}?" if shown else None,
+    )
+
+
+def _list(columns: Names) -> str:
+    names = list(columns.values())
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more if names else "no columns"

@@ -1,0 +1,174 @@
+"""What are a query's columns made of? By sqlglot, from the query as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+
+from waterclock.dpl.query.column_flow import Column, ColumnFlow, Origin
+from waterclock.dpl.query.column_flow import Made as Columns
+from waterclock.dpl.query.splice import splice
+from waterclock.flow.declarations import Flat, Query, Read
+from waterclock.flow.flats import flat_columns
+
+TIMELABEL = "timelabel"
+_DIALECT = "databricks"
+_UNKNOWN_TYPE = "unknown"
+_UNTOLD = "not known: the query alone does not tell which columns it is made of"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ColumnOf:
+    """One column of one table; `*` stands for all of them, where a transform cannot be looked into."""
+
+    table: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a column is made of directly: by `expression`, from `inputs`. `note` says where sight ends, and why."""
+
+    expression: str = ""
+    inputs: tuple[ColumnOf, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """The columns of a query in order, and the tables of which a `*` may bring more."""
+
+    made: Mapping[str, Made]
+    stars: tuple[str, ...] = ()
+
+
+def trace(
+    query: Query, closed: Callable[[str], Sequence[str]], known: Callable[[str], Iterable[str]], said: Mapping[str, str]
+) -> Traced:
+    """Trace a query's columns, those of all its branches together by name.
+
+    `closed` gives all columns of a table where all are known, and nothing else; `known` those that are. `said` are
+    columns as their table declares them, by their names in lower case.
+    """
+    if not query.branches:
+        return _Tracer(query, closed, known, said).trace()
+    together: dict[str, tuple[str, Made]] = {}
+    stars: dict[str, None] = {}
+    for branch in query.branches:
+        traced = trace(branch, closed, known, said)
+        for name, made in traced.made.items():
+            first, before = together.get(name.lower(), (name, made))
+            expressions = ", ".join(dict.fromkeys((before.expression, made.expression)))
+            together[name.lower()] = first, Made(expressions, tuple(sorted({*before.inputs, *made.inputs})), made.note)
+        stars |= dict.fromkeys(traced.stars)
+    return Traced(dict(together.values()), tuple(stars))
+
+
+class _Tracer:
+    def __init__(
+        self,
+        query: Query,
+        closed: Callable[[str], Sequence[str]],
+        known: Callable[[str], Iterable[str]],
+        said: Mapping[str, str],
+    ) -> None:
+        self.closed = closed
+        self.known = known
+        self.said = said
+        names: dict[Read | Flat, str] = {}
+        self.text = splice(query, lambda read: names.setdefault(read, f"wc_{len(names)}")).text
+        self.reads = {name: read for read, name in names.items()}
+        self.flats = {name: self._flat(read) for name, read in self.reads.items() if isinstance(read, Flat)}
+
+    def trace(self) -> Traced:
+        try:
+            tree: Any = exp.maybe_parse(self.text, dialect=_DIALECT)
+            made = ColumnFlow(self._read).query(tree)
+        except (SqlglotError, ValueError, RecursionError):
+            return Traced({"*": Made(note=_UNTOLD)})
+        found: dict[str, Made] = {}
+        texts = self._texts(tree)
+        for column in made.columns:
+            if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's, and sets its own
+                continue
+            text = texts.get(column.name.lower()) or (_expression(column.node) if column.node else column.name)
+            found[self.said.get(column.name.lower(), column.name)] = self._made(text, column.origin)
+        if rest := self._rest(made):
+            found["*"] = rest
+        return Traced(found, tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens)))
+
+    def _made(self, text: str, origin: Origin) -> Made:
+        inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
+        return Made(text, inputs) if origin.is_known else Made(text, inputs, _UNTOLD)
+
+    def _rest(self, made: Columns) -> Made | None:
+        """Return what columns are made of that only their names tell, of a struct's fields or a function's rows."""
+        if not made.is_known:
+            return Made(note=_UNTOLD)
+        if len(made.rests) == len(made.opens):
+            return None
+        if made.opens or len(made.rests) > 1:
+            return Made(note=_UNTOLD)
+        return self._made("", made.rests[0]("*"))
+
+    def _texts(self, tree: Any) -> dict[str, str]:
+        """Return the expressions with each column's table before it, by the names in lower case."""
+        schema: dict[str, object] = {
+            name: {column.lower(): _UNKNOWN_TYPE for column in columns}
+            for name, read in self.reads.items()
+            if (columns := self._closed(read))
+        }
+        try:
+            query: Any = qualify(
+                tree.copy(), dialect=_DIALECT, schema=schema, validate_qualify_columns=False, identify=False
+            )
+        except (SqlglotError, ValueError, RecursionError):
+            return {}
+        selects = query.selects if isinstance(query, exp.Query) else ()
+        return {each.alias_or_name.lower(): _expression(each) for each in selects if not each.is_star}
+
+    def _read(self, name: str) -> Columns | None:
+        """Return the columns of a read by its name in the text: all of them, or those known and a rest by name."""
+        read = self.reads.get(name)
+        if read is None:
+            return None
+        closed = self._closed(read)
+        if closed:
+            return Columns(tuple(Column(each, Origin(frozenset({(name, each)}))) for each in closed))
+        known = tuple(Column(each, Origin(frozenset({(name, each)}))) for each, _ in self.flats.get(name, {}).values())
+        return Columns(known, (lambda column: Origin(frozenset({(name, column)})),), (name,))
+
+    def _origin(self, name: str, column: str) -> ColumnOf:
+        """Give the column of a table that one of a read is, in the spelling of the table."""
+        if (found := self.flats.get(name, {}).get(column.lower())) is not None:
+            return found[1]
+        table = _table_of(self.reads[name])
+        return ColumnOf(table, {known.lower(): known for known in self.known(table)}.get(column.lower(), column))
+
+    def _flat(self, flat: Flat) -> dict[str, tuple[str, ColumnOf]]:
+        columns = flat_columns(flat, self.known) or ()
+        return {each.name.lower(): (each.name, ColumnOf(each.table, each.column)) for each in columns}
+
+    def _closed(self, read: Read | Flat) -> Sequence[str]:
+        if isinstance(read, Read):
+            return self.closed(read.table)
+        columns = flat_columns(read, lambda table: self.closed(table) or None) or ()
+        return (*(each.name for each in columns), *([TIMELABEL] if columns else ()))
+
+
+def _table_of(read: Read | Flat) -> str:
+    return read.table if isinstance(read, Read) else read.read.table
+
+
+def _expression(select: Any) -> str:
+    inner = select.unalias()
+    text: str = inner.sql(dialect=_DIALECT)
+    return text.replace("`", "")

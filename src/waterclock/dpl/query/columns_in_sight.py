@@ -1,0 +1,161 @@
+"""What a query's columns are, and which columns are in sight inside of a SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from waterclock.dpl.query.type_families import Family
+
+Names = dict[str, str]  # in lower case → as written: Spark's columns know no case
+
+
+def names_of(columns: Iterable[str]) -> Names:
+    """Return columns in the form in which they are looked up."""
+    return {column.lower(): column for column in columns}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One column that a query makes; `node` is the part of its SELECT that makes it, None for a table's own."""
+
+    name: str
+    family: Family | None = None
+    node: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The columns that a query makes, in order; some are not known where it is not `is_whole`.
+
+    `names` is None then; `twice` are the names, in lower case, that more than one column has.
+    """
+
+    entries: tuple[Entry, ...]
+    is_whole: bool = True
+    names: Names | None = field(init=False)
+    twice: frozenset[str] = field(init=False)
+    families: Mapping[str, Family] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names: Names = {}
+        twice: set[str] = set()
+        families: dict[str, Family] = {}
+        for entry in self.entries:
+            lower = entry.name.lower()
+            if lower in names:
+                twice.add(lower)
+            names.setdefault(lower, entry.name)
+            if entry.family is not None:
+                families.setdefault(lower, entry.family)
+        object.__setattr__(self, "names", names if self.is_whole else None)
+        object.__setattr__(self, "twice", frozenset(twice))
+        object.__setattr__(self, "families", families)
+
+    def renamed(self, names: Iterable[str]) -> Output:
+        """Return the columns under other names, by their places: those of an alias `t(a, b)`."""
+        families = [entry.family for entry in self.entries] if self.is_whole else []
+        said = list(names)
+        families += [None] * (len(said) - len(families))
+        return Output(tuple(Entry(name, family) for name, family in zip(said, families, strict=False)))
+
+
+UNKNOWN = Output((), is_whole=False)
+
+
+def output_of(names: Names | None, families: Mapping[str, Family] | None = None) -> Output:
+    """Return the columns of a table, by their names; UNKNOWN where those are None."""
+    if names is None:
+        return Output(tuple(Entry(name, family) for name, family in (families or {}).items()), is_whole=False)
+    return Output(tuple(Entry(name, (families or {}).get(lower)) for lower, name in names.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A source in FROM or JOIN, by the name that it goes by."""
+
+    alias: str
+    output: Output
+
+    @property
+    def names(self) -> Names | None:
+        """Its columns, None where they are not all known."""
+        return self.output.names
+
+
+@dataclass(slots=True)
+class Frame:
+    """What is in sight inside of one SELECT: its sources with their columns, and what is outside.
+
+    `hidden` are the sources of SEMI and ANTI joins, `merged` the columns that a USING makes one of two; `is_natural`:
+    a NATURAL JOIN merges columns that are not named.
+    """
+
+    sources: list[Seen] = field(default_factory=list)
+    hidden: set[str] = field(default_factory=set)
+    merged: set[str] = field(default_factory=set)
+    aliases: set[str] = field(default_factory=set)
+    is_natural: bool = False
+    outer: Frame | None = None
+
+    def source(self, name: str) -> Seen | None:
+        """Return the source of that alias, looking outwards."""
+        lower = name.lower()
+        for source in self.sources:
+            if source.alias.lower() == lower:
+                return source
+        return self.outer.source(name) if self.outer else None
+
+    def has(self, name: str) -> bool:
+        """Tell whether a column of that name is in sight, or may be."""
+        lower = name.lower()
+        if lower in self.aliases or any(source.names is None or lower in source.names for source in self.sources):
+            return True
+        return self.outer.has(name) if self.outer else False
+
+    def all_sources(self) -> list[Seen]:
+        """List all sources in sight, the nearest first."""
+        return [*self.sources, *(self.outer.all_sources() if self.outer else [])]
+
+    def visible(self) -> list[Seen]:
+        """List the own sources whose columns a `*` and a bare name reach."""
+        return [source for source in self.sources if source.alias.lower() not in self.hidden]
+
+    def owners(self, name: str, among: Iterable[Seen] | None = None) -> list[Seen]:
+        """List the sources that a bare name may mean, where they are several; nothing where it is one, or not sure.
+
+        The nearest SELECT whose sources have it decides. `among`: the own sources that are in sight at this place.
+        """
+        lower = name.lower()
+        own = self.visible() if among is None else list(among)
+        found = [source for source in own for _ in range(_times(source, lower))]
+        if found or any(source.names is None for source in own):
+            is_one = len(found) < 2 or lower in self.merged or self.is_natural
+            return [] if is_one else found
+        return self.outer.owners(name) if self.outer else []
+
+    def family(self, name: str, alias: str | None = None) -> Family | None:
+        """Return the family of a column's type, None where it is not known."""
+        lower = name.lower()
+        if alias is not None:
+            source = self.source(alias)
+            return source.output.families.get(lower) if source else None
+        for source in self.sources:
+            if lower in source.output.families:
+                return source.output.families[lower]
+            if source.names is not None and lower in source.names:
+                return None
+        return self.outer.family(name) if self.outer else None
+
+
+def _times(source: Seen, lower: str) -> int:
+    if source.names is None or lower not in source.names:
+        return 0
+    return 2 if lower in source.output.twice else 1
+
+
+def listed(sources: Iterable[Seen]) -> Iterator[tuple[str, Names | None]]:
+    """List sources as errors tell of them: by alias, with their columns."""
+    for source in sources:
+        yield source.alias, source.names

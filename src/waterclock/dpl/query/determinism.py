@@ -1,0 +1,99 @@
+"""Functions that give another answer each time: refused, for the same inputs must give the same output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.source import Source
+from waterclock.errors import WaterclockError
+
+_WINDOW = "say WINDOW_END() or WINDOW_START(), the batch's own time"
+_RANDOM = "choose by a hash of a key, as in pmod(xxhash64(id), 100) < 10"
+_ID = "make it of the row's own columns, as in sha2(concat_ws('|', a, b), 256)"
+_PLACE = "leave it out: where a row is computed says nothing of it"
+_SESSION = "leave it out: who runs a batch says nothing of its rows"
+_CALLS = {
+    "NOW": _WINDOW, "CURDATE": _WINDOW, "CURRENT_TIMESTAMP": _WINDOW, "CURRENT_DATE": _WINDOW, "CURRENT_TIME": _WINDOW,
+    "LOCALTIMESTAMP": _WINDOW, "SYSDATE": _WINDOW, "GETDATE": _WINDOW, "SYSTIMESTAMP": _WINDOW, "TODAY": _WINDOW,
+    "RAND": _RANDOM, "RANDN": _RANDOM, "RANDOM": _RANDOM, "RANDSTR": _RANDOM, "UNIFORM": _RANDOM, "SHUFFLE": _RANDOM,
+    "UUID": _ID, "MONOTONICALLY_INCREASING_ID": _ID,
+    "INPUT_FILE_NAME": _PLACE, "INPUT_FILE_BLOCK_START": _PLACE, "INPUT_FILE_BLOCK_LENGTH": _PLACE,
+    "SPARK_PARTITION_ID": _PLACE,
+    "CURRENT_USER": _SESSION, "SESSION_USER": _SESSION, "CURRENT_DATABASE": _SESSION, "CURRENT_SCHEMA": _SESSION,
+    "USER": _SESSION, "CURRENT_PATH": _SESSION, "VERSION": _SESSION,
+    "CURRENT_CATALOG": _SESSION, "REFLECT": _SESSION, "JAVA_METHOD": _SESSION, "TRY_REFLECT": _SESSION,
+}  # fmt: skip
+WATCHED = frozenset({*_CALLS, "UNIX_TIMESTAMP", "TABLESAMPLE"})
+_BARE = frozenset(
+    {"CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER"}
+)
+_UNLESS_COLUMNS = frozenset({*_BARE, "USER"})
+_BUILTIN = (["BUILTIN"], ["SYSTEM", "BUILTIN"])
+_TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+_WHY = "the same inputs and the same code must give the same output, or a batch cannot be made again"
+_ALIAS_FOLLOWS = frozenset(
+    {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NUMBER, TokenType.STRING, TokenType.ALIAS,
+     TokenType.DOT}
+)  # fmt: skip
+
+
+def nondeterministic(source: Source, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
+    """Refuse the call at `index` if it gives another answer each time; `unix_timestamp()` does, with arguments not."""
+    if tokens[index].token_type in _TEXTS:
+        return None
+    if upper == "UNIX_TIMESTAMP":
+        fix: str | None = _WINDOW
+    elif upper == "TABLESAMPLE":
+        return _sample(source, tokens, index)
+    else:
+        fix = _CALLS.get(upper)
+    if fix is None:
+        return None
+    before = tokens[index - 1].token_type if index else None
+    following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
+    is_call = following is TokenType.L_PAREN and (before is not TokenType.DOT or _qualifier(tokens, index) in _BUILTIN)
+    if upper == "UNIX_TIMESTAMP":
+        is_call = is_call and index + 2 < len(tokens) and tokens[index + 2].token_type is TokenType.R_PAREN
+    is_bare = upper in _BARE and before not in _ALIAS_FOLLOWS and following is not TokenType.DOT
+    if not (is_call or is_bare):
+        return None
+    is_quoted = tokens[index].token_type is TokenType.IDENTIFIER and not is_call
+    return source.span(tokens[index].start, tokens[index].end + 1).refuse(
+        "E215",
+        f"{tokens[index].text} gives another answer each time",
+        why=_WHY,
+        fix=f"{fix}; where a column is meant, write its table's alias before it" if is_quoted else fix,
+    )
+
+
+def at_the_moment(source: Source, name: Any) -> WaterclockError | None:
+    """Refuse a bare name that no column has and that Spark then takes for a call, as in `SELECT user`."""
+    start, upper = name.meta.get("start"), name.name.upper()
+    if start is None or upper not in _UNLESS_COLUMNS:
+        return None
+    span = source.span(start, name.meta.get("end", start) + 1)
+    return span.refuse("E215", f"{name.name} gives another answer each time", why=_WHY, fix=_CALLS[upper])
+
+
+def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
+    """Return the names before a call, in capitals: those of `system.builtin.rand()`."""
+    names: list[str] = []
+    while index >= 2 and tokens[index - 1].token_type is TokenType.DOT:
+        index -= 2
+        names.insert(0, tokens[index].text.upper())
+    return names
+
+
+def _sample(source: Source, tokens: Sequence[Token], index: int) -> WaterclockError | None:
+    """Refuse a sample: by rows it takes the first that come, by share it draws anew in each task, whatever its seed."""
+    if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
+        return None
+    return source.span(tokens[index].start, tokens[index].end + 1).refuse(
+        "E215",
+        "TABLESAMPLE takes other rows each time",
+        why=f"{_WHY}; with REPEATABLE too, the rows hang on how Spark divides them into tasks",
+        fix="choose by a hash of a key: WHERE pmod(xxhash64(id), 100) < 10; so many rows by ORDER BY id LIMIT 5",
+    )

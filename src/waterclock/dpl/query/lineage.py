@@ -1,0 +1,192 @@
+"""What is a column made of, up to its sources and down to its readers? Python transforms are opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from waterclock.dpl.query.column_trace import TIMELABEL, ColumnOf, Made, trace
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
+
+Schemas = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A column on the way up or down, with those beyond it. `is_seen`: it was shown before, so it ends here."""
+
+    column: ColumnOf
+    made: Made
+    beyond: tuple[Branch, ...] = ()
+    is_seen: bool = False
+
+
+@dataclass(slots=True)
+class ColumnLineage:
+    """The lineage of a flow's columns, worked out table by table as it is asked for.
+
+    `schemas`: columns and types of tables as the last run left them; without them, columns behind a `*` of an open
+    list are followed by their name. Cost: a parse of each query on the way, some milliseconds.
+    """
+
+    flow: Flow
+    schemas: Schemas = field(default_factory=dict)
+    _made: dict[str, dict[str, Made]] = field(default_factory=dict)
+    _stars: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _busy: set[str] = field(default_factory=set)
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Give the columns of a table that are known: by its last run, its list, or its query."""
+        if table in self.schemas:
+            return tuple(name for name in self.schemas[table] if name != TIMELABEL)
+        known = {name.lower(): name for name in self._traced(table)}
+        known |= {name.lower(): name for name in _declared(self.flow.tables[table])}
+        return tuple(known.values())
+
+    def made(self, of: ColumnOf) -> Made:
+        """Say what a column is made of directly.
+
+        Raises  E517 for a column that the table does not have, with the nearest
+        """
+        table = self.flow.tables[of.table]
+        found = {name.lower(): made for name, made in self._traced(of.table).items()}
+        if of.column == "*":
+            return Made(inputs=tuple(ColumnOf(read.table, "*") for read in table.reads))
+        if of.column.lower() in found:
+            return found[of.column.lower()]
+        if "*" in found and (not self._knows(of.table) or self._has(of)):
+            return found["*"]
+        if (stars := self._stars.get(of.table, ())) and not _is_consumed(table, of.column):
+            return Made(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
+        known = self.columns(of.table)
+        if table.kind is Kind.COLLECT and not self._knows(of.table):
+            return Made(note=f"collected from {table.source.unit}" if table.source else "")
+        raise WaterclockError(
+            "E517",
+            f"{of.table} has no column {of.column}",
+            why=f"it has {', '.join(known)}" if known else "its columns are not known before its first run",
+            fix=did_you_mean(of.column, known),
+        )
+
+    def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
+        """Give the tree of all that a column is made of, to the sources."""
+        return self._up(of, depth, set())
+
+    def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
+        """Give the tree of all that is made of a column."""
+        return self._down(of, depth, set())
+
+    def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf]) -> Branch:
+        made = self._made_or_unknown(of)
+        if of in seen or depth == 0:
+            return Branch(of, made, is_seen=of in seen)
+        seen.add(of)
+        less = None if depth is None else depth - 1
+        return Branch(of, made, tuple(self._up(each, less, seen) for each in made.inputs))
+
+    def _down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf]) -> Branch:
+        made = self._made_or_unknown(of)
+        if of in seen or depth == 0:
+            return Branch(of, made, is_seen=of in seen)
+        seen.add(of)
+        less = None if depth is None else depth - 1
+        return Branch(of, made, tuple(self._down(each, less, seen) for each in self._made_of(of)))
+
+    def _made_of(self, of: ColumnOf) -> Iterator[ColumnOf]:
+        """Give the columns of readers that are made of a column directly."""
+        for name, table in self.flow.tables.items():
+            if not any(read.table == of.table for read in table.reads):
+                continue
+            for column, made in self._traced(name).items():
+                if any(_is(each, of) for each in made.inputs):
+                    yield ColumnOf(name, column)
+            if of.table in self._stars.get(name, ()) and of.column not in self._traced(name):
+                yield ColumnOf(name, of.column)
+
+    def _knows(self, table: str) -> bool:
+        """Whether all columns of a table are known."""
+        return table in self.schemas or not self.flow.tables[table].columns.is_open
+
+    def _has(self, of: ColumnOf) -> bool:
+        return of.column.lower() in {name.lower() for name in self.columns(of.table)}
+
+    def _made_or_unknown(self, of: ColumnOf) -> Made:
+        try:
+            return self.made(of)
+        except WaterclockError as error:
+            return Made(note=error.what)
+
+    def _traced(self, name: str) -> dict[str, Made]:
+        if name not in self._made and name not in self._busy:
+            self._busy.add(name)
+            self._made[name] = self._trace(self.flow.tables[name])
+            self._busy.discard(name)
+        return self._made.get(name, {})
+
+    def _trace(self, table: Table) -> dict[str, Made]:
+        made = self._trace_rows(table)
+        if table.temporal is None:
+            return made
+        said = {name.lower(): each for name, each in made.items()}
+        since = said.get((table.temporal.at or "").lower(), Made(note="when a row came, its window's end says"))
+        return {name: made.get(name, since) for name in table.temporal.outputs(made)}
+
+    def _trace_rows(self, table: Table) -> dict[str, Made]:
+        if table.kind is Kind.PUBLISH:
+            source = table.reads[0].table
+            wanted = [column.name for column in table.columns.named] or list(self.columns(source))
+            self._stars[table.name] = (source,) if table.columns.is_open else ()
+            return {column: Made(column, (ColumnOf(source, column),)) for column in wanted}
+        if table.function is not None:
+            note = f"made by {table.function.name} in {table.function.file}, which cannot be looked into"
+            everything = tuple(ColumnOf(read.table, "*") for read in table.reads)
+            known = [*self.schemas.get(table.name, ()), *(column.name for column in table.columns.named), "*"]
+            return {column: Made("", everything, note) for column in known if column != TIMELABEL}
+        if table.query is None:
+            note = f"collected from {table.source.unit}" if table.source else ""
+            names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
+            return {column: Made(note=note) for column in names if column != TIMELABEL}
+        said = {column.name.lower(): column.name for column in table.columns.named}
+        traced = trace(table.query, self._closed, self._known, said)
+        self._stars[table.name] = traced.stars
+        if table.columns.is_open:
+            return dict(traced.made)
+        return {name: made for name, made in traced.made.items() if name.lower() in said}
+
+    def _known(self, table: str) -> tuple[str, ...]:
+        """Give the columns that are known of a table; none of one that is being traced, in a circle."""
+        return () if table in self._busy else self.columns(table)
+
+    def _closed(self, table: str) -> tuple[str, ...]:
+        """Give all columns of a table, where all are known; nothing where a `*` of a source may bring more."""
+        if table in self.schemas:
+            return tuple(self.schemas[table])
+        declared = self.flow.tables[table]
+        if declared.kind is Kind.COLLECT and not declared.columns.is_open:
+            return (*_declared(declared), TIMELABEL)
+        if table in self._busy:
+            return _declared(declared)
+        traced = self._traced(table)
+        if declared.query is not None and traced and not self._stars.get(table):
+            return (*traced, TIMELABEL)
+        return ()
+
+
+def _declared(table: Table) -> tuple[str, ...]:
+    """Give the columns that a table is said to have for its readers."""
+    names = tuple(column.name for column in table.columns.named)
+    return table.temporal.outputs(names) if table.temporal else names
+
+
+def _is_consumed(table: Table, column: str) -> bool:
+    """Tell whether a TEMPORAL table's rows have that column, and its versions do not."""
+    temporal = table.temporal
+    return temporal is not None and column.lower() in {each.lower() for each in (temporal.at or "", *temporal.consumed)}
+
+
+def _is(one: ColumnOf, other: ColumnOf) -> bool:
+    if one.table != other.table:
+        return False
+    return "*" in {one.column, other.column} or one.column.lower() == other.column.lower()

@@ -1,0 +1,62 @@
+"""What does a query name: the tables, values and variables that were found in it, and what is wrong with it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import ReadKind
+from waterclock.timelabel.duration import Duration
+
+FLAT = "FLAT"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table or view named in a query; offsets are the source's. `alias` is what must be added at `alias_at`.
+
+    `is_flat`: FLAT stands around it, with `is_exact` where that says so.
+    """
+
+    name: str
+    span: Span
+    kind: ReadKind
+    duration: Duration | None
+    start: int
+    end: int
+    alias: str | None
+    alias_at: int
+    is_flat: bool = False
+    is_exact: bool = False
+
+    @property
+    def words(self) -> str:
+        """How it is read, as it is written."""
+        return FLAT if self.is_flat else self.kind.name
+
+
+@dataclass(frozen=True, slots=True)
+class FoundValue:
+    """WINDOW_START(), WINDOW_END() or TIMELABEL() in a query."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Found:
+    """All that a query names, its syntax tree, and what is wrong with it.
+
+    Where it says UNION ALL BY NAME, `branches` are the queries between with what each names, and there is no one tree.
+    """
+
+    tree: Any
+    tables: list[FoundTable] = field(default_factory=list)
+    values: list[FoundValue] = field(default_factory=list)
+    variables: dict[str, Span] = field(default_factory=dict)
+    errors: list[WaterclockError] = field(default_factory=list)
+    branches: list[tuple[QuerySaid, Found]] = field(default_factory=list)

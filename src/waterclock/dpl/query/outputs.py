@@ -1,0 +1,138 @@
+"""Columns that a query makes and that no table can hold: by their names, twice of one name, of a type not stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from waterclock.dpl.query.columns_in_sight import Entry, Output
+from waterclock.dpl.query.projections import nameless
+from waterclock.dpl.query.type_families import UNSTORED, Family
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.statements import ColumnsSaid
+from waterclock.errors import WaterclockError
+
+_LABEL = "timelabel"
+_ILLEGAL = " ,;{}()\n\t=`"
+_KEEP = {
+    Family.INTERVAL: "keep a number of its unit, as by timestampdiff(SECOND, a, b) or datediff(b, a)",
+    Family.VARIANT: "keep the text, as by to_json(...), and say parse_json(...) where it is read",
+    Family.COLLATED: "say COLLATE where texts are compared, and keep collate(..., 'UTF8_BINARY')",
+    Family.TIME: "keep it as a STRING, or the TIMESTAMP that it is a part of",
+}
+
+
+def illegal_signs(name: str) -> list[str]:
+    """List the signs of a column's name that Delta takes in none."""
+    return sorted({sign for sign in name if sign in _ILLEGAL})
+
+
+def with_legal_signs(name: str) -> str:
+    """Return a source's name of a column as its table bears it, where Delta does not take it as it is."""
+    return re.sub(f"[{_ILLEGAL}]+", "_", name.strip())
+
+
+def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:
+    """Return the error for a column's name that Delta does not take."""
+    bad = illegal_signs(name)
+    if not bad:
+        return None
+    return span.refuse(
+        "E211",
+        f"{name!r} cannot be a column",
+        why=f"Delta takes no {' '.join(repr(sign) for sign in bad)} in a column's name",
+        fix=fix,
+    )
+
+
+def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterator[WaterclockError]:
+    """Refuse what no table holds of the columns that a TRANSFORM's query makes; `said` is its list of columns."""
+    yield from _names(output, query)
+    yield from _twice(output, query)
+    types = {column.name.lower(): column.type for column in (said.columns if said else ())}
+    is_closed = said is not None and not said.is_open
+    for entry in output.entries:
+        lower = entry.name.lower()
+        is_left_out = is_closed and lower not in types
+        if entry.family in UNSTORED and not is_left_out and types.get(lower) is None:
+            yield span_of(entry.node, query).refuse(
+                "E219",
+                f"{entry.name} is {_a(entry.family)}, which no table stores",
+                fix=_KEEP[entry.family] if entry.family else None,
+            )
+
+
+def unnamed(tree: Any, source: Source) -> Iterator[WaterclockError]:
+    """Refuse columns for which Spark would make a name up of their expression."""
+    for node in nameless(tree):
+        written = source.span_of(node)
+        if written is not None:
+            yield source.span(written.start).refuse(
+                "E234",
+                "a column of this query has no name",
+                why="Spark would make one up of the expression, with signs in it that no table takes",
+                fix="name it: ... AS name",
+            )
+
+
+def _names(output: Output, query: Span) -> Iterator[WaterclockError]:
+    for entry in output.entries:
+        fix = "name it with letters, digits and _: ... AS another_name"
+        error = illegal_name(entry.name, span_of(entry.node, query), fix)
+        if error is not None:
+            yield error
+
+
+def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
+    first: dict[str, Entry] = {}
+    told: set[int] = set()
+    for entry in output.entries:
+        lower = entry.name.lower()
+        before = first.setdefault(lower, entry)
+        if before is entry or lower == _LABEL or id(entry.node) in told:
+            continue
+        told.add(id(entry.node))
+        others = _of_one_star(output.entries, entry, first)
+        names = ", ".join(dict.fromkeys(others))
+        is_same = before.name == entry.name or len(others) > 1
+        yield span_of(entry.node, query).refuse(
+            "E212",
+            f"column{'s' if len(others) > 1 else ''} {names} {'are' if len(others) > 1 else 'is'} there twice"
+            if is_same
+            else f"{before.name} and {entry.name} differ by case only",
+            why="a table has one column of a name, and case alone does not tell two apart",
+            fix="give one of them another name, or leave it out: * EXCEPT (" + names + ")"
+            if _is_star(entry.node)
+            else "give one of them another name, or leave it out",
+        )
+
+
+def _of_one_star(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entry]) -> list[str]:
+    """List all columns that one `*` brings a second time; of an entry that is none, its own name."""
+    if not _is_star(like.node):
+        return [like.name]
+    seen: set[str] = set()
+    found: list[str] = []
+    for entry in entries:
+        lower = entry.name.lower()
+        if entry.node is like.node and lower != _LABEL and (lower in seen or first.get(lower, entry) is not entry):
+            found.append(entry.name)
+        seen.add(lower)
+    return found or [like.name]
+
+
+def _is_star(node: Any) -> bool:
+    return node is not None and bool(getattr(node, "is_star", False))
+
+
+def span_of(node: Any, query: Span) -> Span:
+    """Return where a part of a query is written; the query's first word where its tokens are not known."""
+    written = query.source.span_of(node) if node is not None else None
+    return written or query.source.span(query.start)
+
+
+def _a(family: Family | None) -> str:
+    return {Family.INTERVAL: "an INTERVAL", Family.VARIANT: "a VARIANT", Family.TIME: "a TIME"}.get(
+        family or Family.OTHER, str(family)
+    )

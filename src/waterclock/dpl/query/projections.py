@@ -1,0 +1,114 @@
+"""Which columns the entries of a SELECT make: their names, their families of types, and those without a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Output, Seen
+from waterclock.dpl.query.type_families import Family, family_of
+
+_NAMELESS = (exp.Func, exp.Binary, exp.Unary, exp.Predicate, exp.Case, exp.Window, exp.Interval, exp.Subquery)
+_MAKES_ROWS = (exp.UDTF, exp.Inline, exp.Explode, exp.Posexplode, exp.Stack)
+_MAKES_ROWS_CALLED = frozenset(
+    {"JSON_TUPLE", "INLINE_OUTER", "EXPLODE_OUTER", "POSEXPLODE_OUTER", "SQL_KEYWORDS", "COLLATIONS", "VARIANT_EXPLODE"}
+)
+_NAMED_BY_ITSELF = frozenset({"WINDOW", "SESSION_WINDOW"})
+
+
+def family_in(node: exp.Column, frame: Frame) -> Family | None:
+    """Return the family of a column's type at its place in a query."""
+    parts = node.parts
+    if len(parts) == 1:
+        return frame.family(parts[0].name)
+    return frame.family(parts[1].name, parts[0].name) if len(parts) == 2 else None
+
+
+def projection_of(node: Any, frame: Frame) -> Output:
+    """Return the columns that one entry of a SELECT makes."""
+    if node.is_star and isinstance(node, exp.Star | exp.Column):
+        return _of_star(node, frame)
+    if isinstance(node, exp.Aliases):
+        return Output(tuple(Entry(alias.name, node=node) for alias in node.aliases))
+    name = _name_of(node)
+    if name is None:  # what has no name is refused; which one others get is not known
+        return Output((), is_whole=_is_nameless(_bare(node)))
+    inner = node.this if isinstance(node, exp.Alias) else node
+    return Output((Entry(name, family_of(inner, lambda column: family_in(column, frame)), node),))
+
+
+def _name_of(node: Any) -> str | None:
+    """Return the name of an entry that has one: by AS, as a column, as a literal, or as Spark says it by itself."""
+    if isinstance(node, exp.Alias):
+        return str(node.alias)
+    bare = _bare(node)
+    if isinstance(bare, exp.Column | exp.Literal):
+        return str(bare.name)
+    return str(bare.name.lower()) if _is_named_by_itself(bare) else None
+
+
+def _of_star(node: Any, frame: Frame) -> Output:
+    if isinstance(node, exp.Star):
+        return _star(node, node, frame.visible(), frozenset(frame.merged), is_whole=not frame.is_natural)
+    source = frame.source(node.parts[0].name) if len(node.parts) == 2 else None
+    return _star(node.this, node, [source] if source else [Seen("", UNKNOWN)], frozenset(), is_whole=True)
+
+
+def _star(star: exp.Star, node: Any, sources: Iterable[Seen], merged: frozenset[str], *, is_whole: bool) -> Output:
+    """Return what a `*` brings: a column that USING made one of two is brought once."""
+    left_out = {column.name.lower() for column in star.args.get("except_") or ()}
+    entries: list[Entry] = []
+    for source in sources:
+        is_whole = is_whole and source.output.is_whole
+        if source.output.is_whole:
+            entries.extend(Entry(entry.name, entry.family, node) for entry in source.output.entries)
+    seen: set[str] = set()
+    kept = []
+    for entry in entries:
+        lower = entry.name.lower()
+        if lower not in left_out and not (lower in merged and lower in seen):
+            kept.append(entry)
+        seen.add(lower)
+    return Output(tuple(kept), is_whole=is_whole)
+
+
+def _bare(node: Any) -> Any:
+    """Return what gives an entry its name: Spark passes by brackets, and by a cast of a column."""
+    while isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and isinstance(_inside(node), exp.Column)):
+        node = node.this
+    return node
+
+
+def _inside(cast: exp.Cast) -> Any:
+    node = cast.this
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def makes_rows(node: Any) -> bool:
+    """Tell whether an entry of a SELECT is a function that makes rows, whose columns have names of their own."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper() in _MAKES_ROWS_CALLED
+    return isinstance(node, _MAKES_ROWS)
+
+
+def nameless(tree: Any) -> Iterator[Any]:
+    """Find entries of a query's first SELECT for which Spark would make up a name that no table can have."""
+    while isinstance(tree, exp.Subquery | exp.SetOperation):
+        tree = tree.this
+    for node in tree.expressions if isinstance(tree, exp.Select) else ():
+        if _is_nameless(_bare(node)):
+            yield node
+
+
+def _is_nameless(bare: Any) -> bool:
+    if isinstance(bare, exp.Dot):
+        return isinstance(bare.expression, exp.Func)
+    return isinstance(bare, _NAMELESS) and not makes_rows(bare) and not _is_named_by_itself(bare)
+
+
+def _is_named_by_itself(bare: Any) -> bool:
+    return isinstance(bare, exp.Anonymous) and bare.name.upper() in _NAMED_BY_ITSELF

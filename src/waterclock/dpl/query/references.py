@@ -1,0 +1,357 @@
+"""Which tables, values and variables a query names, and where: names from its syntax tree, offsets from its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.query.builtins import BROUGHT, miscalled
+from waterclock.dpl.query.determinism import WATCHED, nondeterministic
+from waterclock.dpl.query.names_in_query import FLAT, Found, FoundTable, FoundValue
+from waterclock.dpl.query.scopes import is_cte
+from waterclock.dpl.query.union_by_name import branches_of, misplaced
+from waterclock.dpl.syntax.cursor import timed
+from waterclock.dpl.syntax.foreign_syntax import templates_in
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.query_errors import unreadable_query
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.tokens import parse_tokens
+from waterclock.errors import WaterclockError, nearest
+from waterclock.flow.choices import ReadKind
+from waterclock.timelabel.duration import Duration, parse_duration
+
+READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
+LATER_READS = frozenset({"UNTIL"})
+VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL"})
+LATER_VALUES = frozenset({"IS_PARTIAL"})
+_READ_WORDS = frozenset({*READS, *LATER_READS, FLAT})
+_WATCHED = frozenset({*_READ_WORDS, *VALUES, *LATER_VALUES, *WATCHED, *BROUGHT})
+_LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+_MISTAKEN_READS = {
+    "LAST": "say PAST(table, '7 days') for the days before, LATEST(table) for the newest state",
+    "FIRST": "say HISTORY(table) for all of it",
+    "STREAM": "leave STREAM out: a PARTITIONED table is read by its windows",
+    "REF": "write the table's name as it is",
+    "SOURCE": "write the table's name as it is",
+}
+
+
+def exactly(said: str) -> str:
+    """Say which option FLAT takes, to who said another."""
+    return (
+        "did you mean 'exact'?" if nearest(said, ["exact"]) else "there is one, 'exact': split at each parent's change"
+    )
+
+
+def find_in_branches(query: QuerySaid) -> Found:
+    """Find what a query refers to that may say UNION ALL BY NAME at its top."""
+    branches, errors = branches_of(query)
+    if not branches:
+        return find_references(query)
+    found = Found(None, errors=errors, branches=[(branch, find_references(branch)) for branch in branches])
+    for _, inside in found.branches:
+        found.tables.extend(inside.tables)
+        found.variables = {**inside.variables, **found.variables}
+        found.errors.extend(inside.errors)
+    return found
+
+
+def find_references(query: QuerySaid) -> Found:
+    """Find what a query refers to. A query that cannot be parsed gives errors alone, and no tree."""
+    source, tokens = query.span.source, query.tokens
+    found = Found(None, errors=list(misplaced(query)))
+    if found.errors:
+        return found
+    templates = list(templates_in(source, tokens))
+    if templates:
+        found.errors.extend(templates[:1])
+        return found
+    try:
+        trees = parse_tokens(source, tokens)
+    except ParseError as error:
+        found.errors.append(unreadable_query(error, source, tokens, query.span))
+        return found
+    tree = trees[0]
+    if not isinstance(tree, exp.Query | exp.Values):
+        found.errors.append(
+            query.span.source.span(query.span.start).refuse("E210", "this is no query", fix="write SELECT ... FROM ...")
+        )
+        return found
+    found.tree = tree
+    _Finder(source, tokens, found).find()
+    return found
+
+
+class _Finder:
+    def __init__(self, source: Source, tokens: Sequence[Token], found: Found) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.found = found
+        self.at: dict[int, int] = {token.start: index for index, token in enumerate(tokens)}
+        self.reads: set[int] = set()
+
+    def find(self) -> None:
+        """Walk over the tree for tables and columns, then over the tokens for values."""
+        columns: list[Any] = []
+        names: dict[str, None] = {}
+        for node in self.found.tree.walk():
+            if isinstance(node, exp.Table):
+                self._guard(self._table, node)
+            elif isinstance(node, exp.Column):
+                if node.args.get("db"):
+                    columns.append(node)
+            elif isinstance(node, exp.Placeholder):
+                names[node.name] = None
+        self.found.tables.sort(key=lambda table: table.start)
+        for column in columns:
+            self._guard(self._column, column)
+        self._walk_tokens(names)
+
+    def _guard(self, check: Any, node: Any) -> None:
+        try:
+            check(node)
+        except WaterclockError as error:
+            self.found.errors.append(error)
+
+    def _table(self, node: exp.Table) -> None:
+        this = node.this
+        start = this.meta.get("start") if this is not None else None
+        if start is None or start not in self.at or isinstance(node.parent, exp.Hint) or node.find_ancestor(exp.Hint):
+            return  # made up by the parser of |>, or a hint's argument
+        index = self.at[start]
+        if isinstance(this, exp.Identifier):
+            self._named(node, index)
+        elif isinstance(this, exp.Func):
+            self._function(node, index)
+
+    def _named(self, node: exp.Table, index: int) -> None:
+        parts = [part.name for part in node.parts]
+        first = index - 2 * (len(parts) - 1)
+        span = self.source.span(self.tokens[first].start, self.tokens[index].end + 1)
+        if node.args.get("version") or node.args.get("when"):
+            raise span.refuse(
+                "E216", f"{'.'.join(parts)} is read at a version of its own",
+                why="a batch reads what its window says, so that it can be made again",
+                fix="say HISTORY, PAST, PREVIOUS or LATEST around the name, or leave the version out",
+            )  # fmt: skip
+        if isinstance(node.parent, exp.Stream) or node.find_ancestor(exp.Stream):
+            raise span.refuse("E209", "STREAM is not said here", fix=_MISTAKEN_READS["STREAM"])
+        if len(parts) == 1 and is_cte(node, parts[0]):
+            return
+        self._add(node, parts, span, ReadKind.PLAIN, None, first, index)
+
+    def _function(self, node: exp.Table, index: int) -> None:
+        word = self.tokens[index].text.upper()
+        if word in LATER_READS:
+            raise not_yet(f"{word}(...)", self._span(index))
+        if word in _MISTAKEN_READS:
+            raise self._span(index).refuse("E216", f"{word}(...) reads no table", fix=_MISTAKEN_READS[word])
+        if word == "IDENTIFIER":
+            raise self._span(index).refuse(
+                "E216", "IDENTIFIER(...) hides which table is read", fix="write the table's name as it is"
+            )
+        if word not in _READ_WORDS:
+            return  # range(...), explode(...): functions of Spark that make rows
+        self.reads.add(index)
+        last = self._closing(index + 1)
+        parts, name_span, rest = self._read_name(index + 2, last, word)
+        if len(parts) == 1 and is_cte(node, parts[0]):
+            raise name_span.refuse(
+                "E216", f"{word} reads a table, and {parts[0]} is a part of this query",
+                fix=f"say {word} around the table inside of {parts[0]}",
+            )  # fmt: skip
+        if word == FLAT:
+            is_exact = self._exactness(rest, last)
+            self._add(node, parts, name_span, ReadKind.PLAIN, None, index, last)
+            self.found.tables[-1] = replace(self.found.tables[-1], is_flat=True, is_exact=is_exact)
+            return
+        duration = self._read_span(word, rest, last)
+        self._add(node, parts, name_span, READS[word], duration, index, last)
+
+    def _exactness(self, index: int, last: int) -> bool:
+        """Read what stands behind FLAT's table: nothing, or 'exact'."""
+        if index >= last:
+            return False
+        said = self.tokens[index + 1 : last]
+        if len(said) == 1 and said[0].token_type is TokenType.STRING and said[0].text.lower() == "exact":
+            return True
+        if not said or self.tokens[index].token_type is not TokenType.COMMA:
+            raise self._span(index, last - 1).refuse(
+                "E216", "FLAT reads a table by its name alone", fix="name one table"
+            )
+        span = self._span(index + 1, last - 1)
+        raise span.refuse("E237", f"unknown option {span.text}", fix=exactly(said[0].text))
+
+    def _read_name(self, index: int, last: int, word: str) -> tuple[list[str], Span, int]:
+        parts: list[str] = []
+        first = index
+        while index < last:
+            parts.append(self.tokens[index].text)
+            index += 1
+            if index >= last or self.tokens[index].token_type is not TokenType.DOT:
+                break
+            index += 1
+        if not parts or self.tokens[first].token_type in {TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN}:
+            raise self._span(first - 2, last).refuse(
+                "E216", f"{word} reads a table", fix=f"write {word}(schema.name{', ...' if word == 'PAST' else ''})"
+            )
+        return parts, self.source.span(self.tokens[first].start, self.tokens[index - 1].end + 1), index
+
+    def _read_span(self, word: str, index: int, last: int) -> Duration | None:
+        if index >= last:
+            if word == "PAST":
+                raise self._span(index - 1, last).refuse(
+                    "E216", "PAST does not say how far back", fix="as in PAST(schema.name, '7 days')"
+                )
+            return None
+        span = self.source.span(self.tokens[index].start, self.tokens[last - 1].end + 1)
+        if self.tokens[index].token_type is not TokenType.COMMA:
+            raise span.refuse("E216", f"{word} reads a table by its name alone", fix="name one table")
+        if word != "PAST":
+            fix = "say PAST(table, '7 days')" if word in {"HISTORY", "LATEST"} else None
+            raise span.refuse("E216", f"{word} takes nothing but a table", fix=fix)
+        token = self.tokens[index + 1]
+        inner = self.source.span(token.start, self.tokens[last - 1].end + 1)
+        is_text = token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and index + 2 == last
+        duration: Duration = timed(inner, lambda: parse_duration(token.text if is_text else inner.text))
+        return duration
+
+    def _add(
+        self, node: exp.Table, parts: list[str], span: Span, kind: ReadKind, duration: Duration | None, first: int,
+        last: int,
+    ) -> None:  # fmt: skip
+        if len(parts) > 2:
+            raise span.refuse(
+                "E213", f"unknown table {'.'.join(parts)}", why="a table is schema.name: two names",
+                fix=f"write {'.'.join(parts[-2:])}",
+            )  # fmt: skip
+        has_alias = bool(node.args.get("alias") and node.args["alias"].name)
+        self.found.tables.append(
+            FoundTable(
+                ".".join(parts), span, kind, duration, self.tokens[first].start, self.tokens[last].end + 1,
+                None if has_alias else parts[-1], self._alias_at(last),
+            )
+        )  # fmt: skip
+
+    def _alias_at(self, last: int) -> int:
+        """Give the offset behind a TABLESAMPLE, where Spark wants the alias."""
+        index = last + 1
+        while index + 1 < len(self.tokens) and self.tokens[index].text.upper() in {"TABLESAMPLE", "REPEATABLE"}:
+            last = self._closing(index + 1)
+            index = last + 1
+        return self.tokens[last].end + 1
+
+    def _column(self, node: exp.Column) -> None:
+        """Refuse schema.table.column: behind a splice only the alias, the bare table name, is known."""
+        names = {table.name: table for table in self.found.tables}
+        parts = [part.name for part in node.parts]
+        table = f"{parts[0]}.{parts[1]}"
+        if table not in names:
+            return
+        start = node.parts[0].meta.get("start")
+        if start is None:
+            return
+        bare = ".".join(parts[1:])
+        raise self.source.span(start, node.parts[-1].meta.get("end", start) + 1).refuse(
+            "E214", f"{'.'.join(parts)} names its table with the schema",
+            why="inside of a query a table goes by its alias, or by its bare name",
+            fix=f"write {bare}" if names[table].alias else "write the alias and the column",
+        )  # fmt: skip
+
+    def _walk_tokens(self, variables: dict[str, None]) -> None:
+        tokens = self.tokens
+        for index, token in enumerate(tokens):
+            kind = token.token_type
+            if kind is TokenType.COLON:
+                self._variable(index, variables)
+            elif kind is TokenType.COMMA:
+                self._comma(index)
+            elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
+                if kind is TokenType.IDENTIFIER:  # backquoted: Spark calls its functions by such names too
+                    self._refuse(nondeterministic(self.source, tokens, index, upper))
+                elif upper in VALUES or upper in LATER_VALUES:
+                    self._value(index, upper)
+                elif upper in _READ_WORDS and index not in self.reads:
+                    self._stray_read(index, upper)
+                else:
+                    self._refuse(
+                        nondeterministic(self.source, tokens, index, upper)
+                        or miscalled(self.source, tokens, index, upper)
+                    )
+        if "" in variables or "?" in variables:
+            at = next((t for t in tokens if t.token_type is TokenType.PLACEHOLDER), tokens[0])
+            self.found.errors.append(
+                self.source.span(at.start).refuse("E217", "? has no value", fix="name it: :late_minutes, below [vars]")
+            )
+
+    def _refuse(self, error: WaterclockError | None) -> None:
+        if error is not None:
+            self.found.errors.append(error)
+
+    def _variable(self, index: int, variables: dict[str, None]) -> None:
+        following = self.tokens[index + 1] if index + 1 < len(self.tokens) else None
+        if following is not None and following.start == self.tokens[index].end + 1 and following.text in variables:
+            span = self.source.span(self.tokens[index].start, following.end + 1)
+            self.found.variables.setdefault(following.text, span)
+
+    def _comma(self, index: int) -> None:
+        """Refuse the comma too many that sqlglot passes over and Spark does not."""
+        following = self.tokens[index + 1].token_type if index + 1 < len(self.tokens) else None
+        if following in {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, None}:
+            self.found.errors.append(self._span(index).refuse("E210", "there is a comma too many", fix="remove it"))
+
+    def _value(self, index: int, upper: str) -> None:
+        if not self._is_call(index):
+            return
+        last = self._closing(index + 1)
+        if upper in LATER_VALUES:
+            self.found.errors.append(not_yet(f"{upper}()", self._span(index)))
+        elif last != index + 2:
+            self.found.errors.append(
+                self._span(index, last).refuse("E216", f"{upper} takes nothing", fix=f"write {upper}()")
+            )
+        else:
+            self.found.values.append(FoundValue(upper, self.tokens[index].start, self.tokens[last].end + 1))
+
+    def _stray_read(self, index: int, upper: str) -> None:
+        if self._is_call(index) and self._behind_from(index):
+            return  # reported where the tree showed it
+        if self._is_call(index):
+            self.found.errors.append(
+                self._span(index).refuse(
+                    "E216", f"{upper}(...) reads a table, and stands where a value is meant",
+                    fix=f"put it into FROM, as in (SELECT max(a) FROM {upper}(schema.name))",
+                )
+            )  # fmt: skip
+
+    def _behind_from(self, index: int) -> bool:
+        start = self.tokens[index].start
+        return any(
+            isinstance(node.this, exp.Func) and node.this.meta.get("start") == start
+            for node in self.found.tree.find_all(exp.Table)
+        )
+
+    def _is_call(self, index: int) -> bool:
+        following = self.tokens[index + 1] if index + 1 < len(self.tokens) else None
+        before = self.tokens[index - 1].token_type if index else None
+        return following is not None and following.token_type is TokenType.L_PAREN and before is not TokenType.DOT
+
+    def _closing(self, index: int) -> int:
+        """Give the index of the bracket that closes the one at `index`."""
+        depth = 0
+        for at in range(index, len(self.tokens)):
+            kind = self.tokens[at].token_type
+            depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+            if depth == 0:
+                return at
+        return len(self.tokens) - 1
+
+    def _span(self, index: int, last: int | None = None) -> Span:
+        end = self.tokens[index if last is None else last].end + 1
+        return self.source.span(self.tokens[index].start, end)

@@ -1,0 +1,181 @@
+"""Warnings of a flow's queries whose answer depends on the order in which Spark meets rows.
+
+Spark promises no such order: other files, more cores or a join done otherwise give another. The same batch made again
+may then differ, and all that reads it is made again too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from waterclock.dpl.query.outputs import span_of
+from waterclock.dpl.query.uniqueness import Uniqueness, keys_of_table
+from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.tokens import dialect, parse_tokens
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow, Query, Table
+
+_CODE = "W201"
+_WHY = "Spark promises no order of rows, so the same batch made again may differ, and its readers are made again too"
+_BY_PLACE = (
+    exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, exp.First, exp.Last,
+)  # fmt: skip
+_PICKS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
+_LISTS = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat)
+_WRAPS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Paren)
+# of these a list's order says nothing
+_ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp.ArrayMax, exp.ArraySum)
+_ORDERLESS_CALLS = frozenset({"CARDINALITY"})
+
+
+def order_warnings(flow: Flow) -> list[WaterclockError]:
+    """Return one warning for each place of a query or view whose answer depends on the order of rows.
+
+    Cost: a parse of each query, some milliseconds
+    """
+    found: list[WaterclockError] = []
+    for table in flow.tables.values():
+        for query in (table.query.branches or (table.query,)) if table.query is not None else ():
+            found.extend(_of_query(flow, query, table))
+    for view in flow.views.values():
+        for query in view.query.branches or (view.query,):
+            found.extend(_of_query(flow, query, None))
+    return found
+
+
+def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[WaterclockError]:
+    source = Source(query.place.file, query.text, query.place.line, query.place.column)
+    tree = _tree(source)
+    unique = Uniqueness(_keys_at(flow, query, reader))
+    whole = source.span(0, len(query.text))
+    for node in tree.walk() if tree is not None else ():
+        said = _limit(node) or _of_function(node, unique)
+        if said is not None:
+            what, fix = said
+            yield span_of(_place_of(node), whole).refuse(_CODE, what, why=_WHY, fix=fix)
+
+
+def _tree(source: Source) -> Any:
+    """Return the syntax tree of a query; None for one that cannot be read, which is told where it is declared."""
+    try:
+        trees = parse_tokens(source, dialect().tokenize(source.text))
+    except (SqlglotError, ValueError):
+        return None
+    return trees[0]
+
+
+def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[str, ...]]:
+    """Return what tells the rows of each table or view apart that a query reads, by the offset of its name."""
+    keys: dict[int, tuple[str, ...]] = {}
+    for each in query.tables:
+        read = each.flat.read if each.flat is not None else each.read
+        if read is not None:
+            keys[each.start] = keys_of_table(flow, read, reader)
+        elif each.view is not None:
+            tree = _tree(Source("", each.view.text))
+            keys[each.start] = Uniqueness(_keys_at(flow, each.view, reader)).of_query(tree) or ()
+    return keys
+
+
+def _place_of(node: Any) -> Any:
+    """Return the part of a node that is marked: the number of a LIMIT, not the whole query above it."""
+    if isinstance(node, exp.Query):
+        return node.args.get("limit") or node.args.get("offset")
+    return node
+
+
+def _limit(node: Any) -> tuple[str, str] | None:
+    if not isinstance(node, exp.Select | exp.SetOperation) or isinstance(node.parent, exp.Exists):
+        return None
+    limit = node.args.get("limit") or node.args.get("offset")
+    if limit is None or node.args.get("order") is not None or _is_one_row(node):
+        return None
+    word = "LIMIT" if node.args.get("limit") else "OFFSET"
+    return f"{word} without ORDER BY takes whichever rows come first", f"put ORDER BY a key before {word}"
+
+
+def _is_one_row(node: Any) -> bool:
+    if not isinstance(node, exp.Select) or node.args.get("group") is not None:
+        return False
+    return node.args.get("from_") is None or any(
+        isinstance(part, exp.AggFunc) and part.find_ancestor(exp.Window, exp.Select) is node
+        for each in node.expressions
+        for part in each.find_all(exp.AggFunc)
+    )
+
+
+def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
+    if not isinstance(node, _BY_PLACE + _PICKS + _LISTS):
+        return None
+    window = _above(node)
+    if isinstance(window, exp.Window):
+        return _over(node, window, unique)
+    name = _called(node)
+    if isinstance(node, _PICKS):
+        return (
+            f"{name} takes whichever row of a group comes {'last' if 'last' in name else 'first'}",
+            "say min(...) or max(...), which are the same where all of a group are alike; or max_by(value, a_time)",
+        )
+    if isinstance(node, _LISTS) and not _is_ordered(node, window):
+        return f"the order of what {name} gathers is left to chance", _fix_of_list(node, name)
+    return None
+
+
+def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] | None:
+    """Look at a function over a window: rows that its ORDER BY does not tell apart come in any order."""
+    select = window.find_ancestor(exp.Select)
+    if select is None or isinstance(node, exp.AnyValue):
+        return None
+    partition, order = _window(window, select)
+    if isinstance(node, exp.ArrayUniqueAgg) or (isinstance(node, _LISTS) and not order):
+        return None if _is_ordered(node, window.parent) else (
+            f"the order of what {_called(node)} gathers is left to chance", _fix_of_list(node, _called(node))
+        )  # fmt: skip
+    named = [*partition, *(each.this for each in order)]
+    if unique.tells_apart(select, named):
+        return None
+    return (
+        f"{_called(node)} goes by an order in which rows may tie",
+        "end the window's ORDER BY with what is unique, and say KEY of it in the columns of the table that is read",
+    )
+
+
+def _window(window: exp.Window, select: exp.Select) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return what a window is partitioned and ordered by, its own words and those of the named one."""
+    named = next((each for each in select.args.get("windows") or () if each.name == window.alias), None)
+    parts: list[Any] = list(window.args.get("partition_by") or ())
+    order = window.args.get("order") or (named.args.get("order") if named is not None else None)
+    if named is not None:
+        parts.extend(named.args.get("partition_by") or ())
+    return parts, order.expressions if order is not None else ()
+
+
+def _above(node: Any) -> Any:
+    parent = node.parent
+    while isinstance(parent, _WRAPS):
+        parent = parent.parent
+    return parent
+
+
+def _is_ordered(node: Any, above: Any) -> bool:
+    """Tell whether a list is sorted, or only counted and searched."""
+    while isinstance(above, _WRAPS):
+        above = above.parent
+    if isinstance(above, exp.Anonymous):
+        return above.name.upper() in _ORDERLESS_CALLS
+    return isinstance(above, (exp.WithinGroup, *_ORDERLESS)) or node.find(exp.Order) is not None
+
+
+def _fix_of_list(node: Any, name: str) -> str:
+    if isinstance(node, exp.GroupConcat):
+        return f"say {name}(...) WITHIN GROUP (ORDER BY ...)"
+    return f"sort it: sort_array({name}(...))"
+
+
+def _called(node: Any) -> str:
+    names = {exp.ArrayUniqueAgg: "collect_set", exp.ArrayAgg: "collect_list", exp.GroupConcat: "listagg"}
+    return names.get(type(node)) or str(node.sql_name().lower())

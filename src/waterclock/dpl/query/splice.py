@@ -1,0 +1,163 @@
+"""A query's text with what it reads put in place, every other character as the user wrote it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from waterclock.dpl.syntax.source import Source
+from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference
+
+MARKERS = {"WINDOW_START": "wc_window_start", "WINDOW_END": "wc_window_end", "TIMELABEL": "wc_timelabel"}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a spliced text that begins at `at`; copied from `origin` on where `is_copied`, else put there."""
+
+    at: int
+    source: Source
+    origin: int
+    is_copied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Spliced:
+    """A query that Spark can run.
+
+    Its parameter markers are `wc_window_start`, `wc_window_end`, `wc_timelabel`, and the names in `variables`; Spark
+    binds them (`args=`).
+    """
+
+    text: str
+    pieces: tuple[Piece, ...]
+    variables: tuple[str, ...] = ()
+
+    def place_of(self, line: int, column: int) -> Place:
+        """Give the user's place of a position in `text`, both counted from 1; Spark counts columns from 0: add 1.
+
+        Columns of `text` are counted as the JVM does, in UTF-16: a character beyond the basic plane takes two. A
+        position in what was put in place gives the reference that it stands for.
+        """
+        start = 0
+        for _ in range(line - 1):
+            newline = self.text.find("\n", start)
+            if newline < 0:
+                break
+            start = newline + 1
+        offset = min(start + self._characters(start, column - 1), max(len(self.text) - 1, 0))
+        piece = self.pieces[max(bisect_right(self.pieces, offset, key=lambda one: one.at) - 1, 0)]
+        return piece.source.place(piece.origin + (offset - piece.at if piece.is_copied else 0))
+
+    def _characters(self, start: int, units: int) -> int:
+        """Count the characters from `start` on that take up so many units of UTF-16."""
+        units = max(units, 0)
+        if self.text.isascii():
+            return units
+        count = 0
+        for sign in self.text[start : start + units]:
+            units -= 2 if sign > "\uffff" else 1
+            if units < 0:
+                break
+            count += 1
+        return count + max(units, 0)
+
+
+def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
+    """Put `name_of(read)` in place of every read, views in place of their names, and markers for the batch's values.
+
+    `name_of` gives a name or any relation on one line. An alias is added where the user gave none. A query that says
+    UNION ALL BY NAME is spliced branch by branch.
+    """
+    if query.branches:
+        raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
+    parts: list[str] = []
+    pieces: list[Piece] = []
+    at = 0
+    for text, source, origin, is_copied in _pieces(query, name_of):
+        if text:
+            parts.append(text)
+            pieces.append(Piece(at, source, origin, is_copied))
+            at += len(text)
+    return Spliced("".join(parts), tuple(pieces), variables_of(query))
+
+
+def variables_of(query: Query) -> tuple[str, ...]:
+    """Give the variables that a query and its views name, sorted."""
+    names = {name for branch in query.branches for name in variables_of(branch)} | set(query.variables)
+    for reference in query.tables:
+        if reference.view is not None:
+            names.update(variables_of(reference.view))
+    return tuple(sorted(names))
+
+
+def reads_of(query: Query) -> tuple[Read, ...]:
+    """Give what a query reads, views and FLAT looked into, each once and in the order written."""
+    found: dict[Read, None] = dict.fromkeys(read for branch in query.branches for read in reads_of(branch))
+    for reference in query.tables:
+        if reference.read is not None:
+            found[reference.read] = None
+        if reference.flat is not None:
+            found.update(dict.fromkeys(reference.flat.reads))
+        if reference.view is not None:
+            found.update(dict.fromkeys(reads_of(reference.view)))
+    return tuple(found)
+
+
+def flats_of(query: Query) -> tuple[Flat, ...]:
+    """Give the flat reads of a query, views looked into, each once and in the order written."""
+    found: dict[Flat, None] = dict.fromkeys(flat for branch in query.branches for flat in flats_of(branch))
+    for reference in query.tables:
+        if reference.flat is not None:
+            found[reference.flat] = None
+        if reference.view is not None:
+            found.update(dict.fromkeys(flats_of(reference.view)))
+    return tuple(found)
+
+
+def quoted(name: str) -> str:
+    """Write a name between backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _pieces(query: Query, name_of: Callable[[Read | Flat], str]) -> Iterator[tuple[str, Source, int, bool]]:
+    source = Source(query.place.file, query.text, query.place.line, query.place.column)
+    position = 0
+    for start, end, kind, what in _edits(query):
+        yield query.text[position:start], source, position, True
+        if kind == "alias":
+            yield f" AS {quoted(str(what))}", source, max(start - 1, 0), False
+        elif isinstance(what, TableReference):
+            yield from _reference(what, source, name_of)
+        else:
+            yield f":{MARKERS[str(what)]}", source, start, False
+        position = end
+    yield query.text[position:], source, position, True
+
+
+def _edits(query: Query) -> Iterator[tuple[int, int, str, TableReference | str]]:
+    edits: list[tuple[int, int, int, str, TableReference | str]] = []
+    for reference in query.tables:
+        edits.append((reference.start, 0, reference.end, "table", reference))
+        if reference.alias is not None:
+            edits.append((reference.alias_at, 1, reference.alias_at, "alias", reference.alias))
+    edits.extend((value.start, 0, value.end, "value", value.name) for value in query.values)
+    for start, _, end, kind, what in sorted(edits, key=lambda edit: edit[:3]):
+        yield start, end, kind, what
+
+
+def _reference(
+    reference: TableReference, source: Source, name_of: Callable[[Read | Flat], str]
+) -> Iterator[tuple[str, Source, int, bool]]:
+    at = reference.start
+    read = reference.read or reference.flat
+    if read is not None:
+        yield name_of(read), source, at, False
+        return
+    if reference.view is None:
+        raise ValueError(f"the reference at {at} names neither a table nor a view")
+    columns = ", ".join(quoted(column) for column in reference.view_columns)
+    yield (f"(SELECT {columns} FROM (" if columns else "("), source, at, False
+    yield from _pieces(reference.view, name_of)
+    yield ("))" if columns else ")"), source, at, False

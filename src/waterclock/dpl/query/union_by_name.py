@@ -1,0 +1,125 @@
+"""Where does a query say UNION ALL BY NAME, and which queries stand between?
+
+Spark's SQL has no such words: each query between them runs by itself, and the rows are put together by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.errors import WaterclockError
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_OF_WHOLE = frozenset(
+    {TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY, TokenType.LIMIT,
+     TokenType.OFFSET, TokenType.FETCH}
+)  # fmt: skip
+_SETS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+_WHY = "Spark runs the queries between for themselves, and their rows are put together by name"
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """UNION ... BY NAME among tokens: the first one and the one behind; `depth` counts the brackets around."""
+
+    first: int
+    behind: int
+    depth: int
+
+
+def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError]]:
+    """Give the queries between the UNION ALL BY NAME at a query's top, none where it has no such; what is wrong too."""
+    tokens = query.tokens
+    cuts = [words for words in _by_name(tokens) if not words.depth]
+    if not cuts:
+        return [], []
+    errors = [error for cut in cuts if (error := _distinct(query, cut))]
+    branches: list[QuerySaid] = []
+    for first, behind in zip([0, *(cut.behind for cut in cuts)], [*(cut.first for cut in cuts), None], strict=True):
+        inside = tokens[first:behind]
+        if inside:
+            span = query.span.source.span(inside[0].start, inside[-1].end + 1)
+            branches.append(QuerySaid(span, inside))
+            errors.extend(_beside(branches[-1]))
+        else:
+            cut = cuts[0] if first == 0 else next(cut for cut in cuts if cut.behind == first)
+            errors.append(
+                _span(query, cut.first, cut.behind).refuse("E210", "a query is missing beside UNION ALL BY NAME")
+            )
+    return branches, errors
+
+
+def misplaced(query: QuerySaid) -> Iterator[WaterclockError]:
+    """Refuse UNION ALL BY NAME wherever it stands in a query that is no TRANSFORM's, or not at its top."""
+    for words in _by_name(query.tokens):
+        yield _span(query, words.first, words.behind).refuse(
+            "E236",
+            f"{_said(query, words)} stands at the top of a TRANSFORM alone",
+            why=_WHY,
+            fix="make it a TRANSFORM of its own, and read that",
+        )
+
+
+def _by_name(tokens: Sequence[Token]) -> Iterator[_Words]:
+    depth = 0
+    for index, token in enumerate(tokens):
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if token.token_type is TokenType.UNION:
+            at = index + 1
+            if at < len(tokens) and tokens[at].token_type in {TokenType.ALL, TokenType.DISTINCT}:
+                at += 1
+            if [one.text.upper() for one in tokens[at : at + 2]] == ["BY", "NAME"]:
+                yield _Words(index, at + 2, depth)
+
+
+def _distinct(query: QuerySaid, cut: _Words) -> WaterclockError | None:
+    if query.tokens[cut.first + 1].token_type is TokenType.ALL:
+        return None
+    return _span(query, cut.first, cut.behind).refuse(
+        "E236",
+        f"{_said(query, cut)} leaves out rows that are alike",
+        why=_WHY,
+        fix="say UNION ALL BY NAME, and SELECT DISTINCT where the table is read",
+    )
+
+
+def _beside(branch: QuerySaid) -> Iterator[WaterclockError]:
+    """Refuse, in one of the queries between, what in SQL would be said of all of them together."""
+    source, tokens = branch.span.source, branch.tokens
+    if tokens[0].token_type is TokenType.WITH:
+        yield source.span(tokens[0].start, tokens[0].end + 1).refuse(
+            "E236",
+            "WITH stands in front of UNION ALL BY NAME",
+            why=_WHY,
+            fix="make a CREATE VIEW of it, or put it into brackets with the query that needs it: (WITH ... SELECT ...)",
+        )
+    depth = 0
+    for index, token in enumerate(tokens):
+        kind = token.token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        is_star = index > 0 and tokens[index - 1].token_type is TokenType.STAR  # SELECT * EXCEPT (a)
+        if depth or is_star or kind not in _OF_WHOLE | _SETS:
+            continue
+        text = " ".join(token.text.upper().split())
+        yield source.span(token.start, token.end + 1).refuse(
+            "E236",
+            f"{text} stands beside UNION ALL BY NAME",
+            why=_WHY,
+            fix=f"put it into brackets with the query that it is said of: (SELECT ... {text} ...)",
+        )
+        return
+
+
+def _said(query: QuerySaid, words: _Words) -> str:
+    return " ".join(token.text.upper() for token in query.tokens[words.first : words.behind])
+
+
+def _span(query: QuerySaid, first: int, behind: int) -> Span:
+    tokens = query.tokens
+    return query.span.source.span(tokens[first].start, tokens[behind - 1].end + 1)

@@ -1,0 +1,123 @@
+"""Which columns tell the rows of a SELECT's sources apart, by the keys of the tables that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.query.column_scope import start_of
+from waterclock.dpl.query.projections import makes_rows
+from waterclock.flow.choices import Mode, ReadKind
+from waterclock.flow.declarations import RECORD, Flow, Read, Table
+
+_LABEL = "timelabel"
+
+
+def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ...]:
+    """Return columns that tell the rows of a read apart, in lower case; nothing where no key is declared.
+
+    A key of a table that is appended to is unique within a batch: with the label's column it is in all of them.
+    """
+    table = flow.tables[read.table]
+    keys = tuple(name.lower() for name in table.keys)
+    if not keys or table.temporal is not None:
+        return (*keys, RECORD[0]) if keys else ()
+    is_one_slice = (
+        table.is_partitioned and reader is not None and read.kind is ReadKind.PLAIN and reader.cadence == table.cadence
+    )
+    return (*keys, _LABEL) if table.mode is Mode.APPEND and not is_one_slice else keys
+
+
+class Uniqueness:
+    """Finds keys of what stands in FROM; `keys_at` gives those of the table read at an offset."""
+
+    def __init__(self, keys_at: Mapping[int, tuple[str, ...]]) -> None:
+        self.keys_at = keys_at
+
+    def tells_apart(self, select: exp.Select, columns: Iterable[Any]) -> bool:
+        """Tell whether rows of a SELECT's sources that agree in those columns are one row, as far as is known.
+
+        Rows of a join are told apart by the keys of all that is joined, but of those that a condition finds by key.
+        """
+        named = {(each.table.lower(), each.name.lower()) for each in columns if isinstance(each, exp.Column)}
+        from_ = select.args.get("from_")
+        if from_ is None:
+            return True
+        wanted: list[tuple[str, str]] = []
+        for source, on in [(from_.this, None), *((join.this, join) for join in select.args.get("joins") or ())]:
+            keys = self._keys(source)
+            if keys is None:
+                return False
+            if on is None or not set(keys) <= set(_equated(on, source.alias_or_name)):
+                wanted += [(source.alias_or_name.lower(), key) for key in keys]
+        is_named = all(("", key) in named or (alias, key) in named for alias, key in wanted)
+        return is_named and not (select.args.get("laterals") or ())
+
+    def _keys(self, source: Any) -> tuple[str, ...] | None:
+        if source.args.get("pivots"):
+            return None
+        if isinstance(source, exp.Table):
+            start = start_of(source)
+            found = self.keys_at.get(start) if start is not None else None
+            if found is None and not source.args.get("db"):
+                cte = _cte(source, source.name)
+                return self.of_query(cte.this) if cte is not None else None
+            return found or None
+        if isinstance(source, exp.Subquery):
+            return self.of_query(source.this)
+        return None
+
+    def of_query(self, query: Any) -> tuple[str, ...] | None:
+        """Return columns that tell the rows of a query apart, under the names that it gives them."""
+        if not isinstance(query, exp.Select):
+            return None
+        outputs = {_source_of(each): each.alias_or_name.lower() for each in query.expressions if not each.is_star}
+        group = query.args.get("group")
+        if group is not None:
+            wanted = [_source_of(each) for each in group.expressions]
+            is_plain = not any(group.args.get(part) for part in ("cube", "rollup", "grouping_sets", "all"))
+            return tuple(outputs[name] for name in wanted) if is_plain and set(wanted) <= outputs.keys() else None
+        if query.args.get("distinct") and not any(each.is_star for each in query.expressions):
+            return tuple(outputs.values())
+        return self._handed_on(query, outputs)
+
+    def _handed_on(self, query: exp.Select, outputs: Mapping[str, str]) -> tuple[str, ...] | None:
+        from_ = query.args.get("from_")
+        if from_ is None or query.args.get("joins") or query.args.get("laterals"):
+            return None
+        if any(
+            makes_rows(each.this if isinstance(each, exp.Aliases) else each.unalias()) for each in query.expressions
+        ):
+            return None
+        keys = self._keys(from_.this)
+        has_star = any(each.is_star for each in query.expressions)
+        named = {**({key: key for key in keys or ()} if has_star else {}), **outputs}
+        return tuple(named[key] for key in keys) if keys and set(keys) <= named.keys() else None
+
+
+def _source_of(node: Any) -> str:
+    inner = node.unalias()
+    return inner.name.lower() if isinstance(inner, exp.Column) else str(inner.sql(dialect="databricks").lower())
+
+
+def _equated(join: Any, alias: str) -> Iterator[str]:
+    """Yield the columns of the joined source that the condition equates with another's."""
+    yield from (column.name.lower() for column in join.args.get("using") or ())
+    on = join.args.get("on")
+    for part in on.flatten() if isinstance(on, exp.And) else [on]:
+        sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
+        if len(sides) == 2 and all(isinstance(side, exp.Column) for side in sides):
+            yield from (side.name.lower() for side in sides if side.table.lower() == alias.lower())
+
+
+def _cte(node: Any, name: str) -> Any:
+    """Return the WITH part of that name that is in sight of a node."""
+    while node is not None:
+        clause = node.args.get("with_")
+        for cte in clause.expressions if clause is not None else ():
+            if cte.alias.lower() == name.lower():
+                return cte
+        node = node.parent
+    return None

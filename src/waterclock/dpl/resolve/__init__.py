@@ -1,0 +1,3 @@
+"""Makes a flow of statements: names, cadences, columns, rules and legality, with all errors at once."""
+
+from __future__ import annotations

@@ -1,0 +1,257 @@
+"""How often a table has a batch, and from when on: what is said, else taken from its inputs or the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+
+from waterclock.dpl.config.model import Config
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.cursor import placed, timed
+from waterclock.dpl.syntax.source import Span
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching, Kind, ReadKind
+from waterclock.flow.declarations import Read
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.cron import compile_cron
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.instant import utc_of
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import Period, Unit, parse_period
+from waterclock.timelabel.zone import local_text, nominal_zone, parse_instant
+
+_NOTHING = timedelta(0)
+
+
+class Cadences:
+    """Settles cadences upstream first; a table takes that of its inputs only where these agree (LANGUAGE 1.2)."""
+
+    def __init__(self, drafts: Mapping[str, Draft], config: Config, errors: list[WaterclockError]) -> None:
+        self.drafts = drafts
+        self.config = config
+        self.errors = errors
+        self._in_progress: set[str] = set()
+        self._done: set[str] = set()
+
+    def settle(self) -> None:
+        """Give every draft its cadence and start, as far as they can be known."""
+        for name in self.drafts:
+            self._settle(name)
+        for draft in self.drafts.values():
+            self._guard(partial(self._verify, draft))
+        for draft in self.drafts.values():
+            if draft.cadence is not None:
+                self._guard(partial(settle_start, draft, self.config))
+
+    def _settle(self, name: str) -> None:
+        if name in self._done or name in self._in_progress:
+            return
+        self._in_progress.add(name)
+        draft = self.drafts[name]
+        for read in draft.reads:
+            if read.table in self.drafts:
+                self._settle(read.table)
+        self._guard(partial(self._cadence, draft))
+        self._in_progress.discard(name)
+        self._done.add(name)
+
+    def _guard(self, settle: Callable[[], None]) -> None:
+        try:
+            settle()
+        except WaterclockError as error:
+            self.errors.append(error)
+
+    def _cadence(self, draft: Draft) -> None:
+        statement = draft.statement
+        every, schedule = statement.value("EVERY", Period), statement.value("SCHEDULE", str)
+        delay_said = statement.value("DELAY", Duration)
+        if every is not None and schedule is not None:
+            raise draft.at("SCHEDULE").refuse(
+                "E207", "EVERY and SCHEDULE both say when", fix="say one of them: a schedule is a spelling of the other"
+            )
+        if schedule is not None and delay_said is not None:
+            raise draft.at("DELAY").refuse(
+                "E207", "SCHEDULE and DELAY both say how late", fix="leave DELAY out, or say EVERY"
+            )
+        delay = timed(draft.at("DELAY"), delay_said.elapsed) if delay_said else _NOTHING
+        if schedule is not None:
+            zone = self._zone(draft, is_calendar=True)
+            draft.cadence = timed(draft.at("SCHEDULE"), lambda: compile_cron(schedule, zone))
+            return
+        period = every if every is not None else self._period(draft)
+        if period is None:
+            return
+        zone = self._zone(draft, is_calendar=period.unit is not Unit.MINUTE)
+        draft.cadence = timed(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
+
+    def _period(self, draft: Draft) -> Period | None:
+        if draft.statement.has_failed("EVERY") or draft.statement.has_failed("SCHEDULE"):
+            return None
+        if draft.kind is Kind.COLLECT:
+            return self._default_period(draft)
+        inputs = self._inputs(draft)
+        periods = {cadence.period for cadence, _ in inputs}
+        if len(periods) == 1:
+            return next(iter(periods))
+        if draft.is_incomplete or any(self._is_unknown(read) for read in self._counted(draft)):
+            return None  # what is wrong with the inputs is reported there
+        if not inputs:
+            if draft.query is None and draft.function is None and not draft.reads:
+                return None
+            raise draft.span.refuse(
+                "E228",
+                f"{draft.name} does not say how often",
+                why="it reads no table whose cadence it could take"
+                + ("; LATEST and a table's own PREVIOUS give none" if draft.reads else ""),
+                fix="say EVERY, as in EVERY DAY",
+            )
+        raise _differing(draft, inputs)
+
+    def _verify(self, draft: Draft) -> None:
+        """Look again at what was settled while a circle of references was not yet known whole."""
+        if draft.kind is Kind.COLLECT or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
+            return
+        if draft.cadence is not None:
+            inputs = self._inputs(draft)
+            if any(cadence.period != draft.cadence.period for cadence, _ in inputs):
+                raise _differing(draft, inputs)
+        elif not self.errors:
+            raise draft.span.refuse(
+                "E228",
+                f"{draft.name} does not say how often",
+                why="what it reads takes its cadence from what it reads, in a circle",
+                fix="say EVERY, as in EVERY DAY",
+            )
+
+    def _default_period(self, draft: Draft) -> Period | None:
+        default = self.config.default(draft.name, "every")
+        if default is None and "every" in self.config.misspelt:
+            return None
+        if default is None:
+            raise draft.span.refuse(
+                "E228",
+                f"{draft.name} does not say how often",
+                why="data comes in here",
+                fix="say EVERY, as in EVERY DAY",
+            )
+        value, span = default
+        period: Period = timed(span, lambda: parse_period(str(value)))
+        return period
+
+    def _counted(self, draft: Draft) -> list[Read]:
+        return [read for read in draft.reads if _gives_cadence(read, draft.name)]
+
+    def _is_unknown(self, read: Read) -> bool:
+        other = self.drafts.get(read.table)
+        return other is None or other.cadence is None
+
+    def _inputs(self, draft: Draft) -> list[tuple[Cadence, str]]:
+        found: dict[str, Cadence] = {}
+        for read in self._counted(draft):
+            other = self.drafts.get(read.table)
+            if other is not None and other.cadence is not None:
+                found.setdefault(read.table, other.cadence)
+        return [(cadence, name) for name, cadence in found.items()]
+
+    def _zone(self, draft: Draft, *, is_calendar: bool) -> str:
+        said = draft.statement.value("ZONE", str)
+        if said is not None:
+            return said
+        if draft.kind is Kind.COLLECT:
+            return default_zone(draft.name, self.config)
+        zones = {cadence.zone: name for cadence, name in self._inputs(draft)}
+        if len(zones) == 1:
+            return next(iter(zones))
+        if not zones:
+            return default_zone(draft.name, self.config)
+        if not is_calendar:
+            return "UTC"
+        said_zones = ", ".join(f"{name} {zone}" for zone, name in zones.items())
+        raise draft.span.refuse(
+            "E228",
+            f"{draft.name} does not say in which zone, and its inputs differ",
+            why=f"it reads {said_zones}",
+            fix=f"say ZONE '{next(iter(zones))}'",
+        )
+
+
+def _differing(draft: Draft, inputs: list[tuple[Cadence, str]]) -> WaterclockError:
+    said = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
+    longest = max((cadence.period for cadence, _ in inputs), key=lambda period: period.minutes)
+    return draft.span.refuse(
+        "E228",
+        f"{draft.name} does not say how often, and its inputs differ",
+        why=f"it reads {said}; a new input must never change a cadence unseen",
+        fix=f"say EVERY {longest}",
+    )
+
+
+def _gives_cadence(read: Read, own: str) -> bool:
+    if read.kind is ReadKind.LATEST:
+        return False
+    return read.table != own
+
+
+def default_zone(table: str, config: Config) -> str:
+    """Give the zone of the defaults; UTC where they say none."""
+    default = config.default(table, "zone")
+    if default is None:
+        return "UTC"
+    zone, span = str(default[0]), default[1]
+    timed(span, lambda: nominal_zone(zone))
+    return zone
+
+
+def settle_start(draft: Draft, config: Config) -> None:
+    """Settle START: what is said must be a boundary; a default is moved on to the next one.
+
+    A transform or publish without one starts where all it reads exists, which the planner derives.
+    """
+    cadence = draft.cadence
+    if cadence is None:
+        return
+    said = draft.statement.value("START", str)
+    if said is not None:
+        span = draft.at("START")
+        start = timed(span, lambda: parse_instant(said, cadence.zone))
+        if not cadence.is_boundary(start):
+            raise _no_boundary(span, said, start, cadence)
+        draft.start = start
+        return
+    default = config.default(draft.name, "start") if draft.kind is Kind.COLLECT else None
+    if default is not None:
+        draft.start = cadence.ceil(_instant(default[0], cadence.zone, default[1]))
+    elif draft.source is not None and draft.source.batching is Batching.DATA_TIME:
+        if draft.statement.has_failed("START") or "start" in config.misspelt:
+            return
+        raise draft.span.refuse(
+            "E120",
+            f"{draft.name} does not say from when on",
+            why="its source holds rows of the past, and each window of them is a batch",
+            fix="say START, as in START '2018-01-01', or set start below [defaults] in waterclock.toml",
+        )
+
+
+def _instant(value: object, zone: str, span: Span) -> datetime:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return utc_of(value)
+    text = value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        text = value.isoformat()
+    start: datetime = timed(span, lambda: parse_instant(text, zone))
+    return start.astimezone(UTC) if start.tzinfo is not UTC else start
+
+
+def _no_boundary(span: Span, said: str, start: datetime, cadence: Cadence) -> WaterclockError:
+    near: Iterable[datetime] = (cadence.floor(start), cadence.next(start))
+    names = [f"'{local_text(t, cadence.zone)[:16]}'" if cadence.zone != "UTC" else f"'{label_of(t)}'" for t in near]
+    return placed(
+        span.refuse(
+            "E121",
+            f"no window starts at {said}",
+            why=f"windows are cut {cadence}",
+            fix=f"the nearest: {' or '.join(names)}",
+        ),
+        span,
+    )

@@ -1,0 +1,76 @@
+"""Column lists settled: each name once, none that is ours or that storage cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from waterclock.dpl.query.outputs import illegal_name, with_legal_signs
+from waterclock.dpl.resolve.rules import rule_of
+from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Column, Columns
+
+_LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
+
+
+def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
+    """Settle a column list; names twice, reserved or impossible are reported."""
+    said = statement.value("COLUMNS", ColumnsSaid)
+    if said is None:
+        return Columns()
+    is_list = statement.kind in _LISTS
+    seen: dict[str, str] = {}
+    columns: list[Column] = []
+    for column in said.columns:
+        problem = _wrong_name(column, seen, statement.kind)
+        if is_list and problem is None:
+            problem = _wrong_in_list(column, statement)
+        if problem:
+            errors.append(problem)
+            continue
+        seen[column.name.lower()] = column.name
+        columns.append(_column(column, variables, errors))
+    return Columns(tuple(columns), said.is_open)
+
+
+def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
+    rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in said.rules) if rule)
+    return Column(
+        said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
+        said.tags,
+    )  # fmt: skip
+
+
+def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind) -> WaterclockError | None:
+    lower = column.name.lower()
+    if lower in seen:
+        is_same = seen[lower] == column.name
+        return column.span.refuse(
+            "E212",
+            f"column {column.name} is there twice"
+            if is_same
+            else f"{seen[lower]} and {column.name} differ by case only",
+            why=None if is_same else "some systems tell them apart and some do not",
+            fix="name each column once",
+        )
+    if lower == "timelabel" and kind not in _LISTS:
+        return column.span.refuse(
+            "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
+        )
+    fix = "rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name"
+    if kind is StatementKind.COLLECT:
+        fix = f"write {with_legal_signs(column.name)}, by which the source's column is found"
+    return illegal_name(column.name, column.span, fix)
+
+
+def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
+    said = column.type or column.is_key or column.is_not_null or column.rules or column.references
+    if not said:
+        return None
+    return column.span.refuse(
+        "E206",
+        f"more than a name is said of {column.name}",
+        why=f"the columns of a {statement.kind.value} only say which ones pass",
+        fix="say types, keys and rules where the table is made",
+    )

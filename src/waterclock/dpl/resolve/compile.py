@@ -1,0 +1,412 @@
+"""Statements to a flow: names resolved, defaults settled, everything checked; every error is collected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from waterclock.dpl.config.model import Config
+from waterclock.dpl.query.builtins import FUNCTIONS
+from waterclock.dpl.query.names_in_query import FoundTable
+from waterclock.dpl.query.splice import reads_of, variables_of
+from waterclock.dpl.resolve.cadences import Cadences
+from waterclock.dpl.resolve.column_lists import columns_of
+from waterclock.dpl.resolve.connections import Systems, settle_connections
+from waterclock.dpl.resolve.drafts import Draft, draft_of
+from waterclock.dpl.resolve.fingerprints import canonical, fingerprint_of, flow_fingerprint
+from waterclock.dpl.resolve.flats import Flats
+from waterclock.dpl.resolve.legality import check_cycles, check_reads
+from waterclock.dpl.resolve.literals import with_literals
+from waterclock.dpl.resolve.names import names_of
+from waterclock.dpl.resolve.publish_targets import settle_publish
+from waterclock.dpl.resolve.rules import check_expression
+from waterclock.dpl.resolve.schemas import Known, Schemas
+from waterclock.dpl.resolve.views import Queries, nearest_table
+from waterclock.dpl.syntax.cursor import unknown_variable
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.choices import Kind, ReadKind
+from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
+from waterclock.flow.graph import order_of
+
+_SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
+
+
+def compile_flow(
+    statements: Iterable[Statement],
+    config: Config,
+    *,
+    root: Path,
+    capabilities: Mapping[str, Capabilities],
+    known: Known | None = None,
+    errors: list[WaterclockError],
+) -> Flow | None:
+    """Compile the statements of a project; the flow is there only where nothing is wrong.
+
+    `errors` holds those of reading the statements; those of compiling are added to it.
+    """
+    compiler = _Compiler(list(statements), config, root, capabilities, known or Known(), errors)
+    return compiler.compile()
+
+
+@dataclass(slots=True)
+class _Compiler:
+    statements: list[Statement]
+    config: Config
+    root: Path
+    capabilities: Mapping[str, Capabilities]
+    known: Known
+    errors: list[WaterclockError]
+    drafts: dict[str, Draft] = field(default_factory=dict)
+    spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
+    view_columns: dict[str, Columns] = field(default_factory=dict)
+
+    def compile(self) -> Flow | None:
+        by_kind = names_of(self.statements, self.errors)
+        systems = settle_connections(
+            by_kind[StatementKind.CONNECTION].values(), self.config, self.root, self.capabilities, self.errors
+        )
+        functions = {name: self._function(said) for name, said in by_kind[StatementKind.FUNCTION].items()}
+        made = by_kind[StatementKind.COLLECT] | by_kind[StatementKind.TRANSFORM]
+        for statement in made.values():
+            self.drafts[statement.name] = draft_of(statement, self.config, systems, self.errors)
+        publishes = self._publishes(systems)
+        flats = Flats(dict(self.drafts), self.errors)
+        queries = Queries(made, frozenset(publishes), by_kind[StatementKind.VIEW], self.errors, flats)
+        for name, view in by_kind[StatementKind.VIEW].items():
+            queries.of_view(name)
+            self._has_query(view)
+            self.view_columns[name] = columns_of(view, self.config.variables, self.errors)
+        for draft in list(self.drafts.values()):
+            if draft.kind is Kind.TRANSFORM:
+                self._reads(draft, queries)
+        for draft in publishes.values():
+            self._publish_reads(draft, queries, systems)
+        self.drafts.update(publishes)
+        self._references(queries)
+        self._variables(queries)
+        self.errors.extend(check_cycles(self.drafts, self.spans))
+        Cadences(self.drafts, self.config, self.errors).settle()
+        self.errors.extend(check_reads(self.drafts, self.spans))
+        self.errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
+        return None if self.errors else self._flow(systems, functions, queries)
+
+    def _function(self, statement: Statement) -> Function:
+        said = statement.value("RETURN", FunctionSaid)
+        body = None
+        if said is not None and said.body is not None:
+            self.errors.extend(check_expression(said.body))
+            body = with_literals(said.body, self.config.variables)
+        return Function(
+            statement.name,
+            said.parameters if said else (),
+            said.returns if said else "STRING",
+            body,
+            statement.function,
+            statement.span.place,
+        )
+
+    def _publishes(self, systems: Systems) -> dict[str, Draft]:
+        publishes: dict[str, Draft] = {}
+        for statement in self.statements:
+            if statement.kind is not StatementKind.PUBLISH:
+                continue
+            draft = draft_of(statement, self.config, systems, self.errors)
+            if draft.destination is None:
+                continue
+            first = self.drafts.get(draft.name) or publishes.get(draft.name)
+            if first is not None:
+                self.errors.append(
+                    draft.at("TO").refuse(
+                        "E212",
+                        f"{draft.name} is there twice",
+                        why=f"first at {first.span.place}; a publish goes by the name of what it writes",
+                        fix="publish to another name",
+                    )
+                )
+                continue
+            publishes[draft.name] = draft
+        return publishes
+
+    def _reads(self, draft: Draft, queries: Queries) -> None:
+        statement = draft.statement
+        if statement.function is not None:
+            self._python_reads(draft, queries)
+            return
+        draft.query = queries.of_statement(statement)
+        draft.is_incomplete = statement.name in queries.incomplete
+        if draft.query is None:
+            self._has_query(statement)
+            return
+        draft.reads = reads_of(draft.query)
+        draft.query_variables = variables_of(draft.query)
+        self._note_spans(draft, draft.query, queries, None)
+
+    def _has_query(self, statement: Statement) -> None:
+        if statement.clause("AS") is None and not statement.failed:
+            self.errors.append(
+                statement.span.refuse("E233", f"{statement.name} has no query", fix="end it with AS SELECT ...")
+            )
+
+    def _note_spans(self, draft: Draft, query: Query, queries: Queries, outer: Span | None) -> None:
+        """Remember where each read is written; one inside of a view is shown at the view's name in the table."""
+        whole = draft.statement.value("AS", QuerySaid)
+        saids = [part.span for part, _ in queries.found[draft.name].branches] or ([whole.span] if whole else [])
+        for part, said in zip(query.branches or (query,), saids, strict=False):
+            for reference in part.tables:
+                span = outer or said.source.span(said.start + reference.start, said.start + reference.end)
+                for read in reference.flat.reads if reference.flat else [reference.read] if reference.read else []:
+                    self.spans.setdefault((draft.name, read), span)
+                if reference.view is not None:
+                    self._note_spans(draft, reference.view, queries, span)
+
+    def _python_reads(self, draft: Draft, queries: Queries) -> None:
+        function = draft.statement.function
+        if function is None:
+            return
+        reads: dict[Read, None] = {}
+        arguments: list[Argument] = []
+        variables: set[str] = set()
+        for argument in function.arguments:
+            span = draft.at(f"ARGUMENT {argument.name}")
+            settled = self._argument(draft, argument, span, queries)
+            arguments.append(settled)
+            found = list(settled.flat.reads) if settled.flat else [settled.read] if settled.read else []
+            if settled.query is not None:
+                found += reads_of(settled.query)
+                variables.update(variables_of(settled.query))
+            for read in found:
+                reads[read] = None
+                self.spans.setdefault((draft.name, read), span)
+            if argument.variable is not None and argument.variable not in self.config.variables:
+                self.errors.append(unknown_variable(argument.variable, span, self.config.variables))
+        draft.function = replace(function, arguments=tuple(arguments))
+        draft.reads = tuple(reads)
+        draft.query_variables = tuple(sorted(variables))
+
+    def _argument(self, draft: Draft, argument: Argument, span: Span, queries: Queries) -> Argument:
+        if argument.flat is not None:
+            said = argument.flat
+            at = FoundTable(
+                said.read.table, span, ReadKind.PLAIN, None, 0, 0, None, 0, is_flat=True, is_exact=said.is_exact
+            )
+            flat = queries.flat(at, draft.name)
+            draft.is_incomplete = draft.is_incomplete or flat is None
+            return replace(argument, flat=flat)
+        read = argument.read
+        if read is None or read.table in queries.tables:
+            return argument
+        if read.table not in queries.views:
+            self.errors.append(
+                span.refuse("E213", f"unknown table {read.table}", fix=nearest_table(read.table, queries.known()))
+            )
+            draft.is_incomplete = True
+            return replace(argument, read=None)
+        reference = queries.view_reference(read, span)
+        if reference is None:
+            draft.is_incomplete = True
+            return replace(argument, read=None)
+        name = read.table
+        text = f"SELECT * FROM {name}"
+        start = len(text) - len(name)
+        placed = replace(reference, start=start, end=len(text), alias=name.split(".")[1], alias_at=len(text))
+        return replace(argument, read=None, query=Query(text, span.place, (placed,)))
+
+    def _publish_reads(self, draft: Draft, queries: Queries, systems: Systems) -> None:
+        name = draft.statement.name
+        table = self.drafts.get(name)
+        if table is None:
+            if name in queries.views:
+                self.errors.append(
+                    draft.span.refuse(
+                        "E213", f"{name} is a view, and has no batches to publish", fix=f"say TRANSFORM {name} AS ..."
+                    )
+                )
+            else:
+                self.errors.append(
+                    draft.span.refuse("E213", f"unknown table {name}", fix=nearest_table(name, queries.tables))
+                )
+            return
+        draft.reads = (Read(name),)
+        self.spans[draft.name, Read(name)] = draft.span
+        settle_publish(draft, table, systems, self.config.variables, self.errors)
+
+    def _references(self, queries: Queries) -> None:
+        """Check the tables that columns refer to; a REFERENCES states the model and reads nothing."""
+        for draft in self.drafts.values():
+            for column in draft.columns.named:
+                target = column.references
+                if target is None:
+                    continue
+                span = self._reference_span(draft, column.name)
+                if target.table not in queries.tables:
+                    self.errors.append(
+                        span.refuse(
+                            "E213", f"unknown table {target.table}", fix=nearest_table(target.table, queries.tables)
+                        )
+                    )
+
+    def _reference_span(self, draft: Draft, column: str) -> Span:
+        clause = draft.statement.clause("COLUMNS")
+        said = next((one for one in clause.value.columns if one.name == column), None) if clause else None
+        return (said.references_span or said.span) if said else draft.span
+
+    def _variables(self, queries: Queries) -> None:
+        """Check that every :name has a value."""
+        known = self.config.variables
+        for found in queries.found.values():
+            for name, span in found.variables.items():
+                if name not in known:
+                    self.errors.append(unknown_variable(name, span, known))
+        for statement in self.statements:
+            for expression in _expressions(statement):
+                for name in expression.variables:
+                    if name not in known:
+                        at = expression.span.text.find(f":{name}")
+                        start = expression.span.start + max(at, 0)
+                        span = Span(expression.span.source, start, start + len(name) + 1)
+                        self.errors.append(unknown_variable(name, span, known))
+
+    def _upstream_first(self) -> Iterable[Draft]:
+        """Give the drafts upstream first; circles, which are reported, as they come."""
+        names = {
+            name: [
+                read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in self.drafts
+            ]
+            for name, draft in self.drafts.items()
+        }
+        try:
+            return [self.drafts[name] for name in TopologicalSorter(names).static_order()]
+        except CycleError:
+            return list(self.drafts.values())
+
+    def _flow(self, systems: Systems, functions: Mapping[str, Function], queries: Queries) -> Flow:
+        texts = {name: canonical(said.tokens) for name, said in self._query_tokens(queries)}
+        tables: dict[str, Table] = {}
+        callable_ = {**FUNCTIONS, **functions}
+        for name, draft in self.drafts.items():
+            if draft.cadence is not None:
+                tables[name] = self._table(draft, texts, callable_, queries)
+        order = order_of(tables)
+        return Flow(
+            project=self.config.name,
+            tables=tables,
+            views={name: self._view(name, queries) for name in queries.views if queries.of_view(name) is not None},
+            functions=dict(functions),
+            connections=dict(systems.connections),
+            variables=dict(self.config.variables),
+            pools=dict(self.config.pools),
+            order=order,
+            fingerprint=flow_fingerprint(tables),
+        )
+
+    def _query_tokens(self, queries: Queries) -> Iterable[tuple[str, QuerySaid]]:
+        for statement in [*queries.tables.values(), *queries.views.values()]:
+            said = statement.value("AS", QuerySaid)
+            if said is not None:
+                yield statement.name, said
+
+    def _table(
+        self, draft: Draft, texts: Mapping[str, str], functions: Mapping[str, Function], queries: Queries
+    ) -> Table:
+        if draft.cadence is None:
+            raise ValueError(f"{draft.name} has no cadence")
+        used = {draft.statement.name: texts[draft.statement.name]} if draft.query is not None else {}
+        if draft.query is not None or draft.function is not None:
+            used |= {name: texts[name] for name in self._views_of(draft, queries)}
+        draft.functions = frozenset(_called([*used.values(), *_header(draft)], functions))
+        return Table(
+            name=draft.name,
+            kind=draft.kind,
+            type=draft.type,
+            mode=draft.mode,
+            cadence=draft.cadence,
+            place=draft.span.place,
+            start=draft.start,
+            columns=draft.columns,
+            merge=draft.merge,
+            temporal=draft.temporal,
+            rules=draft.rules,
+            retain=draft.retain,
+            keep_versions=draft.keep_versions,
+            pool=draft.pool,
+            is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
+            on_restate=draft.on_restate,
+            about=draft.about,
+            reads=draft.reads,
+            source=draft.source,
+            query=draft.query,
+            function=draft.function,
+            destination=draft.destination,
+            fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
+        )
+
+    def _views_of(self, draft: Draft, queries: Queries) -> list[str]:
+        """List the views that a table stands on, directly and through others."""
+        found: dict[str, None] = {}
+        names = [table.name for table in queries.found[draft.name].tables] if draft.name in queries.found else []
+        names += [argument.read.table for argument in _arguments(draft.statement) if argument.read]
+        waiting = [name for name in names if name in queries.views]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = None
+                if name in queries.found:
+                    waiting.extend(table.name for table in queries.found[name].tables if table.name in queries.views)
+        return sorted(found)
+
+    def _view(self, name: str, queries: Queries) -> View:
+        statement = queries.views[name]
+        query = queries.of_view(name)
+        if query is None:
+            raise ValueError(f"view {name} has no query")
+        about = About(
+            statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str)
+        )
+        return View(name, self.view_columns[name], query, about, statement.span.place)
+
+
+def _arguments(statement: Statement) -> tuple[Argument, ...]:
+    return statement.function.arguments if statement.function else ()
+
+
+def _expressions(statement: Statement) -> Iterable[Any]:
+    for clause in statement.clauses:
+        if clause.word == "EXPECT":
+            yield from (rule.expression for rule in clause.value)
+        elif clause.word == "COLUMNS":
+            yield from (rule.expression for column in clause.value.columns for rule in column.rules)
+        elif clause.word == "MODE" and isinstance(clause.value, ModeSaid) and clause.value.delete_when:
+            yield clause.value.delete_when
+        elif clause.word == "RETURN" and clause.value.body:
+            yield clause.value.body
+
+
+def _header(draft: Draft) -> list[str]:
+    """Give the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
+    rules = [*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)]
+    texts = [rule.expression for rule in rules]
+    keyed = draft.merge or draft.temporal
+    if keyed is not None and keyed.delete_when:
+        texts.append(keyed.delete_when)
+    return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
+
+
+def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
+    """List those of the functions that texts call, and those that these call in turn."""
+    words = {word for text in texts for word in text.split(_SEPARATOR)} if functions else set()
+    waiting = [name for name in functions if name.upper() in words]
+    found: dict[str, None] = {}
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            inner = {word.upper() for word in re.findall(r"\w+", functions[name].body or "")}
+            waiting.extend(other for other in functions if other.upper() in inner)
+    return list(found)

@@ -1,0 +1,261 @@
+"""Connections with their options, of DPL and of the environment, and the units in them, held against what is legal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from waterclock.dpl.config.model import Config, flat_options, option_value
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
+from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.declarations import About, Connection, Options, Place, Secret, Unit, Value
+from waterclock.secrets import Secrets
+
+PROJECT = "project"
+_FILES = "files"
+
+
+@dataclass(frozen=True, slots=True)
+class Systems:
+    """The connections of a project, as far as they are right, and what their types can do."""
+
+    connections: Mapping[str, Connection]
+    declared: frozenset[str]
+    capabilities: Mapping[str, Capabilities]
+
+    def unit(
+        self, said: UnitSaid, options: OptionsSaid | None, errors: list[WaterclockError], *, is_source: bool
+    ) -> Unit:
+        """Settle a unit; unknown connections and options are reported."""
+        values = options.values if options else {}
+        unit = Unit(said.connection, said.path, said.query, values, said.span.place)
+        connection = self.connections.get(said.connection)
+        if connection is None:
+            if said.connection not in self.declared:
+                errors.append(self._unknown(said))
+            return unit
+        capabilities = self.capabilities[connection.type]
+        legal = capabilities.collect_options if is_source else capabilities.publish_options
+        where = f"a {'COLLECT from' if is_source else 'PUBLISH to'} {connection.type}"
+        errors.extend(_wrong_options(values, legal, where, lambda name: options.spans[name] if options else said.span))
+        errors.extend(_missing_options(values, legal, where, said.span))
+        if said.query is not None and not (capabilities.takes_query and is_source):
+            errors.append(
+                said.span.refuse(
+                    "E224",
+                    f"{connection.type} takes no QUERY" if is_source else "a PUBLISH writes no QUERY",
+                    fix=f"name what to {'read' if is_source else 'write'}: {said.connection}.name",
+                )
+            )
+        return unit
+
+    def of(self, unit: Unit) -> Capabilities | None:
+        """Give what the unit's connection can do; None where the connection is wrong, which is reported elsewhere."""
+        connection = self.connections.get(unit.connection)
+        return None if connection is None else self.capabilities[connection.type]
+
+    def _unknown(self, said: UnitSaid) -> WaterclockError:
+        return said.span.source.span(said.span.start, said.span.start + len(said.connection)).refuse(
+            "E221",
+            f"unknown connection {said.connection}",
+            fix=did_you_mean(
+                said.connection,
+                [*self.connections],
+                otherwise=f"declare it: CREATE CONNECTION {said.connection} TYPE files;",
+            ),
+        )
+
+
+def settle_connections(
+    statements: Iterable[Statement],
+    config: Config,
+    root: Path,
+    capabilities: Mapping[str, Capabilities],
+    errors: list[WaterclockError],
+) -> Systems:
+    """Overlay each connection with its environment's options, and check type, options and secrets.
+
+    The connection `project`, the files under the project's folder, is always there.
+    """
+    said = {statement.name: statement for statement in statements}
+    connections: dict[str, Connection] = {}
+    unknown = [name for name in config.environment.connections if name not in said and name != PROJECT]
+    errors.extend(
+        config.place(("env", config.env, "connections", name)).refuse(
+            "E221",
+            f"unknown connection {name}",
+            why="a connection and its type are declared in DPL, its address here",
+            fix=did_you_mean(name, said, otherwise=f"declare it in a .dpl file: CREATE CONNECTION {name} TYPE files;"),
+        )
+        for name in unknown
+    )
+    for statement in said.values():
+        misspelt = statement.name not in config.environment.connections and bool(nearest(statement.name, unknown))
+        connection = _connection(statement, config, capabilities, errors, misspelt=misspelt)
+        if connection is not None:
+            connections[statement.name] = connection
+    if PROJECT not in connections and _FILES in capabilities:
+        place = Place(config.source.file, 1, 1)
+        connections[PROJECT] = Connection(PROJECT, _FILES, {"path": str(root)}, About(), place)
+    _check_secrets(connections.values(), said, config, root, errors)
+    return Systems(connections, frozenset(said), capabilities)
+
+
+def _connection(
+    statement: Statement,
+    config: Config,
+    capabilities: Mapping[str, Capabilities],
+    errors: list[WaterclockError],
+    *,
+    misspelt: bool,
+) -> Connection | None:
+    """Overlay one connection; where its name was `misspelt` in the project file, its options are not missed again."""
+    name = statement.name
+    overlay = dict(flat_options(config.environment.connections.get(name, {})))
+    path = ("env", config.env, "connections", name)
+    clause = statement.clause("TYPE")
+    type_span = clause.span if clause else statement.span
+    type_name = clause.value if clause else None
+    if "type" in overlay:
+        type_name, type_span = str(overlay.pop("type")).lower(), config.place((*path, "type"))
+    if type_name is None:
+        errors.append(
+            statement.span.refuse("E233", f"connection {name} has no TYPE", fix=f"as in TYPE {_example(capabilities)}")
+        )
+        return None
+    if type_name not in capabilities:
+        errors.append(_unknown_type(type_name, type_span, capabilities))
+        return None
+    options_said = statement.value("OPTIONS", OptionsSaid)
+    options: dict[str, Any] = dict(options_said.values) if options_said else {}
+    spans = dict(options_said.spans) if options_said else {}
+    for key, raw in overlay.items():
+        span = config.place((*path, *key.split(".")))
+        value = option_value(raw)
+        if value is None:
+            errors.append(
+                span.refuse("E223", f"option {key} holds {raw!r}", fix='give it a text, a number or { secret = "..." }')
+            )
+            continue
+        options[key], spans[key] = value, span
+    legal = capabilities[type_name].connection_options
+    what = f"a connection of type {type_name}"
+    errors.extend(_wrong_options(options, legal, what, lambda key: spans.get(key, statement.span)))
+    given = {**dict.fromkeys(overlay), **options}
+    if not misspelt:
+        errors.extend(_missing_address(name, type_name, given, legal, config, statement.span))
+    about = About(statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str))
+    return Connection(name, type_name, options, about, statement.span.place)
+
+
+def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities]) -> WaterclockError:
+    if name in _LATER_TYPES:
+        return span.refuse("E208", f"connections of type {name}: not yet", why=f"there are {_list(capabilities)}")
+    return span.refuse(
+        "E222",
+        f"unknown connection type {name}",
+        why=f"there are {_list(capabilities)}",
+        fix=did_you_mean(name, [*capabilities, *_ALIASES], otherwise=f"as in TYPE {_example(capabilities)}")
+        if name not in _ALIASES
+        else f"say TYPE {_ALIASES[name]}",
+    )
+
+
+_LATER_TYPES = frozenset({"postgres", "rest", "kafka", "receiver", "forms", "waterclock", "mariadb", "cdc"})
+_ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files", "s3": "files", "sqlite3": "sqlite",
+            "postgresql": "postgres", "local": "files", "folder": "files"}  # fmt: skip
+
+
+def _check_secrets(
+    connections: Iterable[Connection],
+    said: Mapping[str, Statement],
+    config: Config,
+    root: Path,
+    errors: list[WaterclockError],
+) -> None:
+    secrets = Secrets.of(root / config.environment.secrets)
+    for connection in connections:
+        for key, value in connection.options.items():
+            if not isinstance(value, Secret) or secrets.has(value.name):
+                continue
+            error = secrets.unresolved(value.name)
+            path = ("env", config.env, "connections", connection.name, *key.split("."))
+            span = config.places.get(path)
+            options = said[connection.name].value("OPTIONS", OptionsSaid) if connection.name in said else None
+            if span is None and options is not None:
+                span = options.spans.get(key)
+            span = span or config.place(path)
+            error.where, error.excerpt = str(span.place), span.source.excerpt(span.start, span.end)
+            errors.append(error)
+
+
+def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:
+    for name, value in values.items():
+        option = legal.get(name)
+        if option is None:
+            yield span_of(name).refuse(
+                "E223",
+                f"unknown option {name}",
+                why=f"{where} takes {_list(legal)}" if legal else f"{where} takes no options",
+                fix=did_you_mean(name, legal, otherwise="leave it out"),
+            )
+        elif problem := _wrong_value(value, option):
+            yield span_of(name).refuse(
+                "E223",
+                f"option {name} is {problem}, not {'a secret' if isinstance(value, Secret) else repr(value)}",
+                fix=did_you_mean(str(value), option.choices) if option.choices else None,
+            )
+
+
+def _wrong_value(value: Value | Secret, option: Option) -> str | None:
+    if isinstance(value, Secret):
+        return None if option.kind == "text" and not option.choices else f"a {option.kind}"
+    if option.kind == "flag":
+        return None if isinstance(value, bool) else "TRUE or FALSE"
+    if option.kind == "number":
+        return None if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
+    if not isinstance(value, str):
+        return "a text"
+    if option.choices and value not in option.choices:
+        return " or ".join(option.choices)
+    return None
+
+
+def _missing_options(values: Options, legal: Mapping[str, Option], where: str, span: Span) -> Iterable[WaterclockError]:
+    for name, option in legal.items():
+        if option.is_required and name not in values:
+            yield span.refuse(
+                "E223",
+                f"option {name} is missing",
+                why=f"{where} needs it{': ' + option.help if option.help else ''}",
+                fix=f"say OPTIONS ({name} '...'), or set it in waterclock.toml",
+            )
+
+
+def _missing_address(
+    name: str, type_name: str, given: Options, legal: Mapping[str, Option], config: Config, span: Span
+) -> Iterable[WaterclockError]:
+    """Report the options without which nobody knows where a connection leads, as one error with the line to add."""
+    missing = [option for option, what in legal.items() if what.is_required and option not in given]
+    if not missing:
+        return
+    inner = ", ".join(f'{option} = "..."' for option in missing)
+    helps = "; ".join(f"{option}: {legal[option].help}" for option in missing if legal[option].help)
+    yield span.refuse(
+        "E223",
+        f"connection {name} has no address: {', '.join(missing)} is missing",
+        why=f"a connection of type {type_name} needs {helps or ', '.join(missing)}",
+        fix=f"add to {config.source.file}, below [env.{config.env}]: connections.{name} = {{ {inner} }}",
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _example(capabilities: Mapping[str, Capabilities]) -> str:
+    return _FILES if _FILES in capabilities else min(capabilities, default=_FILES)

@@ -1,0 +1,278 @@
+"""A table on its way from a statement to the flow: what it says of columns, rules, mode and unit, defaults settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from waterclock.dpl.config.model import Config
+from waterclock.dpl.resolve.column_lists import columns_of
+from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
+from waterclock.dpl.resolve.retention import keep_versions_of, retain_of
+from waterclock.dpl.resolve.rules import rule_of
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import (
+    BatchedSaid,
+    ColumnSaid,
+    ColumnsSaid,
+    ModeSaid,
+    OptionsSaid,
+    RuleSaid,
+    Statement,
+    StatementKind,
+    UnitSaid,
+)
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Batching, Kind, Mode, OnRestate, TableType
+from waterclock.flow.declarations import (
+    About,
+    Columns,
+    Merge,
+    PythonFunction,
+    Query,
+    Read,
+    Rule,
+    Source,
+    Temporal,
+    Unit,
+)
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration
+
+KINDS = {
+    StatementKind.COLLECT: Kind.COLLECT,
+    StatementKind.TRANSFORM: Kind.TRANSFORM,
+    StatementKind.PUBLISH: Kind.PUBLISH,
+}
+
+
+@dataclass(slots=True)
+class Draft:
+    """A table whose parts are settled one after the other; what is wrong with one is reported, the others go on.
+
+    `is_incomplete`: something that it reads is unknown, which is reported, and what follows from it is not.
+    """
+
+    statement: Statement
+    name: str
+    kind: Kind
+    type: TableType
+    mode: Mode = Mode.REPLACE
+    columns: Columns = field(default_factory=Columns)
+    rules: tuple[Rule, ...] = ()
+    merge: Merge | None = None
+    temporal: Temporal | None = None
+    source: Source | None = None
+    destination: Unit | None = None
+    query: Query | None = None
+    function: PythonFunction | None = None
+    reads: tuple[Read, ...] = ()
+    cadence: Cadence | None = None
+    start: datetime | None = None
+    retain: Duration | None = None
+    keep_versions: Duration | None = None
+    pool: str = "default"
+    on_restate: OnRestate = OnRestate.RECOMPUTE
+    about: About = field(default_factory=About)
+    functions: frozenset[str] = frozenset()
+    query_variables: tuple[str, ...] = ()
+    is_incomplete: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
+        keyed = self.merge or self.temporal
+        return keyed.keys if keyed else self.columns.keys
+
+    @property
+    def span(self) -> Span:
+        """Where the table is named."""
+        return self.statement.span
+
+    def at(self, word: str) -> Span:
+        """Give the span of a clause, of the table's name where it was not said."""
+        clause = self.statement.clause(word)
+        return clause.span if clause else self.span
+
+
+def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> Draft:
+    """Begin a table: all that needs no other table."""
+    kind = KINDS[statement.kind]
+    table_type = statement.value("TYPE OF TABLE", TableType) or TableType.REGULAR
+    draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
+    draft.columns = columns_of(statement, config.variables, errors)
+    draft.rules = _rules(statement, config.variables, errors)
+    draft.about = _about(draft, config)
+    draft.pool = _pool(draft, config, errors)
+    draft.on_restate = _on_restate(draft, config)
+    if kind is Kind.COLLECT:
+        draft.source = _source(draft, systems, errors)
+    if kind is Kind.PUBLISH:
+        draft.destination = _destination(draft, systems, errors)
+        draft.name = str(draft.destination) if draft.destination else statement.name
+    else:
+        _settle_mode(draft, config.variables, errors)
+        draft.retain = retain_of(draft, config, errors)
+        draft.keep_versions = keep_versions_of(draft, config, errors)
+    return draft
+
+
+def _rules(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> tuple[Rule, ...]:
+    rules: list[Rule] = []
+    for clause in statement.clauses:
+        if clause.word == "EXPECT":
+            said: tuple[RuleSaid, ...] = clause.value
+            rules.extend(rule for rule in (rule_of(one, variables, errors) for one in said) if rule)
+    columns = statement.value("COLUMNS", ColumnsSaid)
+    seen = {rule.name for column in (columns.columns if columns else ()) for rule in _named(column)}
+    spans = [one.expression.span for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
+    for rule, span in zip(rules, spans, strict=False):
+        if rule.name in seen:
+            errors.append(
+                span.refuse("E212", f"two rules are called {rule.name}", fix="name one of them: EXPECT ... AS name")
+            )
+        seen.add(rule.name)
+    return tuple(rules)
+
+
+def _named(column: ColumnSaid) -> Iterable[Rule]:
+    return [rule for rule in (rule_of(said, {}, [], in_column=True) for said in column.rules) if rule]
+
+
+def _about(draft: Draft, config: Config) -> About:
+    statement = draft.statement
+    owner = statement.value("OWNER", str)
+    tags = statement.value("TAGS", tuple)
+    if owner is None:
+        default = config.default(statement.name, "owner")
+        owner = str(default[0]) if default else None
+    if tags is None:
+        default = config.default(statement.name, "tags")
+        tags = tuple(default[0]) if default else ()
+    return About(owner, tags, statement.value("COMMENT", str))
+
+
+def _pool(draft: Draft, config: Config, errors: list[WaterclockError]) -> str:
+    clause = draft.statement.clause("POOL")
+    pool, span = (str(clause.value), clause.span) if clause else ("default", draft.span)
+    if clause is None and (default := config.default(draft.statement.name, "pool")):
+        pool, span = str(default[0]), default[1]
+    if pool not in config.pools:
+        errors.append(
+            span.refuse(
+                "E245",
+                f"unknown pool {pool}",
+                why=f"pools: {', '.join(sorted(config.pools))}",
+                fix=did_you_mean(pool, config.pools, otherwise=f"add {pool} = 2 below [pools] in waterclock.toml"),
+            )
+        )
+    return pool
+
+
+def _on_restate(draft: Draft, config: Config) -> OnRestate:
+    default = config.default(draft.statement.name, "on_restate")
+    said = draft.statement.value("ON RESTATE", OnRestate)
+    return said or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
+
+
+def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Source | None:
+    statement = draft.statement
+    said = statement.value("FROM", UnitSaid)
+    if said is None:
+        if not statement.has_failed("FROM"):
+            errors.append(
+                draft.span.refuse("E233", f"{draft.name} does not say where FROM", fix="as in FROM shop.public.orders")
+            )
+        return None
+    unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
+    by = statement.value("BY", BatchedSaid) or BatchedSaid(Batching.SNAPSHOT)
+    capabilities = systems.of(unit)
+    if capabilities and by.batching not in capabilities.collects:
+        legal = ", ".join(sorted(_BATCHINGS[batching] for batching in capabilities.collects))
+        errors.append(
+            draft.at("BY").refuse(
+                "E224", f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}", why=f"it can: {legal}"
+            )
+        )
+    return Source(unit, by.batching, by.time_column, by.lookback)
+
+
+_BATCHINGS = {
+    Batching.DATA_TIME: "BY DATA TIME",
+    Batching.ARRIVAL_TIME: "BY ARRIVAL TIME",
+    Batching.SNAPSHOT: "without a BY, as a snapshot",
+}
+
+
+def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
+    said = draft.statement.value("TO", UnitSaid)
+    if said is None:
+        if not draft.statement.has_failed("TO"):
+            errors.append(
+                draft.span.refuse("E233", f"the PUBLISH of {draft.name} does not say where TO", fix="as in TO ops.name")
+            )
+        return None
+    bad = sorted({sign for sign in said.path if not (sign.isalnum() or sign in "_.-/")})
+    if bad or ".." in said.path or said.path.startswith("/"):
+        errors.append(
+            said.span.refuse(
+                "E211",
+                f"{said.path!r} cannot be published to",
+                why="a publish is named as its unit, and that becomes a folder",
+                fix="use letters, digits and _ . - / within the connection",
+            )
+        )
+    return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
+
+
+def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
+    statement = draft.statement
+    said = statement.value("MODE", ModeSaid)
+    is_partitioned = draft.type is TableType.PARTITIONED
+    batching = draft.source.batching if draft.source else None
+    if said is None:
+        draft.mode = Mode.APPEND if is_partitioned else Mode.REPLACE
+        must_say = batching in {Batching.DATA_TIME, Batching.ARRIVAL_TIME} and not is_partitioned
+        if must_say and not statement.has_failed("MODE"):
+            errors.append(
+                draft.at("BY").refuse(
+                    "E226",
+                    f"{draft.name} does not say how a batch changes it",
+                    why="a wrong guess doubles rows",
+                    fix="say PARTITIONED behind the name, or APPEND, MERGE, TEMPORAL or REPLACE",
+                )
+            )
+        if is_partitioned and batching is Batching.SNAPSHOT and not statement.has_failed("BY"):
+            errors.append(_needs_by(draft, "is PARTITIONED"))
+        return
+    draft.mode = said.mode
+    if is_partitioned and said.mode is not Mode.APPEND:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E226",
+                f"{said.mode.name} cannot change a PARTITIONED table",
+                why="its labels are slices that stand for themselves",
+                fix="leave PARTITIONED out, or the mode",
+            )
+        )
+    elif batching is Batching.SNAPSHOT and said.mode not in _OF_SNAPSHOTS and not statement.has_failed("BY"):
+        errors.append(_needs_by(draft, f"says {said.mode.name}"))
+    if said.mode is Mode.MERGE:
+        settle_merge(draft, said, draft.columns.keys, variables, errors)
+    if said.mode is Mode.TEMPORAL:
+        settle_temporal(draft, said, variables, errors)
+
+
+_OF_SNAPSHOTS = frozenset({Mode.REPLACE, Mode.TEMPORAL})
+
+
+def _needs_by(draft: Draft, what: str) -> WaterclockError:
+    return draft.at("MODE").refuse(
+        "E226",
+        f"{draft.name} {what}, and not what decides the window of a row",
+        why="without a BY the source is taken whole, and REPLACEs what was there",
+        fix="say BY DATA TIME column or BY ARRIVAL TIME",
+    )

@@ -1,0 +1,125 @@
+"""Names of code: equal where what runs is equal; comments, spacing and the case of keywords do not count."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.query.splice import flats_of
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
+
+_STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
+_AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})
+_SEPARATOR = "\x1f"
+
+
+def canonical(tokens: Sequence[Token]) -> str:
+    """Give the text of tokens without comments and spacing; keywords and functions in capitals, names as written."""
+    parts: list[str] = []
+    for index, token in enumerate(tokens):
+        kind, text = token.token_type, token.text
+        if kind is TokenType.L_PAREN and parts and tokens[index - 1].token_type is TokenType.VAR:
+            parts[-1] = parts[-1].upper()
+        if kind in _AS_WRITTEN:
+            parts.append(text)
+        elif kind in _STRINGS:
+            parts.append(f"{kind.value}:{text}")
+        else:
+            parts.append(" ".join(text.upper().split()))
+    return _SEPARATOR.join(parts)
+
+
+def digest(parts: Iterable[Any]) -> str:
+    """Give 16 hexadecimal digits that name a sequence of parts."""
+    text = "\x1e".join(str(part) for part in parts)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def fingerprint_of(
+    draft: Draft, *, queries: Mapping[str, str], functions: Mapping[str, Function], variables: Mapping[str, Any]
+) -> str:
+    """Name the code of a table: query with its views, or function; columns, rules, mode, source, values used.
+
+    `queries` are the canonical texts of the queries and views that the table stands on.
+    """
+    used = set(draft.query_variables)
+    parts: list[Any] = [draft.kind.value, draft.type.value, draft.mode.value, draft.merge]
+    parts += [repr(draft.temporal)] if draft.temporal else []
+    parts += [_columns(draft.columns), *(_rule(rule) for rule in draft.rules)]
+    parts += [f"{name}={text}" for name, text in sorted(queries.items())]
+    parts += [str(read) for read in draft.reads]
+    parts += [repr(flat) for flat in _flats(draft)]
+    parts += [_source(draft.source), draft.destination and str(draft.destination)]
+    if draft.destination is not None:
+        parts.append(sorted(draft.destination.options.items()))
+    if draft.function is not None:
+        parts += [draft.function.name, draft.function.fingerprint or draft.function.source]
+        used |= {argument.variable for argument in draft.function.arguments if argument.variable}
+    parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
+    for rule in (*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)):
+        used |= set(rule.variables)
+    parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
+    return digest(parts)
+
+
+def _flats(draft: Draft) -> Iterable[Flat]:
+    arguments = draft.function.arguments if draft.function else ()
+    return (
+        *(flats_of(draft.query) if draft.query else ()),
+        *(
+            flat
+            for each in arguments
+            for flat in ([each.flat] if each.flat else flats_of(each.query) if each.query else ())
+        ),
+    )
+
+
+def flow_fingerprint(tables: Mapping[str, Table]) -> str:
+    """Name a whole flow: the code of all its tables, and when they run."""
+    return digest(
+        (
+            name,
+            table.fingerprint,
+            str(table.cadence),
+            table.start,
+            table.retain,
+            table.keep_versions,
+            table.is_sequential,
+            table.on_restate,
+        )
+        for name, table in sorted(tables.items())
+    )
+
+
+def _columns(columns: Columns) -> str:
+    return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open)])
+
+
+def _column(column: Column) -> str:
+    rules = [_rule(rule) for rule in column.rules]
+    type_text = "".join(column.type.upper().split()) if column.type else None
+    return f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}"
+
+
+def _rule(rule: Rule) -> str:
+    return f"{' '.join(rule.expression.split())} {rule.scope.value} {rule.action.value}"
+
+
+def _source(source: Source | None) -> str | None:
+    if source is None:
+        return None
+    unit = source.unit
+    options = sorted((name, str(value)) for name, value in unit.options.items())
+    return f"{unit} {unit.query} {options} {source.batching.value} {source.time_column} {source.lookback}"
+
+
+def _function(function: Function) -> str:
+    body = " ".join(function.body.split()) if function.body else ""
+    python = (
+        function.python.fingerprint or function.python.source if isinstance(function.python, PythonFunction) else ""
+    )
+    return f"{function.name} {function.parameters} {function.returns} {body} {python}"

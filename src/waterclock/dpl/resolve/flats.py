@@ -1,0 +1,48 @@
+"""Which flat read does a FLAT in a query stand for? Made once a table; what is wrong is placed at who refers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.cursor import placed
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import ColumnsSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flat
+from waterclock.flow.following import flat_of
+
+
+class Flats:
+    """Follows the REFERENCES of tables on their way to the flow."""
+
+    def __init__(self, drafts: Mapping[str, Draft], errors: list[WaterclockError]) -> None:
+        self.drafts = drafts
+        self.errors = errors
+        self._found: dict[tuple[str, bool], tuple[Flat | None, list[WaterclockError]]] = {}
+
+    def of(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
+        """Give the flat read of a table that is read at `span`; None where it cannot be, which is reported."""
+        flat = self.known(name, is_exact=is_exact)
+        self.errors.extend(self._placed(copy(error), span) for error in self._found[name, is_exact][1])
+        return flat
+
+    def known(self, name: str, *, is_exact: bool) -> Flat | None:
+        """Give the flat read of a table, and report nothing."""
+        if name not in self.drafts:
+            return None
+        if (name, is_exact) not in self._found:
+            errors: list[WaterclockError] = []
+            self._found[name, is_exact] = flat_of(self.drafts, name, errors, is_exact=is_exact), errors
+        return self._found[name, is_exact][0]
+
+    def _placed(self, error: WaterclockError, span: Span) -> WaterclockError:
+        """Show the column that an error is about; one without a place is about the read."""
+        for draft in self.drafts.values() if error.where else ():
+            said = draft.statement.value("COLUMNS", ColumnsSaid)
+            for column in said.columns if said else ():
+                if str(column.span.place) == error.where:
+                    error.excerpt = column.span.source.excerpt(column.span.start, column.span.end)
+                    return error
+        return placed(error, span)

@@ -1,0 +1,213 @@
+"""Whether what tables read can be read: slices that fit, spans that are kept, circles that come to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.source import Span
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind, ReadKind, TableType
+from waterclock.flow.declarations import Read
+from waterclock.flow.graph import components_of, cycle_of
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration, elapsed_text
+from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
+from waterclock.timelabel.period import Period, Unit
+
+_SAMPLE = datetime(2024, 1, 1, tzinfo=UTC)
+_DAYS = 800
+_SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.PREVIOUS})
+
+
+def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
+    """Check each read of each table against the rules of ARCHITECTURE 4. `spans` places a table's reads."""
+    for draft in drafts.values():
+        for read in draft.reads:
+            other = drafts.get(read.table)
+            if other is None:
+                continue
+            span = spans.get((draft.name, read), draft.span)
+            error = _read(draft, read, other, span)
+            if error is not None:
+                yield error
+
+
+def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
+    """Refuse circles without a PREVIOUS and circles with a LATEST; those that stay must declare their columns."""
+    edges = {name: [read.table for read in draft.reads if read.table in drafts] for name, draft in drafts.items()}
+    forward = {
+        name: [read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts]
+        for name, draft in drafts.items()
+    }
+    for group in components_of(forward):
+        inside = {name: [other for other in forward[name] if other in group] for name in forward if name in group}
+        path = cycle_of(inside)
+        if path is not None:
+            for name in group:
+                drafts[name].is_incomplete = True
+            yield _endless(path, drafts, spans)
+    for group in components_of(edges):
+        for name in sorted(group):
+            yield from _inside_circle(drafts[name], group, drafts, spans)
+
+
+def _read(draft: Draft, read: Read, other: Draft, span: Span) -> WaterclockError | None:
+    if other.type is TableType.REGULAR:
+        return _past_of_regular(read, span) if read.kind is ReadKind.PAST else None
+    own, cadence = draft.cadence, other.cadence
+    if own is None or cadence is None or read.kind not in _SLICES:
+        return None
+    if not fits(own, cadence):
+        return _misfit(draft, own, read, cadence, span)
+    if read.span is not None:
+        return _past(own, read, read.span, other, cadence, span)
+    return _beyond_window(draft, own, read, other.retain, span) if other.retain else None
+
+
+def _past_of_regular(read: Read, span: Span) -> WaterclockError:
+    return span.refuse(
+        "E216",
+        f"PAST cannot read {read.table}, a regular table",
+        why="a regular table has a state at each tick, and no slices",
+        fix=f"say {read.table} for its state, or PREVIOUS({read.table}) for the one before",
+    )
+
+
+def _misfit(draft: Draft, own: Cadence, read: Read, other: Cadence, span: Span) -> WaterclockError:
+    near = nearest_fitting_cadence(own, other)
+    zone = f" ZONE '{near.zone}'" if near.zone != own.zone else ""
+    other_reads = f", or read HISTORY({read.table}) or LATEST({read.table})" if draft.kind is Kind.TRANSFORM else ""
+    return span.refuse(
+        "E122",
+        f"windows of {draft.name} are not made of whole windows of {read.table}",
+        why=f"{draft.name} is {_words(own)}, {read.table} is {_words(other)}",
+        fix=f"say EVERY {near.period}{zone}{other_reads}",
+    )
+
+
+def _words(cadence: Cadence) -> str:
+    return str(Cadence(cadence.period, zone=cadence.zone))
+
+
+def _past(
+    own: Cadence, read: Read, back: Duration, other: Draft, cadence: Cadence, span: Span
+) -> WaterclockError | None:
+    if not span_fits(own, cadence, back):
+        return span.refuse(
+            "E122",
+            f"{back} back is no boundary of {read.table}",
+            why=f"{read.table} is {_words(cadence)}",
+            fix=f"say {_fitting_span(back, cadence)}",
+        )
+    if other.retain is not None and _reaches_beyond(back, other.retain, own.zone):
+        return span.refuse(
+            "E123",
+            f"PAST reaches {back} back, and {read.table} keeps {other.retain}",
+            why="a window that is dropped is never read as empty",
+            fix=f"say RETAIN {back} where {read.table} is made, or read less",
+        )
+    return None
+
+
+def _beyond_window(draft: Draft, own: Cadence, read: Read, retain: Duration, span: Span) -> WaterclockError | None:
+    window = own.window_of(_SAMPLE)
+    if retain.before(window.end, own.zone) <= window.start:
+        return None
+    return span.refuse(
+        "E123",
+        f"{draft.name} reads windows of {own.period}, and {read.table} keeps {retain}",
+        why="a window that is dropped is never read as empty",
+        fix=f"let {read.table} RETAIN more",
+    )
+
+
+def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
+    ticks = (_SAMPLE + timedelta(days=91 * quarter) for quarter in range(8))
+    return any(back.before(tick, zone) < retain.before(tick, zone) for tick in ticks)
+
+
+def _fitting_span(back: Duration, cadence: Cadence) -> str:
+    """Name the shortest span of whole windows that reaches at least as far back."""
+    period = cadence.period
+    if period.unit is not Unit.MINUTE:
+        length = {Unit.DAY: 1, Unit.WEEK: 7, Unit.MONTH: 30, Unit.QUARTER: 91, Unit.YEAR: 365}[period.unit]
+        count = max(1, -(-_about(back) // timedelta(days=length)))
+        return f"'{count} {period.unit.lower()}{'s' if count > 1 else ''}'"
+    step = timedelta(minutes=period.count)
+    return f"'{elapsed_text(-(-_about(back) // step) * step).lower()}'"
+
+
+def _about(back: Duration) -> timedelta:
+    return _SAMPLE - back.before(_SAMPLE, "UTC")
+
+
+@lru_cache(maxsize=4096)
+def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
+    """Tell whether so far before each boundary of `own` there is a boundary of `read`.
+
+    Elapsed spans on the grid of minutes are decided by division; all others on the boundaries of two years, which
+    hold every kind of day that the zones of today have.
+    """
+    if read.period.unit is Unit.MINUTE and back.unit in {"SECOND", "MINUTE", "HOUR"}:
+        return back.elapsed() % timedelta(minutes=read.period.count) == timedelta(0)
+    probe = own
+    if own.period.unit is Unit.MINUTE:
+        probe = Cadence(Period(Unit.DAY), zone=own.zone)
+    tick = probe.ceil(_SAMPLE)
+    end = _SAMPLE + timedelta(days=_DAYS)
+    while tick < end:
+        if not read.is_boundary(back.before(own.ceil(tick), own.zone)):
+            return False
+        tick = probe.next(tick)
+    return True
+
+
+def _endless(
+    path: Iterable[str], drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]
+) -> WaterclockError:
+    names = list(path)
+    reader = names[0]
+    read = next((one for one in drafts[reader].reads if one.table == names[1]), None)
+    span = spans.get((reader, read), drafts[reader].span) if read else drafts[reader].span
+    own = len(names) == 2
+    return span.refuse(
+        "E229",
+        f"{reader} reads itself" if own else f"{reader} reads itself through {', '.join(names[1:-1])}",
+        why=f"each waits for the next: {' → '.join(names)}",
+        fix=f"say PREVIOUS({names[1]}) to read what was there before",
+    )
+
+
+def _inside_circle(
+    draft: Draft, group: frozenset[str], drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]
+) -> Iterator[WaterclockError]:
+    for read in draft.reads:
+        if read.table not in group:
+            continue
+        span = spans.get((draft.name, read), draft.span)
+        if read.kind is ReadKind.LATEST:
+            yield span.refuse(
+                "E229",
+                f"LATEST({read.table}) stands in a circle of references",
+                why=f"{', '.join(sorted(group))} read each other, and LATEST would never come to rest",
+                fix=f"say {read.table} or PREVIOUS({read.table})",
+            )
+        if read.kind is ReadKind.PREVIOUS:
+            yield from _undeclared(draft, read, drafts[read.table], span)
+
+
+def _undeclared(draft: Draft, read: Read, other: Draft, span: Span) -> Iterator[WaterclockError]:
+    if other.columns.are_declared:
+        return
+    untyped = [column.name for column in other.columns.named if column.type is None]
+    what = f"has no type for {', '.join(untyped)}" if untyped else "has no closed list of columns"
+    yield span.refuse(
+        "E230",
+        f"PREVIOUS({read.table}) is read before there is one, and {read.table} {what}",
+        why="before START it is empty, and must have its columns all the same",
+        fix=f"declare them where {'it' if other is draft else read.table} is made, as in "
+        f"{read.table} (id STRING KEY, amount BIGINT)",
+    )

@@ -1,0 +1,32 @@
+"""Values of the project as literals of Spark SQL: an expression of a header runs where nothing can be bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+from waterclock.dpl.syntax.statements import Expression
+
+
+def literal(value: Any) -> str:
+    """Write a value as the literal that has the type Spark would bind it with."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int):
+        return str(value) if value >= 0 else f"({value})"
+    if isinstance(value, float):
+        return f"{value!r}D" if math.isfinite(value) and value >= 0 else f"double('{value!r}')"
+    if isinstance(value, datetime):
+        kind = "TIMESTAMP" if value.tzinfo else "TIMESTAMP_NTZ"
+        return f"{kind} '{value.isoformat(sep=' ')}'"
+    if isinstance(value, date):
+        return f"DATE '{value.isoformat()}'"
+    quoted = str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{quoted}'"
+
+
+def with_literals(expression: Expression, variables: Mapping[str, Any]) -> str:
+    """Give an expression's text with each `:name` as the literal of its value; all else as written."""
+    return expression.text_with({name: literal(variables[name]) for name in expression.variables if name in variables})

@@ -1,0 +1,180 @@
+"""By which key does a MERGE or a TEMPORAL find rows, which of them win, and which columns are only for that?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from waterclock.dpl.resolve.literals import with_literals
+from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.syntax.source import Span, find_name
+from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, ModeSaid, TemporalSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import RECORD, Merge, Temporal
+
+if TYPE_CHECKING:
+    from waterclock.dpl.resolve.drafts import Draft
+
+_INSTANTS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
+
+
+def settle_merge(
+    draft: Draft,
+    said: ModeSaid | None,
+    keys: tuple[str, ...],
+    variables: Mapping[str, Any],
+    errors: list[WaterclockError],
+) -> None:
+    """Settle a MERGE: its keys are those of ON, else the KEY columns, and it must have some."""
+    chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
+    delete_when = _delete_when(said, variables, errors)
+    draft.merge = Merge(chosen, said.order_by if said else (), delete_when)
+
+
+def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
+    """Settle a TEMPORAL: its keys as of a MERGE; what orders and deletes is no attribute, unless TRACK lists it."""
+    declared = {column.name.lower(): column.name for column in draft.columns.named}
+
+    def spelt(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(declared.get(name.lower(), name) for name in names))
+
+    keys = spelt(_keys_of(draft, said, draft.columns.keys, Mode.TEMPORAL, errors))
+    more = said.temporal or TemporalSaid()
+    delete_when = _delete_when(said, variables, errors)
+    consumed = [*said.order_by, *_columns_in(said.delete_when)]
+    kept = {"timelabel", *(name.lower() for name in (*keys, *more.track, more.at or ""))}
+    draft.temporal = Temporal(
+        keys,
+        declared.get((more.at or "").lower(), more.at),
+        spelt(said.order_by),
+        delete_when,
+        spelt(name for name in consumed if name.lower() not in kept),
+        spelt(more.track),
+        spelt(more.values),
+        are_all_values=more.are_all_values or (_is_snapshot(draft) and not (more.values or more.are_all_missing)),
+        fills_back=more.fills_back,
+    )
+    errors.extend(_contradictions(draft, draft.temporal, more))
+
+
+def _is_snapshot(draft: Draft) -> bool:
+    """Tell whether each batch takes the whole source: a row then says all of its key, and NULL that there is none."""
+    return draft.source is not None and draft.source.batching is Batching.SNAPSHOT
+
+
+def _keys_of(
+    draft: Draft, said: ModeSaid | None, keys: tuple[str, ...], mode: Mode, errors: list[WaterclockError]
+) -> tuple[str, ...]:
+    chosen = (said.keys if said else ()) or keys
+    if not chosen and not draft.statement.has_failed("COLUMNS"):
+        errors.append(
+            draft.at("MODE").refuse(
+                "E227",
+                f"{draft.name} is a {mode.name} without a key",
+                why="without a key no row can be found again"
+                if mode is Mode.MERGE
+                else "versions are those of a key, one behind the other",
+                fix=f"mark the key, as in (id KEY, *), or say {mode.name} ON (id)",
+            )
+        )
+    return chosen
+
+
+def _delete_when(said: ModeSaid | None, variables: Mapping[str, Any], errors: list[WaterclockError]) -> str | None:
+    if said is None or said.delete_when is None:
+        return None
+    errors.extend(check_expression(said.delete_when))
+    if has_aggregate(said.delete_when.tree):
+        errors.append(
+            said.delete_when.span.refuse(
+                "E220",
+                "DELETE WHEN holds an aggregate",
+                why="it is asked of each row",
+                fix="name a column of the row",
+            )
+        )
+    return with_literals(said.delete_when, variables)
+
+
+def _columns_in(expression: Expression | None) -> Iterable[str]:
+    columns = expression.tree.find_all(exp.Column) if expression is not None else ()
+    found = [(column.parts[0].meta.get("start") or 0, column.parts[0].name) for column in columns]
+    return [name for _, name in sorted(found)]
+
+
+def _contradictions(draft: Draft, temporal: Temporal, more: TemporalSaid) -> Iterator[WaterclockError]:
+    at = more.spans.get("AT", draft.at("MODE"))
+    keys = {key.lower() for key in temporal.keys}
+    if temporal.at is not None and temporal.at.lower() in keys:
+        yield at.refuse(
+            "E235",
+            f"{temporal.at} is the key and the time of {draft.name}",
+            why="each key has a timeline of its own, and would have one instant on it",
+            fix="name the column that says since when a row holds",
+        )
+    if (temporal.at or "").lower() == "timelabel":
+        yield at.refuse(
+            "E235",
+            "AT timelabel is what is meant without AT",
+            why="a row that says no time of its own holds since its window's end",
+            fix="leave AT out",
+        )
+    if temporal.at is not None and _is_snapshot(draft):
+        yield at.refuse(
+            "E235",
+            f"{draft.name} is collected whole, and says AT",
+            why="a snapshot says what is at its window's end; what a key was before, the snapshots before have said",
+            fix="leave AT out, or say BY DATA TIME or BY ARRIVAL TIME",
+        )
+    for words, names in (("TRACK", more.track), ("NULLS VALUE", more.values)):
+        for name in names:
+            yield from _no_attribute(name, find_name(name, more.spans[words]), words, temporal, keys)
+    yield from _declared(draft, temporal)
+
+
+def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: set[str]) -> Iterator[WaterclockError]:
+    what = None
+    if name.lower() in keys:
+        what = "a key"
+    elif name.lower() == (temporal.at or "").lower():
+        what = "the time"
+    elif name.lower() in {each.lower() for each in temporal.consumed}:
+        what = "what orders or deletes"
+    if what is not None:
+        fix = f"list it in TRACK too, or leave {name} out" if what.startswith("what") else f"leave {name} out"
+        yield span.refuse(
+            "E235",
+            f"{words} names {name}, which is {what}",
+            why="attributes are what a version says of its key",
+            fix=fix,
+        )
+
+
+def _declared(draft: Draft, temporal: Temporal) -> Iterator[WaterclockError]:
+    """Look at the column list: nothing in it has a name of the record, and the time is an instant."""
+    said = draft.statement.value("COLUMNS", ColumnsSaid)
+    for column in said.columns if said else ():
+        lower = column.name.lower()
+        is_time = lower == (temporal.at or "").lower()
+        if lower in RECORD and not (is_time and lower == RECORD[0]):
+            yield record_name(column.span, column.name, draft.name)
+        if is_time and column.type is not None and column.type.upper() not in _INSTANTS:
+            yield column.span.refuse(
+                "E235",
+                f"the time {column.name} is of type {column.type}",
+                why="versions begin at instants; a date or a text is one only in a zone, which nobody has said",
+                fix=f"say {column.name} TIMESTAMP",
+            )
+
+
+def record_name(span: Span, name: str, table: str) -> WaterclockError:
+    """Make the error for a column by a name that every version carries."""
+    return span.refuse(
+        "E211",
+        f"{name} is ours in a TEMPORAL table",
+        why=f"each version of {table} carries {', '.join(RECORD)}",
+        fix="rename it; the time of a row may be called rec_eff_time, as in TEMPORAL AT rec_eff_time",
+    )

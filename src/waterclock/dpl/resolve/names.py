@@ -1,0 +1,93 @@
+"""Which names a project gives, each once, and none that is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from waterclock.dpl.query.builtins import BROUGHT
+from waterclock.dpl.query.names_in_query import FLAT
+from waterclock.dpl.query.references import LATER_READS, LATER_VALUES, READS, VALUES
+from waterclock.dpl.resolve.connections import PROJECT
+from waterclock.dpl.syntax.statements import Statement, StatementKind
+from waterclock.errors import WaterclockError
+
+_TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
+_RELATIONS = _TABLES | {StatementKind.VIEW}
+_RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
+_SUFFIXES = ("_late", "_quarantine", "_view")
+_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *LATER_READS, *VALUES, *LATER_VALUES, *BROUGHT})
+
+Names = dict[StatementKind, dict[str, Statement]]
+
+
+def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> Names:
+    """Give the statements by kind and name, publishes aside; of two with one name the first stays."""
+    names: Names = {kind: {} for kind in StatementKind}
+    firsts: dict[tuple[str, str], Statement] = {}
+    for statement in statements:
+        if statement.kind is StatementKind.PUBLISH:
+            continue
+        space = "table" if statement.kind in _RELATIONS else statement.kind.value
+        first = firsts.setdefault((space, statement.name.lower()), statement)
+        if first is not statement:
+            errors.append(_duplicate(statement, first))
+            if statement.name == first.name:
+                continue
+        errors.extend(_reserved(statement))
+        if statement.kind is StatementKind.CONNECTION and statement.name == PROJECT:
+            continue
+        names[statement.kind][statement.name] = statement
+    errors.extend(_companions(names))
+    return names
+
+
+def _reserved(statement: Statement) -> Iterator[WaterclockError]:
+    name, span = statement.name, statement.span
+    if statement.kind is StatementKind.CONNECTION and name == PROJECT:
+        yield span.refuse(
+            "E211",
+            "the connection project is always there",
+            why="it holds the files under the project's folder",
+            fix="use it, or choose another name",
+        )
+    if statement.kind is StatementKind.FUNCTION and name.upper() in _RESERVED_FUNCTIONS:
+        is_brought = name.upper() in BROUGHT
+        fix = "leave it out, and ours is called; or choose another name" if is_brought else "choose another name"
+        yield span.refuse("E211", f"{name} is a function of the language", fix=fix)
+    if statement.kind not in _RELATIONS:
+        return
+    schema, table = name.split(".")
+    if schema.lower() in _RESERVED_SCHEMAS:
+        why = _RESERVED_SCHEMAS[schema.lower()]
+        yield span.refuse("E211", f"the schema {schema} is ours", why=why, fix="choose another schema")
+    if schema.startswith("_") or table.startswith("_"):
+        yield span.refuse(
+            "E211",
+            f"{name} has a name that begins with _",
+            why="such folders are ours, and hidden to others",
+            fix=f"write {schema.strip('_') or 'raw'}.{table.strip('_') or 'name'}",
+        )
+
+
+def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
+    """Refuse names of what is made beside a table: its late and quarantined rows, its view."""
+    made = names[StatementKind.COLLECT].keys() | names[StatementKind.TRANSFORM].keys()
+    for kind in _RELATIONS:
+        for name, statement in names[kind].items():
+            suffix = next((end for end in _SUFFIXES if name.endswith(end) and name.removesuffix(end) in made), None)
+            if suffix:
+                why = f"it is made beside {name.removesuffix(suffix)}"
+                yield statement.span.refuse("E211", f"{name} is ours", why=why, fix="choose another name")
+
+
+def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
+    if statement.name != first.name:
+        return statement.span.refuse(
+            "E212",
+            f"{statement.name} and {first.name} differ by case only",
+            why=f"the other is at {first.span.place}; some systems tell them apart and some do not",
+            fix="choose another name",
+        )
+    return statement.span.refuse(
+        "E212", f"{statement.name} is there twice", why=f"first at {first.span.place}", fix="choose another name"
+    )

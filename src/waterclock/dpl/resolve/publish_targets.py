@@ -1,0 +1,77 @@
+"""What a publish takes from its table, and whether it can be delivered so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.merge_keys import settle_merge
+from waterclock.dpl.syntax.statements import ModeSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode, TableType
+from waterclock.flow.declarations import RECORD, Temporal
+
+
+def settle_publish(
+    draft: Draft, table: Draft, systems: Systems, variables: Mapping[str, Any], errors: list[WaterclockError]
+) -> None:
+    """Give a publish what it takes from its table: type, and mode and keys where none are said."""
+    draft.type = table.type
+    said = draft.statement.value("MODE", ModeSaid)
+    draft.mode = said.mode if said else table.mode
+    if table.temporal is not None:
+        _of_versions(draft, table.temporal, said, errors)
+    keys = table.keys if table.temporal is None else (*table.keys, RECORD[0])
+    if draft.mode is Mode.MERGE:
+        settle_merge(draft, said, keys, variables, errors)
+    legal = {Mode.MERGE} | ({Mode.APPEND} if table.mode is Mode.APPEND else set())
+    legal |= set() if table.type is TableType.PARTITIONED else {Mode.REPLACE}
+    if draft.mode not in legal:
+        errors.append(_illegal_publish(draft, table, legal))
+        return
+    capabilities = systems.of(draft.destination) if draft.destination else None
+    if capabilities and draft.mode not in capabilities.publishes:
+        errors.append(
+            draft.at("MODE" if said else "TO").refuse(
+                "E224",
+                f"{capabilities.type} cannot take {draft.mode.name}",
+                why=f"it takes {_modes(capabilities.publishes)}"
+                + ("" if said else f"; {table.name} is a {table.mode.name} table"),
+                fix=f"say {_modes(legal & capabilities.publishes)}"
+                if legal & capabilities.publishes
+                else "publish to a database",
+            )
+        )
+
+
+def _of_versions(draft: Draft, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
+    """Settle a publish of versions: it REPLACEs them unless it says MERGE, and a version is one by key and time."""
+    if said is None:
+        draft.mode = Mode.REPLACE
+    names = (*temporal.keys, RECORD[0])
+    if said is not None and said.keys and {name.lower() for name in said.keys} != {name.lower() for name in names}:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E227",
+                f"({', '.join(said.keys)}) is not the key of a version",
+                why=f"{draft.statement.name} is a TEMPORAL table, with many rows for each {', '.join(temporal.keys)}",
+                fix=f"say MERGE ON ({', '.join(names)}), or REPLACE",
+            )
+        )
+
+
+def _illegal_publish(draft: Draft, table: Draft, legal: set[Mode]) -> WaterclockError:
+    why = (
+        f"{table.name} is PARTITIONED: each label is delivered for itself"
+        if table.type is TableType.PARTITIONED
+        else f"{table.name} is a {table.mode.name} table: its newest state is delivered"
+    )
+    return draft.at("MODE").refuse(
+        "E226", f"{draft.mode.name} cannot publish {table.name}", why=why, fix=f"say {_modes(legal)}"
+    )
+
+
+def _modes(modes: Iterable[Mode]) -> str:
+    return " or ".join(sorted(mode.name for mode in modes))

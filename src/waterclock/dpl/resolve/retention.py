@@ -1,0 +1,63 @@
+"""How long is what a table holds kept? Its windows by RETAIN, its versions by KEEP VERSIONS."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.syntax.cursor import timed
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.timelabel.duration import Duration, parse_duration
+
+if TYPE_CHECKING:
+    from waterclock.dpl.config.model import Config
+    from waterclock.dpl.resolve.drafts import Draft
+
+_LEAST_KEPT = timedelta(days=7)
+_SOME_DAY = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+def retain_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
+    """Give how long an APPEND table keeps its windows; None for ever."""
+    said = draft.statement.value("RETAIN", Duration)
+    if said is not None and draft.mode is not Mode.APPEND:
+        errors.append(
+            draft.at("RETAIN").refuse(
+                "E226",
+                f"RETAIN is not said of a {draft.mode.name} table",
+                why="only an APPEND table is a union of windows, of which old ones can be left out",
+                fix="leave it out",
+            )
+        )
+        return None
+    return _default(draft, config, "retain", errors) if said is None and draft.mode is Mode.APPEND else said
+
+
+def keep_versions_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
+    """Give how long a table's versions are kept, where that is said: at least seven days."""
+    said = draft.statement.value("KEEP VERSIONS", Duration)
+    kept = _default(draft, config, "keep_versions", errors) if said is None else said
+    if kept is None or _SOME_DAY - kept.before(_SOME_DAY, "UTC") >= _LEAST_KEPT:
+        return kept
+    errors.append(
+        draft.at("KEEP VERSIONS").refuse(
+            "E232",
+            f"{draft.name} keeps its versions for {kept}, and 7 DAYS are the least",
+            why="a reader, or a runner that sleeps, may still need what a newer version has replaced",
+            fix="say KEEP VERSIONS 7 DAYS or more",
+        )
+    )
+    return None
+
+
+def _default(draft: Draft, config: Config, key: str, errors: list[WaterclockError]) -> Duration | None:
+    default = config.default(draft.name, key)
+    if not default:
+        return None
+    try:
+        kept: Duration = timed(default[1], lambda: parse_duration(str(default[0])))
+    except WaterclockError as error:
+        errors.append(error)
+        return None
+    return kept

@@ -1,0 +1,328 @@
+"""Which columns each table has, as far as can be known without running it, and who names others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from waterclock.dpl.query.column_scope import Resolver, unknown_column
+from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Names, Output, names_of, output_of
+from waterclock.dpl.query.names_in_query import FoundTable
+from waterclock.dpl.query.now_texts import now_texts
+from waterclock.dpl.query.outputs import unnamed, unstorable
+from waterclock.dpl.query.type_families import Family, family_of_type
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.merge_keys import record_name
+from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.syntax.source import Span, find_name
+from waterclock.dpl.syntax.statements import (
+    ColumnSaid,
+    ColumnsSaid,
+    Expression,
+    ModeSaid,
+    QuerySaid,
+    Statement,
+    StatementKind,
+)
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import RECORD, Flat
+from waterclock.flow.flats import clashes_of, flat_columns
+
+_LABEL = "timelabel"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Columns and Spark types as the last run left them: of tables, and of the raw rows that versions are made of."""
+
+    tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+class Schemas:
+    """Infers columns upstream first and checks what names them.
+
+    A closed list says a table's columns. An open one of a collect is known from the last run (`known`), that of a
+    transform from its query. What is not known whole is not checked.
+    """
+
+    def __init__(self, queries: Queries, known: Known) -> None:
+        self.queries = queries
+        self.known = known
+        self.errors: list[WaterclockError] = []
+        self._tables: dict[str, Names | None] = {}
+        self._families: dict[str, dict[str, Family]] = {}
+        self._views: dict[str, Output] = {}
+
+    def check(self, drafts: Iterable[Draft]) -> list[WaterclockError]:
+        """Check tables given upstream first, and every view; give what is wrong."""
+        ordered = list(drafts)
+        for draft in ordered:  # closed lists first: they are what PREVIOUS(own) reads
+            self._families[draft.name] = _declared_families(draft.statement)
+            if draft.kind is not Kind.PUBLISH:
+                self._tables[draft.name] = _seen(draft, _closed(draft.statement))
+        for draft in ordered:
+            if draft.kind is Kind.PUBLISH:
+                self._publish(draft)
+            else:
+                self._table(draft)
+        for name in self.queries.views:
+            self._view(name)
+        return self.errors
+
+    def _table(self, draft: Draft) -> None:
+        made = self._output(draft.name, draft.statement)
+        output = made.names
+        self._families[draft.name] = {**made.families, **self._families[draft.name]}
+        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        columns = _closed(draft.statement)
+        if draft.kind is not Kind.COLLECT:
+            columns = columns or output
+            self._declared(said, output, draft)
+            self._recorded(draft, output)
+        elif columns is None:
+            columns = self._last_run(draft, said, self.known.rows if draft.temporal else self.known.tables)
+        self._tables[draft.name] = _seen(draft, columns)
+        for argument in draft.function.arguments if draft.function else ():
+            self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
+        if columns is not None:
+            self._named_in_header(draft, columns)
+        elif draft.temporal is not None:  # its rows are not known, what its last run has left of them is
+            self._tables[draft.name] = self._last_run(draft, None, self.known.tables)
+
+    def _output(self, name: str, statement: Statement) -> Output:
+        found = self.queries.found.get(name)
+        said = statement.value("AS", QuerySaid)
+        if found is None or said is None:
+            return UNKNOWN
+        list_said = statement.value("COLUMNS", ColumnsSaid)
+        outputs: list[Output] = []
+        for part, inside in found.branches or [(said, found)]:
+            if inside.tree is None:
+                return UNKNOWN
+            at = _At({table.start: table for table in inside.tables}, self)
+            resolver = Resolver(part.span.source, at, at.alias)
+            outputs.append(resolver.output(inside.tree))
+            self.errors.extend(resolver.errors)
+            if list_said is None or list_said.is_open:
+                self.errors.extend(unnamed(inside.tree, part.span.source))
+            if statement.kind is StatementKind.TRANSFORM:
+                self.errors.extend(unstorable(outputs[-1], part.span, list_said))
+        return _together(outputs)
+
+    def columns_of(self, name: str) -> Names | None:
+        """Give the columns of a table or view, the label's among them; None where they are not all known."""
+        if name in self.queries.views:
+            return self._view(name).names
+        columns = self._tables.get(name)
+        return None if columns is None else {**columns, _LABEL: _LABEL}
+
+    def output_of(self, name: str) -> Output:
+        """Give the columns of a table or view with their families of types."""
+        if name in self.queries.views:
+            return self._view(name)
+        return output_of(self.columns_of(name), self._families.get(name))
+
+    def of_flat(self, flat: Flat | None, span: Span) -> Output:
+        """Give the columns of a flat read, and refuse names that are there twice; UNKNOWN where not all are known."""
+        columns = (
+            flat_columns(flat, lambda name: list((self._tables.get(name) or {}).values()) or None) if flat else None
+        )
+        if flat is None or columns is None:
+            return UNKNOWN
+        clashes = clashes_of(columns)
+        if clashes:
+            tables = {name: " and of ".join(each.table for each in found) for name, found in clashes.items()}
+            self.errors.append(
+                span.refuse(
+                    "E237",
+                    f"{flat} has {', '.join(clashes)} twice",
+                    why="; ".join(f"{name} is of {said}" for name, said in tables.items()),
+                    fix="give what is referred to another ROLE, whose name is put behind, or rename a column",
+                )
+            )
+        families = {
+            each.name.lower(): family
+            for each in columns
+            if (family := self._families.get(each.table, {}).get(each.column.lower())) is not None
+        }
+        return output_of({**names_of(each.name for each in columns), _LABEL: _LABEL}, families)
+
+    def _view(self, name: str) -> Output:
+        if name not in self._views:
+            self._views[name] = UNKNOWN  # a view that reads itself, which is reported
+            output = self._output(name, self.queries.views[name])
+            said = self.queries.views[name].value("COLUMNS", ColumnsSaid)
+            if said is not None and output.names is not None:
+                self.errors.extend(_missing(said.columns, output.names, "the query"))
+            listed = self.queries.columns_of(name)
+            self._views[name] = output_of(names_of(listed), output.families) if listed else output
+        return self._views[name]
+
+    def _last_run(
+        self, draft: Draft, said: ColumnsSaid | None, by_name: Mapping[str, Mapping[str, str]]
+    ) -> Names | None:
+        known = by_name.get(draft.name)
+        if known is None or draft.statement.has_failed("COLUMNS"):
+            return None
+        types = {column.lower(): family_of_type(written) for column, written in known.items()}
+        self._families[draft.name] = {**types, **self._families[draft.name]}
+        return names_of([*known, *(column.name for column in (said.columns if said else ()))])
+
+    def _declared(self, said: ColumnsSaid | None, output: Names | None, draft: Draft) -> None:
+        if said is not None and output is not None and draft.query is not None:
+            self.errors.extend(_missing(said.columns, output, "the query"))
+
+    def _recorded(self, draft: Draft, output: Names | None) -> None:
+        """Refuse a query whose columns have the names that each version carries."""
+        temporal = draft.temporal
+        if temporal is None or output is None or not draft.columns.is_open:
+            return
+        said = {column.name.lower() for column in draft.columns.named}
+        for name in RECORD:
+            is_time = name == RECORD[0] and (temporal.at or "").lower() == name
+            if name in output and name not in said and not is_time:
+                self.errors.append(record_name(draft.at("MODE"), output[name], draft.name))
+
+    def _named_in_header(self, draft: Draft, columns: Names) -> None:
+        whole = {**columns, _LABEL: _LABEL}
+        families = self._families[draft.name]
+        for expression in _rules(draft.statement):
+            self.errors.extend(_in_expression(expression, whole, draft.name))
+            self.errors.extend(
+                now_texts(
+                    expression.tree, expression.span.source, lambda node: families.get(node.parts[0].name.lower())
+                )
+            )
+        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        for column in said.columns if said else ():
+            self.errors.extend(self._referred(column, columns, draft.name))
+        mode = draft.statement.clause("MODE")
+        if mode is not None and isinstance(mode.value, ModeSaid):
+            self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))
+            if mode.value.delete_when is not None:
+                self.errors.extend(_in_expression(mode.value.delete_when, whole, draft.name))
+
+    def _referred(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
+        """Check the columns that a REFERENCES names: those of the other table, and the time in this one."""
+        target, span = column.references, column.references_span or column.span
+        if target is None:
+            return
+        known = self._tables.get(target.table)
+        for name in target.columns if known is not None else ():
+            if name.lower() not in (known or {}):
+                yield _unknown(find_name(name, span), name, known or {}, target.table)
+        if target.at is not None and target.at.lower() not in own:
+            yield _unknown(find_name(target.at, span), target.at, own, table)
+
+    def _publish(self, draft: Draft) -> None:
+        columns = self.columns_of(draft.statement.name)
+        if columns is None:
+            return
+        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        if said is not None:
+            self.errors.extend(_missing(said.columns, columns, draft.statement.name))
+            if not said.is_open:
+                columns = {**names_of(column.name for column in said.columns), _LABEL: _LABEL}
+        mode = draft.statement.clause("MODE")
+        if mode is not None and isinstance(mode.value, ModeSaid):
+            self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
+        for expression in _rules(draft.statement):
+            self.errors.extend(_in_expression(expression, columns, draft.statement.name))
+
+
+class _At:
+    """Gives the columns of the table, view or flat read that stands at an offset."""
+
+    def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
+        self.tables = tables
+        self.schemas = schemas
+
+    def __call__(self, offset: int) -> Output:
+        table = self.tables.get(offset)
+        if table is None:
+            return UNKNOWN
+        if table.is_flat:
+            return self.schemas.of_flat(
+                self.schemas.queries.flats.known(table.name, is_exact=table.is_exact), table.span
+            )
+        return self.schemas.output_of(table.name)
+
+    def alias(self, offset: int) -> str:
+        """Give the name that a reference without an alias goes by."""
+        table = self.tables.get(offset)
+        return (table.alias or "") if table else ""
+
+
+def _closed(statement: Statement) -> Names | None:
+    said = statement.value("COLUMNS", ColumnsSaid)
+    if said is None or said.is_open:
+        return None
+    return names_of(column.name for column in said.columns)
+
+
+def _declared_families(statement: Statement) -> dict[str, Family]:
+    said = statement.value("COLUMNS", ColumnsSaid)
+    return {
+        column.name.lower(): family_of_type(column.type) for column in (said.columns if said else ()) if column.type
+    }
+
+
+def _together(outputs: Iterable[Output]) -> Output:
+    """Give the columns of several queries by name, each where it first comes."""
+    outputs = list(outputs)
+    if len(outputs) == 1:
+        return outputs[0]
+    together: dict[str, Entry] = {}
+    for output in outputs:
+        for entry in output.entries:
+            together.setdefault(entry.name.lower(), entry)
+    return Output(tuple(together.values()), is_whole=all(output.is_whole for output in outputs))
+
+
+def _seen(draft: Draft, columns: Names | None) -> Names | None:
+    """Give the columns that others see of these: those of versions where the table keeps them."""
+    if columns is None or draft.temporal is None:
+        return columns
+    return names_of(draft.temporal.outputs(columns.values()))
+
+
+def _missing(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:
+    for column in columns:
+        if column.name.lower() not in known:
+            yield _unknown(column.span, column.name, known, where)
+
+
+def _rules(statement: Statement) -> Iterator[Expression]:
+    for clause in statement.clauses:
+        if clause.word == "EXPECT":
+            yield from (rule.expression for rule in clause.value)
+        elif clause.word == "COLUMNS":
+            yield from (rule.expression for column in clause.value.columns for rule in column.rules)
+
+
+def _in_expression(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:
+    for node in expression.tree.find_all(exp.Column):
+        first = node.parts[0]
+        start = first.meta.get("start")
+        if first.name.lower() in known or start is None or isinstance(first, exp.Star):
+            continue
+        span = expression.span.source.span(start, first.meta.get("end", start) + 1)
+        yield _unknown(span, first.name, known, table)
+
+
+def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:
+    named = [(name, span) for name in (*mode.keys, *mode.order_by)]
+    if mode.temporal is not None:
+        parts = {"TRACK": mode.temporal.track, "NULLS VALUE": mode.temporal.values, "AT": (mode.temporal.at or _LABEL,)}
+        named += [(name, mode.temporal.spans.get(part, span)) for part, names in parts.items() for name in names]
+    for name, at in named:
+        if name.lower() not in known and name.lower() != _LABEL:
+            yield _unknown(find_name(name, at), name, known, table)
+
+
+def _unknown(span: Span, name: str, known: Names, table: str) -> WaterclockError:
+    return unknown_column(span, name, {column: column for column in known.values()}, [(table, known)])

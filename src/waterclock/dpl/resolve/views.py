@@ -1,0 +1,167 @@
+"""Queries and views with every reference resolved: which table is read and how, which view stands in for its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from waterclock.dpl.query.names_in_query import Found, FoundTable
+from waterclock.dpl.query.references import find_in_branches, find_references
+from waterclock.dpl.resolve.flats import Flats
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
+
+
+@dataclass(slots=True)
+class Queries:
+    """Resolves queries against the names of a project; each view is resolved once."""
+
+    tables: Mapping[str, Statement]
+    publishes: frozenset[str]
+    views: Mapping[str, Statement]
+    errors: list[WaterclockError]
+    flats: Flats
+    found: dict[str, Found] = field(default_factory=dict)
+    incomplete: set[str] = field(default_factory=set)
+    _resolved: dict[str, Query | None] = field(default_factory=dict)
+    _path: list[str] = field(default_factory=list)
+
+    def of_statement(self, statement: Statement) -> Query | None:
+        """Give the query of a transform; what cannot be resolved is reported and left out of it."""
+        said = statement.value("AS", QuerySaid)
+        if said is None:
+            return None
+        is_view = statement.kind is StatementKind.VIEW
+        found = find_references(said) if is_view else find_in_branches(said)
+        self.errors.extend(found.errors)
+        self.found[statement.name] = found
+        if found.errors:
+            self.incomplete.add(statement.name)
+        parts = found.branches or [(said, found)]
+        if any(inside.tree is None for _, inside in parts):
+            return None
+        queries = [self._query(part, inside, statement.name) for part, inside in parts]
+        return Query(said.span.text, said.span.place, branches=tuple(queries)) if found.branches else queries[0]
+
+    def of_view(self, name: str) -> Query | None:
+        """Give the query of a view."""
+        if name not in self._resolved:
+            self._path.append(name)
+            self._resolved[name] = self.of_statement(self.views[name])
+            self._path.pop()
+        return self._resolved[name]
+
+    def view_reference(self, read: Read, span: Span) -> TableReference | None:
+        """Give the reference of a Python argument that names a view; its offsets are the caller's to set."""
+        found = FoundTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
+        return self._view(found, TableReference(0, 0, None, 0))
+
+    def columns_of(self, view: str) -> tuple[str, ...]:
+        """Give the allow-list of a view; empty where all columns pass."""
+        said = self.views[view].value("COLUMNS", ColumnsSaid)
+        if said is None or said.is_open:
+            return ()
+        return tuple(column.name for column in said.columns)
+
+    def known(self) -> list[str]:
+        """List all that a query may read."""
+        return [*self.tables, *self.views]
+
+    def _query(self, said: QuerySaid, found: Found, own: str) -> Query:
+        base = said.span.start
+        references = [self._reference(table, own, base) for table in found.tables]
+        if None in references or any(table.name in self.incomplete for table in found.tables):
+            self.incomplete.add(own)
+        values = tuple(ValueReference(value.start - base, value.end - base, value.name) for value in found.values)
+        return Query(
+            said.span.text,
+            said.span.place,
+            tuple(reference for reference in references if reference is not None),
+            values,
+            tuple(sorted(found.variables)),
+        )
+
+    def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
+        at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)
+        if found.is_flat:
+            flat = self.flat(found, own)
+            return replace(at, flat=flat) if flat else None
+        if found.name in self.tables:
+            return replace(at, read=Read(found.name, found.kind, found.duration))
+        if found.name in self.views:
+            return self._view(found, at)
+        self.errors.append(self._unknown(found, own))
+        return None
+
+    def flat(self, found: FoundTable, own: str) -> Flat | None:
+        """Give what FLAT around a table stands for; what is wrong with it is reported."""
+        if found.name in self.tables:
+            return self.flats.of(found.name, found.span, is_exact=found.is_exact)
+        if found.name in self.views:
+            self.errors.append(
+                found.span.refuse(
+                    "E237",
+                    f"FLAT reads a table, and {found.name} is a view",
+                    why="what it refers to is said of a table's columns",
+                    fix=f"say TRANSFORM instead of CREATE VIEW {found.name}, with REFERENCES in its columns",
+                )
+            )
+            return None
+        self.errors.append(self._unknown(found, own))
+        return None
+
+    def _view(self, found: FoundTable, at: TableReference) -> TableReference | None:
+        if found.name in self._path:
+            path = " → ".join([*self._path[self._path.index(found.name) :], found.name])
+            self.errors.append(
+                found.span.refuse(
+                    "E229", f"view {found.name} reads itself", why=f"the path: {path}", fix="break the circle"
+                )
+            )
+            return None
+        query = self.of_view(found.name)
+        if query is None:
+            return None
+        if found.kind is not ReadKind.PLAIN:
+            query = _wrapped(query, found)
+        return replace(at, view=query, view_columns=self.columns_of(found.name))
+
+    def _unknown(self, found: FoundTable, own: str) -> WaterclockError:
+        known = [name for name in self.known() if name != own]
+        if found.name in self.publishes:
+            return found.span.refuse(
+                "E213", f"{found.name} is what a PUBLISH writes, no table of this flow",
+                fix="read the table that is published",
+            )  # fmt: skip
+        if "." not in found.name:
+            bare = [name for name in known if name.split(".")[1].lower() == found.name.lower()]
+            fix = (
+                f"write {' or '.join(bare[:3])}" if bare else did_you_mean(found.name, [n.split(".")[1] for n in known])
+            )
+            return found.span.refuse("E213", f"unknown table {found.name}", why="a table is schema.name", fix=fix)
+        return found.span.refuse("E213", f"unknown table {found.name}", fix=nearest_table(found.name, known))
+
+
+def nearest_table(name: str, known: Iterable[str]) -> str:
+    """Say which tables are near a name: as written, or of that bare name in another schema."""
+    known = list(known)
+    bare = [table for table in known if table.split(".")[-1].lower() == name.rsplit(".", maxsplit=1)[-1].lower()]
+    if bare:
+        return f"did you mean {' or '.join(bare[:3])}?"
+    return did_you_mean(name, known) or "declare it by a COLLECT, TRANSFORM or CREATE VIEW"
+
+
+def _wrapped(query: Query, found: FoundTable) -> Query:
+    """Put a read function around each plain reference inside of a view."""
+    return replace(query, tables=tuple(_wrap(reference, found) for reference in query.tables))
+
+
+def _wrap(reference: TableReference, found: FoundTable) -> TableReference:
+    if reference.view is not None:
+        return replace(reference, view=_wrapped(reference.view, found))
+    if reference.read is not None and reference.read.kind is ReadKind.PLAIN:
+        return replace(reference, read=Read(reference.read.table, found.kind, found.duration))
+    return reference

@@ -1,0 +1,238 @@
+"""What each clause says: one reader a clause, the same for a DPL header and for an argument in Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from waterclock.dpl.syntax.column_clause import skip_brackets, take_column_entries, take_columns
+from waterclock.dpl.syntax.cursor import Cursor, timed
+from waterclock.dpl.syntax.expect_clause import take_rules
+from waterclock.dpl.syntax.grammar import BY_WORD, FLAG_CLAUSES, TEXT_CLAUSES, begins_clause, clause_at
+from waterclock.dpl.syntax.mode_clause import take_mode
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.statements import BatchedSaid, OptionsSaid, QuerySaid, UnitSaid
+from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching, OnRestate
+from waterclock.flow.declarations import Secret, Value
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.period import Period, parse_period
+from waterclock.timelabel.zone import nominal_zone
+
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
+
+
+def read_clause(word: str, cursor: Cursor) -> Any:
+    """Read what a clause says, behind its word (behind nothing for a mode, whose own word says which).
+
+    Raises the clause's own errors, and E208 for a clause of a later release
+    """
+    clause = BY_WORD.get(word)
+    if clause is not None and clause.is_later:
+        raise not_yet(word, cursor.here())
+    return _READERS[word](cursor)
+
+
+def parse_clause(word: str, text: str, source: Source, *, variables: Mapping[str, Value]) -> Any:
+    """Read a clause's text that stands alone, as an argument in Python: the whole text, by the reader DPL uses.
+
+    `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...); `source` places the text.
+    Texts of one string (ZONE, START, SCHEDULE, OWNER, COMMENT) need no quotes of their own.
+    """
+    if word in TEXT_CLAUSES and not _QUOTED.fullmatch(text.strip()):
+        return _checked_text(word, text, source.span(0, max(len(text), 1)))
+    statements, errors = statements_of(source)
+    if errors:
+        raise errors[0]
+    whole = source.span(0, max(len(text), 1))
+    if len(statements) > 1:
+        raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")
+    if word == "AS":
+        if not statements:
+            raise whole.refuse("E233", "the query is empty")
+        refuse_touching(source, statements[0].tokens)
+        return QuerySaid(statements[0].span, statements[0].tokens)
+    tokens = statements[0].tokens if statements else []
+    cursor = Cursor(source, words_of(source, tokens), tokens, variables)
+    if cursor.is_done and word not in FLAG_CLAUSES:
+        raise whole.refuse("E204", f"nothing is said for {word}")
+    if word == "COLUMNS" and not cursor.at("("):
+        value: Any = take_column_entries(cursor)
+    else:
+        value = read_clause(word, cursor)
+    if not cursor.is_done:
+        cursor.unexpected(f"nothing more behind {word}")
+    return value
+
+
+def take_unit(cursor: Cursor) -> UnitSaid:
+    """Take `connection.path` or `connection QUERY 'text'`."""
+    start = cursor.index
+    parts, span = cursor.path("a connection and what is in it, as in shop.public.orders")
+    if cursor.accept("QUERY"):
+        if len(parts) > 1:
+            raise span.refuse("E204", "QUERY stands right behind the connection", fix=f"write {parts[0]} QUERY '...'")
+        return UnitSaid(parts[0], "", cursor.text("a query"), cursor.since(start))
+    if len(parts) == 1:
+        raise span.refuse(
+            "E204", f"{parts[0]} alone names no unit", fix=f"say what in it: {parts[0]}.name, or {parts[0]} QUERY '...'"
+        )
+    return UnitSaid(parts[0], ".".join(parts[1:]), None, span)
+
+
+def take_options(cursor: Cursor) -> OptionsSaid:
+    """Take OPTIONS (name value, ...), behind the word."""
+    values: dict[str, Value | Secret] = {}
+    spans: dict[str, Span] = {}
+    cursor.need("(", fix="options stand in brackets: OPTIONS (format 'csv')")
+    while not cursor.accept(")"):
+        parts, span = cursor.path("an option")
+        name = ".".join(parts)
+        if name in values:
+            raise span.refuse("E207", f"option {name} is said twice")
+        cursor.accept("=")  # a habit that can only mean one thing
+        values[name] = Secret(cursor.text("a secret's name")) if cursor.accept("SECRET") else cursor.value()
+        spans[name] = span
+        if not cursor.accept(",") and not cursor.at(")"):
+            cursor.unexpected("a comma or ) behind the option")
+    return OptionsSaid(values, spans)
+
+
+def _every(cursor: Cursor) -> Period:
+    if cursor.at(":"):
+        value, span = cursor.variable()
+        return timed(span, lambda: parse_period(str(value)))
+    start = cursor.index
+    if cursor.peek().kind == "string":
+        text = cursor.take().text
+        raise cursor.since(start).refuse("E204", "a period takes no quotes", fix=f"write EVERY {_plain_period(text)}")
+    if cursor.peek().kind == "number":
+        cursor.take()
+        if cursor.at("::"):  # 7D is a number with a type to the tokenizer
+            cursor.index += 2
+        elif cursor.peek().kind == "word" and clause_at(cursor) is None:
+            cursor.take()
+    else:
+        cursor.name("a period, as in 15 MINUTES, HOUR or DAY")
+    span = cursor.since(start)
+    return timed(span, lambda: parse_period(span.text))
+
+
+def _plain_period(text: str) -> str:
+    try:
+        return str(parse_period(text))
+    except WaterclockError:
+        return "15 MINUTES, EVERY HOUR or EVERY DAY"
+
+
+def _text_of(word: str) -> Callable[[Cursor], str]:
+    def read(cursor: Cursor) -> str:
+        start = cursor.index
+        text = cursor.text(_TEXT_NAMES[word])
+        return _checked_text(word, text, cursor.since(start))
+
+    return read
+
+
+_TEXT_NAMES = {
+    "SCHEDULE": "a cron expression",
+    "ZONE": "a zone",
+    "START": "an instant",
+    "OWNER": "an owner",
+    "COMMENT": "a comment",
+}
+
+
+def _checked_text(word: str, text: str, span: Span) -> str:
+    if word == "ZONE":
+        timed(span, lambda: nominal_zone(text))
+    return text
+
+
+def _duration(cursor: Cursor) -> Duration:
+    return cursor.duration()
+
+
+def _by(cursor: Cursor) -> BatchedSaid:
+    if cursor.accept("BY"):  # in a header the cursor stands at BY, in Python behind it
+        pass
+    if cursor.accept("ARRIVAL"):
+        cursor.need("TIME")
+        return BatchedSaid(Batching.ARRIVAL_TIME)
+    if cursor.at("CHANGES"):
+        raise not_yet("BY CHANGES", cursor.here())
+    if not cursor.accept("DATA"):
+        cursor.unexpected("DATA TIME, ARRIVAL TIME or CHANGES behind BY")
+    cursor.need("TIME")
+    column = cursor.name("the column that holds the data time").text
+    if not cursor.accept("LOOKBACK"):
+        return BatchedSaid(Batching.DATA_TIME, column)
+    lookback = cursor.duration()
+    if cursor.at("CHANGED"):
+        raise not_yet("LOOKBACK ... CHANGED", cursor.here())
+    return BatchedSaid(Batching.DATA_TIME, column, lookback)
+
+
+def _pool(cursor: Cursor) -> str:
+    return cursor.plain_name("a pool").text
+
+
+def _on_restate(cursor: Cursor) -> OnRestate:
+    if cursor.at("RESEND"):
+        raise not_yet("ON RESTATE RESEND", cursor.here(), fix="no destination of this release needs it")
+    choice = next((choice for choice in OnRestate if cursor.accept(choice.name)), None)
+    if choice is None:
+        cursor.unexpected("RECOMPUTE or REPORT behind ON RESTATE")
+    return choice
+
+
+def _flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the cursor
+    return True
+
+
+def _tags(cursor: Cursor) -> tuple[str, ...]:
+    return cursor.names("tags")
+
+
+def _type(cursor: Cursor) -> str:
+    return cursor.plain_name("a connection type").text.lower()
+
+
+_READERS: dict[str, Callable[[Cursor], Any]] = {
+    "EVERY": _every,
+    "SCHEDULE": _text_of("SCHEDULE"),
+    "DELAY": _duration,
+    "ZONE": _text_of("ZONE"),
+    "START": _text_of("START"),
+    "BY": _by,
+    "MODE": take_mode,
+    "EXPECT": lambda cursor: take_rules(cursor, begins_clause),
+    "RETAIN": _duration,
+    "KEEP VERSIONS": _duration,
+    "SEQUENTIAL": _flag,
+    "POOL": _pool,
+    "ON RESTATE": _on_restate,
+    "OWNER": _text_of("OWNER"),
+    "TAGS": _tags,
+    "COMMENT": _text_of("COMMENT"),
+    "COLUMNS": take_columns,
+    "FROM": take_unit,
+    "TO": take_unit,
+    "OPTIONS": take_options,
+    "TYPE": _type,
+}
+
+
+def skip_clause(cursor: Cursor) -> None:
+    """Pass by the rest of a clause, up to the next one's word outside of brackets."""
+    while not cursor.is_done and not begins_clause(cursor, 0):
+        if cursor.peek().kind == "symbol" and cursor.peek().text in "([{":
+            try:
+                skip_brackets(cursor)
+            except WaterclockError:
+                cursor.index = len(cursor.words)
+        else:
+            cursor.take()

@@ -1,0 +1,250 @@
+"""Column lists: names, types, keys, rules and what else is said of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.expect_clause import take_otherwise
+from waterclock.dpl.syntax.expressions import expression_of
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, RuleSaid
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Reference
+
+RULE_WORDS = frozenset(
+    "AS KEY NOT EXPECT REFERENCES DEFAULT SUBJECT HIDDEN RETIRE TAGS COMMENT ELSE NULL PRIMARY UNIQUE CHECK".split()
+)
+_TYPES = frozenset(
+    "BOOLEAN TINYINT BYTE SMALLINT SHORT INT INTEGER BIGINT LONG FLOAT REAL DOUBLE DECIMAL DEC NUMERIC STRING CHAR "
+    "CHARACTER VARCHAR BINARY DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ ARRAY MAP STRUCT".split()
+)
+_PASSED = frozenset({"INTERVAL", "VARIANT"})  # types of what functions take and give, which no column has
+_UNSTORED = {
+    "VARIANT": "STRING", "VOID": "STRING", "NULL": "STRING", "TIME": "TIMESTAMP_NTZ",
+    "INTERVAL": "BIGINT, a number of its unit",
+}  # fmt: skip
+_FOREIGN = {
+    "TEXT": "STRING", "DATETIME": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP", "JSON": "STRING", "UUID": "STRING",
+    "BOOL": "BOOLEAN", "INT64": "BIGINT", "INT8": "BIGINT", "INT4": "INT", "INT32": "INT", "FLOAT64": "DOUBLE",
+    "FLOAT8": "DOUBLE", "NUMBER": "DECIMAL(38,0)", "BLOB": "BINARY", "BYTEA": "BINARY", "SERIAL": "INT",
+    "NVARCHAR": "STRING", "STR": "STRING", "OBJECT": "STRING", "BIGSERIAL": "BIGINT", "CLOB": "STRING",
+}  # fmt: skip
+_SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "TAGS", "COMMENT")
+_INTERVAL_WORDS = frozenset("YEAR MONTH DAY HOUR MINUTE SECOND TO".split())
+_LATER = {
+    "DEFAULT": "DEFAULT", "SUBJECT": "SUBJECT", "HIDDEN": "HIDDEN", "RETIRE": "RETIRE", "AS": "AS (expression)",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Draft:
+    name: str
+    span: Span
+    type: str | None = None
+    is_key: bool = False
+    is_not_null: bool = False
+    rules: list[RuleSaid] = field(default_factory=list)
+    references: Reference | None = None
+    references_span: Span | None = None
+    comment: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def said(self) -> ColumnSaid:
+        return ColumnSaid(
+            self.name, self.span, self.type, self.is_key, self.is_not_null, tuple(self.rules), self.references,
+            self.references_span, self.comment, self.tags,
+        )  # fmt: skip
+
+
+def take_columns(cursor: Cursor) -> ColumnsSaid:
+    """Take a column list in brackets."""
+    cursor.need("(", fix="columns stand in brackets, as in (id KEY, *)")
+    said = take_column_entries(cursor)
+    cursor.need(")", fix="entries are joined by commas: (id KEY, name STRING, *)")
+    return said
+
+
+def take_column_entries(cursor: Cursor) -> ColumnsSaid:
+    """Take the entries of a column list, without its brackets: the form of the Python twin."""
+    found: list[ColumnSaid] = []
+    while True:
+        if cursor.accept("*"):
+            if cursor.at("EXCEPT"):
+                raise not_yet("EXCEPT", cursor.here())
+            if cursor.accept(","):
+                raise cursor.here().refuse("E204", "a column stands behind the *", fix="put the * last")
+            return ColumnsSaid(tuple(found), is_open=True)
+        found.append(_column(cursor))
+        if not cursor.accept(","):
+            return ColumnsSaid(tuple(found), is_open=False)
+
+
+def _column(cursor: Cursor) -> ColumnSaid:
+    word = cursor.name("a column")
+    draft = _Draft(word.text, cursor.span(word))
+    _refuse_clause(cursor)
+    if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
+        draft.type = take_type(cursor, is_stored=True)
+        if cursor.at("ELSE"):
+            raise not_yet("ELSE behind a type", cursor.here())
+    while cursor.peek().kind == "word" and not cursor.is_done:
+        _rule(cursor, draft)
+    return draft.said()
+
+
+def _rule(cursor: Cursor, draft: _Draft) -> None:
+    _refuse_clause(cursor)
+    upper = cursor.peek().upper
+    if upper in _LATER:
+        raise not_yet(_LATER[upper], cursor.here())
+    if cursor.at("PRIMARY", "KEY"):
+        raise cursor.here().refuse("E209", "PRIMARY KEY is said as KEY", fix=f"write {draft.name} KEY")
+    if upper in {"UNIQUE", "CHECK", "NULL"}:
+        raise cursor.here().refuse("E209", f"{upper} is not said of a column here", fix=_HABITS[upper])
+    if cursor.accept("KEY"):
+        draft.is_key = True
+        _plain_action(cursor, "KEY")
+    elif cursor.accept("NOT"):
+        cursor.need("NULL")
+        draft.is_not_null = True
+        _plain_action(cursor, "NOT NULL")
+    elif cursor.accept("EXPECT"):
+        draft.rules.append(_expect(cursor))
+    elif cursor.accept("REFERENCES"):
+        _references(cursor, draft)
+    elif cursor.accept("TAGS"):
+        draft.tags = cursor.names("tags")
+    elif cursor.accept("COMMENT"):
+        draft.comment = cursor.text("a comment")
+    else:
+        raise _unknown(cursor)
+
+
+def _refuse_clause(cursor: Cursor) -> None:
+    word = cursor.peek()
+    begins_query = cursor.at("AS", "SELECT") or cursor.at("AS", "WITH")
+    if begins_query or (word.kind == "word" and word.upper in _BEHIND_COLUMNS):
+        raise cursor.here().refuse(
+            "E204", f"the column list is not closed before {word.text}", fix=f"put ) before {word.text}"
+        )
+
+
+# What can stand behind the bracket that closes a column list, and is no type and no rule of a column.
+_BEHIND_COLUMNS = frozenset(
+    "PARTITIONED REGULAR FROM EVERY SCHEDULE ZONE START BY MERGE APPEND REPLACE TEMPORAL RETAIN".split()
+)
+_HABITS = {
+    "UNIQUE": "KEY says not null and unique",
+    "CHECK": "say EXPECT (expression)",
+    "NULL": "a column may be null unless NOT NULL is said",
+}
+
+
+def _unknown(cursor: Cursor) -> WaterclockError:
+    word = cursor.peek()
+    known = sorted(RULE_WORDS - {"ELSE", "NULL", "PRIMARY", "UNIQUE", "CHECK"})
+    return cursor.here().refuse(
+        "E205",
+        f"{word.text} says nothing of a column",
+        why="of a column can be said: KEY, NOT NULL, EXPECT (...), REFERENCES, TAGS, COMMENT",
+        fix=did_you_mean(word.upper, known, otherwise="put a comma before the next column"),
+    )
+
+
+def _plain_action(cursor: Cursor, what: str) -> None:
+    """KEY and NOT NULL take an ELSE in the grammar; only FAIL, the default, is built."""
+    if cursor.at("ELSE") and not cursor.at("ELSE", "FAIL"):
+        raise not_yet(f"ELSE {cursor.peek(1).upper} behind {what}", cursor.span(cursor.peek()))
+    take_otherwise(cursor)
+
+
+def _expect(cursor: Cursor) -> RuleSaid:
+    if not cursor.at("("):
+        cursor.unexpected("( behind EXPECT", fix="in a column list a rule stands in brackets: EXPECT (a > 0)")
+    expression = take_bracketed(cursor)
+    name = cursor.name("a rule's name").text if cursor.accept("AS") else None
+    return RuleSaid(expression, name, is_over_batch=False, action=take_otherwise(cursor))
+
+
+def take_bracketed(cursor: Cursor) -> Expression:
+    """Take an expression in brackets."""
+    start = cursor.index
+    skip_brackets(cursor)
+    inner = [cursor.words[at] for at in range(start + 1, cursor.index - 1)]
+    if not inner:
+        raise cursor.since(start).refuse("E204", "expected an expression between the brackets")
+    span = Span(cursor.source, inner[0].start, inner[-1].end)
+    return expression_of(cursor.source, cursor.tokens[inner[0].token : inner[-1].token + 1], span)
+
+
+def skip_brackets(cursor: Cursor) -> None:
+    """Pass by everything from an opening bracket to the one that closes it."""
+    start = cursor.index
+    depth = 0
+    while not cursor.is_done:
+        word = cursor.take()
+        if word.kind == "symbol":
+            depth += (word.text in "([{") - (word.text in ")]}")
+        if depth == 0:
+            return
+    raise cursor.span(cursor.words[start]).refuse("E204", "this bracket is never closed", fix="close it with )")
+
+
+def _references(cursor: Cursor, draft: _Draft) -> None:
+    table, draft.references_span = cursor.table()
+    columns = cursor.names("columns") if cursor.at("(") else ()
+    role = cursor.name("a role").text if cursor.accept("ROLE") else None
+    at = cursor.name("a column of time").text if cursor.accept("AT") else None
+    if cursor.at("ELSE"):
+        raise not_yet("REFERENCES ... ELSE", cursor.here())
+    draft.references = Reference(table, columns, role, at)
+
+
+def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
+    """Take a type of Spark SQL and return it as written.
+
+    Raises  E219 for a type that is none or, where it `is_stored` in a table, for one that cannot be
+    """
+    start = cursor.index
+    word = cursor.name("a type")
+    span = cursor.span(word)
+    upper = word.text.upper()
+    if upper in _UNSTORED and (is_stored or upper not in _PASSED):
+        raise span.refuse("E219", f"a column of type {upper} cannot be stored", fix=f"keep it as {_UNSTORED[upper]}")
+    if upper not in _TYPES | _PASSED:
+        foreign = f"in Spark SQL that is {_FOREIGN[upper]}" if upper in _FOREIGN else None
+        raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or did_you_mean(upper, [*_TYPES, *_SAID]))
+    if upper == "INTERVAL":
+        while cursor.peek().upper in _INTERVAL_WORDS:
+            cursor.take()
+    elif cursor.at("("):
+        skip_brackets(cursor)
+    elif cursor.at("<"):
+        _inner_types(cursor, upper, is_stored=is_stored)
+    elif upper in {"ARRAY", "MAP", "STRUCT"}:
+        raise span.refuse("E219", f"{upper} does not say of what", fix=f"as in {_EXAMPLES[upper]}")
+    if is_stored and cursor.at("COLLATE"):
+        raise cursor.here().refuse(
+            "E219", "a column of collated text cannot be stored", fix="say COLLATE where texts are compared"
+        )
+    return " ".join(cursor.since(start).text.split())
+
+
+_EXAMPLES = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<a: INT, b: STRING>"}
+
+
+def _inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
+    cursor.need("<")
+    while True:
+        if upper == "STRUCT":
+            cursor.name("a field")
+            cursor.accept(":")
+        take_type(cursor, is_stored=is_stored)
+        while cursor.accept("NOT", "NULL") or cursor.at("COMMENT"):
+            if cursor.accept("COMMENT"):
+                cursor.text("a comment")
+        if not cursor.accept(","):
+            break
+    cursor.need(">")

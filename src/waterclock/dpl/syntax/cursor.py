@@ -1,0 +1,262 @@
+"""A reader that walks over the words of a header: names, texts, numbers, and the errors they give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.tokens import Word
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Value
+from waterclock.timelabel.duration import Duration, parse_duration
+
+T = TypeVar("T")
+_PLAIN = frozenset({"word", "symbol"})
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NOTHING = Word("end", "", "", 0, 0, -1)
+
+
+class Cursor:
+    """Walks over words from left to right; `variables` are the project's values for `:name`."""
+
+    def __init__(
+        self, source: Source, words: Sequence[Word], tokens: Sequence[Any], variables: Mapping[str, Value]
+    ) -> None:
+        self.source = source
+        self.words = words
+        self.tokens = tokens
+        self.variables = variables
+        self.index = 0
+
+    @property
+    def is_done(self) -> bool:
+        """True behind the last word."""
+        return self.index >= len(self.words)
+
+    def peek(self, ahead: int = 0) -> Word:
+        """Give a word without taking it; `NOTHING` behind the end."""
+        position = self.index + ahead
+        return self.words[position] if 0 <= position < len(self.words) else NOTHING
+
+    def take(self) -> Word:
+        """Take the next word."""
+        word = self.peek()
+        self.index += 1
+        return word
+
+    def at(self, *uppers: str) -> bool:
+        """Tell whether the next words are these."""
+        position = self.index
+        if position + len(uppers) > len(self.words):
+            return False
+        for word, upper in zip(self.words[position : position + len(uppers)], uppers, strict=True):
+            if word.upper != upper or word.kind not in _PLAIN:
+                return False
+        return True
+
+    def accept(self, *uppers: str) -> bool:
+        """Take the next words if they are these."""
+        if self.at(*uppers):
+            self.index += len(uppers)
+            return True
+        return False
+
+    def need(self, upper: str, *, fix: str | None = None) -> Word:
+        """Take the next word, which must be this one."""
+        if not self.at(upper):
+            self.unexpected(upper, fix=fix)
+        return self.take()
+
+    def unexpected(self, wanted: str, *, fix: str | None = None) -> NoReturn:
+        """Refuse what stands here, saying what was wanted."""
+        found = "the end of the statement" if self.is_done else self.here().text
+        raise self.here().refuse("E204", f"expected {wanted}, found {found}", fix=fix)
+
+    def here(self) -> Span:
+        """Give the span of the next word; behind the end, of the last one."""
+        word = self.peek()
+        if word is NOTHING and self.words:
+            word = self.words[-1]
+        return self.span(word)
+
+    def span(self, word: Word) -> Span:
+        """Give the span of a word."""
+        return Span(self.source, word.start, max(word.end, word.start + 1))
+
+    def since(self, index: int) -> Span:
+        """Give the span of the words from `index` up to the next one."""
+        last = max(index, self.index - 1)
+        first = self.words[min(index, len(self.words) - 1)]
+        return Span(self.source, first.start, self.words[min(last, len(self.words) - 1)].end)
+
+    def name(self, what: str) -> Word:
+        """Take a name: a word, or anything between backticks."""
+        word = self.peek()
+        if word.kind not in {"word", "name"}:
+            self.unexpected(what)
+        return self.take()
+
+    def plain_name(self, what: str) -> Word:
+        """Take a name that may also be the name of a file, a folder or a column: letters, digits and `_`."""
+        word = self.name(what)
+        if not _NAME.fullmatch(word.text):
+            raise self.span(word).refuse(
+                "E211",
+                f"{word.text!r} cannot be {what}",
+                why="names become folders, columns and tables in other systems: letters, digits and _",
+                fix=f"write {_plain(word.text)}",
+            )
+        return word
+
+    def path(self, what: str) -> tuple[tuple[str, ...], Span]:
+        """Take names joined by dots; behind a dot any word is a name."""
+        start = self.index
+        parts = [self.name(what).text]
+        while self.accept("."):
+            word = self.peek()
+            if word.kind not in {"word", "name", "number"}:
+                self.unexpected(f"a name behind the dot of {'.'.join(parts)}.")
+            parts.append(self.take().text)
+        return tuple(parts), self.since(start)
+
+    def table(self) -> tuple[str, Span]:
+        """Take a table's name: two names joined by a dot."""
+        start = self.index
+        if self.peek().kind not in {"word", "name"}:
+            self.unexpected("a table, schema.name")
+        parts, span = self.path("a table")
+        if len(parts) != 2:
+            raise span.refuse(
+                "E211",
+                f"{'.'.join(parts)} is no table name",
+                why="a table is schema.name: two names",
+                fix=f"write {parts[-2]}.{parts[-1]}" if len(parts) > 2 else f"give it a schema, as in raw.{parts[0]}",
+            )
+        end, self.index = self.index, start
+        for _ in range(2):
+            self.plain_name("a table's name")
+            self.accept(".")
+        self.index = end
+        return ".".join(parts), span
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """Take a list of names in brackets."""
+        self.need("(", fix=f"{what} stand in brackets, as in (a, b)")
+        found = [self.name("a name").text]
+        while self.accept(","):
+            found.append(self.name("a name").text)
+        self.need(")")
+        return tuple(found)
+
+    def text(self, what: str) -> str:
+        """Take a string, or a :name that holds one."""
+        if self.at(":"):
+            value, span = self.variable()
+            if not isinstance(value, str):
+                raise span.refuse("E217", f"{span.text} is {value!r}, and {what} is a text", fix="quote it in [vars]")
+            return value
+        if self.peek().kind != "string":
+            here = self.here()
+            quoted = None if self.is_done else f"quote it: '{here.text}'"
+            raise here.refuse("E204", f"expected {what} in quotes, found {self._found()}", fix=quoted)
+        return self.take().text
+
+    def number(self, what: str) -> int:
+        """Take a whole number, or a :name that holds one."""
+        if self.at(":"):
+            value, span = self.variable()
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise span.refuse("E217", f"{span.text} is {value!r}, and {what} is a whole number")
+            return value
+        if self.peek().kind != "number" or not self.peek().text.isdigit():
+            self.unexpected(what)
+        return int(self.take().text)
+
+    def value(self) -> Value:
+        """Take a text, a number, TRUE or FALSE, or a :name."""
+        if self.at(":"):
+            return self.variable()[0]
+        word = self.peek()
+        if word.kind == "string":
+            return self.take().text
+        is_negative = self.accept("-")
+        if self.peek().kind == "number":
+            digits = self.take().text
+            number = float(digits) if re.search(r"[.eE]", digits) else int(digits)
+            return -number if is_negative else number
+        if word.upper in {"TRUE", "FALSE"}:
+            return self.take().upper == "TRUE"
+        return self.unexpected("a value: 'text', a number, TRUE or FALSE")
+
+    def variable(self) -> tuple[Value, Span]:
+        """Take a :name and give its value."""
+        start = self.index
+        self.need(":")
+        name = self.name("a variable behind the colon").text
+        span = self.since(start)
+        if name not in self.variables:
+            raise unknown_variable(name, span, self.variables)
+        return self.variables[name], span
+
+    def duration(self, *, fix: str | None = None) -> Duration:
+        """Take a number and a unit of time, or a :name that holds them as a text."""
+        if self.at(":"):
+            value, span = self.variable()
+            return timed(span, lambda: parse_duration(str(value)))
+        start = self.index
+        word = self.peek()
+        if word.kind == "string":
+            raise self.here().refuse(
+                "E204", f"a duration takes no quotes here: {self.here().text}", fix=word.text.upper()
+            )
+        if word.kind == "word" and word.text[:1].isdigit():  # 15m is one word to the tokenizer
+            self.take()
+        elif word.kind != "number":
+            self.unexpected("a duration, a number and a unit", fix=fix or "such as 7 DAYS or 15 MINUTES")
+        else:
+            self.take()
+            self._take_unit()
+        span = self.since(start)
+        return timed(span, lambda: parse_duration(span.text))
+
+    def _take_unit(self) -> None:
+        if self.at("::"):  # 7D is a number with a type to the tokenizer
+            self.index += 2
+        elif self.peek().kind == "word":
+            self.take()
+
+    def _found(self) -> str:
+        return "the end of the statement" if self.is_done else self.here().text
+
+
+def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> WaterclockError:
+    """Make the error for a :name that the project file does not have."""
+    return span.refuse(
+        "E217",
+        f"unknown variable :{name}",
+        why=f"[vars] holds {', '.join(sorted(known))}" if known else "the project file has no [vars]",
+        fix=did_you_mean(name, known, otherwise=f"add {name} = ... below [vars] in waterclock.toml"),
+    )
+
+
+def timed(span: Span, read: Callable[[], T]) -> T:
+    """Run a reader of the clock's texts; what it refuses gets the place of `span`."""
+    try:
+        return read()
+    except WaterclockError as error:
+        raise placed(error, span) from None
+
+
+def placed(error: WaterclockError, span: Span) -> WaterclockError:
+    """Give an error the place and excerpt of `span`, unless it has one."""
+    if error.where is None:
+        error.where = str(span.place)
+        error.excerpt = span.source.excerpt(span.start, span.end)
+    return error
+
+
+def _plain(text: str) -> str:
+    plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "name"
+    return f"_{plain}" if plain[0].isdigit() else plain

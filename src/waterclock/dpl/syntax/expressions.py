@@ -1,0 +1,132 @@
+"""Where an expression in a header ends, and its syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.statements import Expression
+from waterclock.dpl.syntax.tokens import Word, dialect, parse_tokens
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token
+
+_OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
+_WANTS_MORE = frozenset(
+    "AND OR NOT IN LIKE ILIKE RLIKE REGEXP BETWEEN IS FROM DIV ESCAPE INTERVAL DISTINCT ANY ALL SOME WHEN THEN CASE "
+    "TIME".split()
+)
+_WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! , ( [ : :: . ->".split())
+
+
+def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int], bool]) -> Expression:
+    """Take an expression: up to a comma, AS, ELSE, OVER BATCH, OVER TABLE or the next clause, outside of brackets.
+
+    sqlglot's own expression parser would swallow `NOT NULL` and `OVER BATCH` behind it (LANGUAGE 3.3), hence the look
+    for its end. `is_clause` tells whether a clause starts so many words ahead.
+    Raises E220 where it is no expression
+    """
+    length = _length(cursor, is_clause)
+    if length == 0:
+        cursor.unexpected(what)
+    words = [cursor.peek(ahead) for ahead in range(length)]
+    cursor.index += length
+    span = Span(cursor.source, words[0].start, words[-1].end)
+    return expression_of(cursor.source, cursor.tokens[words[0].token : words[-1].token + 1], span)
+
+
+def expression_of(source: Source, tokens: Sequence[Token], span: Span) -> Expression:
+    """Parse one expression. Raises E220 where it is none."""
+    try:
+        trees = parse_tokens(source, [_select(), *tokens])
+    except ParseError as error:
+        raise _broken(error, source, tokens, span) from None
+    tree = trees[0]
+    others = [part for part, value in tree.args.items() if value and part != "expressions"] if tree else ["nothing"]
+    parts = tree.expressions if isinstance(tree, exp.Select) else []
+    if len(parts) != 1 or others or isinstance(parts[0], exp.Alias | exp.Star):
+        raise span.refuse("E220", f"{span.text} is no expression", fix="write one that is TRUE or FALSE, as in a > 0")
+    names = tuple(sorted({node.name for node in parts[0].find_all(exp.Placeholder) if node.name}))
+    return Expression(span, parts[0], tokens, names)
+
+
+def parse_error_span(error: ParseError, source: Source, tokens: Sequence[Token], span: Span) -> Span:
+    """Find the token that sqlglot's parser stopped at."""
+    first = error.errors[0] if error.errors else {}
+    line, column = first.get("line"), first.get("col")
+    for token in tokens:
+        if token.line == line and token.col == column:
+            return source.span(token.start, token.end + 1)
+    return span
+
+
+def _length(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> int:
+    depth = cases = 0
+    ahead = 0
+    while (word := cursor.peek(ahead)).kind != "end":
+        if word.kind == "symbol":
+            if word.text in _OPENING:
+                depth += 1
+            elif word.text in _CLOSING:
+                depth -= 1
+                if depth < 0:
+                    return ahead
+            elif word.text in {",", ";"} and not depth:
+                return ahead
+        elif word.kind == "word" and not depth:
+            if word.upper == "CASE":
+                cases += 1
+            elif word.upper == "END" and cases:
+                cases -= 1
+            elif not cases and _ends(cursor, ahead, is_clause):
+                return ahead
+        ahead += 1
+    if depth > 0:
+        raise cursor.here().refuse("E204", "a bracket of this expression is never closed", fix="close it with )")
+    return ahead
+
+
+def _ends(cursor: Cursor, ahead: int, is_clause: Callable[[Cursor, int], bool]) -> bool:
+    upper = cursor.peek(ahead).upper
+    if upper in {"AS", "ELSE"}:
+        return True
+    if upper == "OVER":
+        return cursor.peek(ahead + 1).upper in {"BATCH", "TABLE"}
+    if ahead == 0 or _wants_more(cursor.peek(ahead - 1)):
+        return False
+    return is_clause(cursor, ahead)
+
+
+def _wants_more(word: Word) -> bool:
+    if word.kind == "symbol":
+        return word.text in _WANTS_MORE_SIGNS
+    return word.kind == "word" and word.upper in _WANTS_MORE
+
+
+def _broken(error: ParseError, source: Source, tokens: Sequence[Token], span: Span) -> WaterclockError:
+    at = parse_error_span(error, source, tokens, span)
+    detail = (error.errors[0].get("description") if error.errors else str(error)) or "it cannot be read"
+    return at.refuse("E220", f"this expression cannot be read at {at.text}", why=plain_reason(detail))
+
+
+def plain_reason(description: str) -> str:
+    """Say sqlglot's reason in plain words."""
+    reason = description.split(". Line ", maxsplit=1)[0].rstrip(".")
+    if reason.startswith("Required keyword"):
+        return "something is missing here"
+    if reason.startswith("Invalid expression"):
+        return "it is not expected here"
+    return reason[:1].lower() + reason[1:]
+
+
+@cache
+def _select() -> Any:
+    return dialect().tokenize("SELECT")[0]

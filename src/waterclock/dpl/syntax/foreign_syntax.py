@@ -1,0 +1,136 @@
+"""Statements and clauses of dbt, SQLMesh, Databricks, Snowflake and the like, answered with what is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.errors import WaterclockError
+
+_TRANSFORM = "write TRANSFORM schema.name AS SELECT ..."
+_STATEMENTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("CREATE", "OR", "REPLACE"), "CREATE OR REPLACE", "leave OR REPLACE out: a statement declares, it does not run"),
+    (("CREATE", "STREAMING", "TABLE"), "CREATE STREAMING TABLE", "write COLLECT schema.name PARTITIONED FROM ..."),
+    (("CREATE", "STREAMING"), "CREATE STREAMING", "write COLLECT schema.name PARTITIONED FROM ..."),
+    (("CREATE", "REFRESH"), "CREATE OR REFRESH", _TRANSFORM),
+    (("CREATE", "LIVE"), "CREATE LIVE TABLE", _TRANSFORM),
+    (("CREATE", "DYNAMIC"), "CREATE DYNAMIC TABLE", _TRANSFORM + ", with EVERY in place of TARGET_LAG"),
+    (("CREATE", "MATERIALIZED"), "CREATE MATERIALIZED VIEW", _TRANSFORM),
+    (("CREATE", "TEMPORARY"), "CREATE TEMPORARY", "write CREATE VIEW schema.name AS SELECT ..."),
+    (("CREATE", "TEMP"), "CREATE TEMP", "write CREATE VIEW schema.name AS SELECT ..."),
+    (("CREATE", "EXTERNAL"), "CREATE EXTERNAL TABLE", "write COLLECT schema.name FROM connection.path"),
+    (("CREATE", "TABLE"), "CREATE TABLE", f"{_TRANSFORM} or COLLECT schema.name FROM connection.unit"),
+    (("CREATE", "SCHEMA"), "CREATE SCHEMA", "a schema is there as soon as a table is named in it"),
+    (("CREATE", "DATABASE"), "CREATE DATABASE", "a schema is there as soon as a table is named in it"),
+    (("INSERT",), "INSERT", "write TRANSFORM schema.name APPEND AS SELECT ..."),
+    (("MERGE",), "MERGE INTO", "write TRANSFORM schema.name (id KEY, *) MERGE AS SELECT ..."),
+    (("UPDATE",), "UPDATE", "write TRANSFORM schema.name (id KEY, *) MERGE AS SELECT ... with the new rows"),
+    (("DELETE",), "DELETE", "write MERGE DELETE WHEN expression where the table is declared"),
+    (("COPY",), "COPY INTO", "write COLLECT schema.name FROM connection.path BY ARRIVAL TIME"),
+    (("SELECT",), "a bare SELECT", f"{_TRANSFORM}; to ask once: waterclock query"),
+    (("WITH",), "a bare query", f"{_TRANSFORM}; to ask once: waterclock query"),
+    (("FROM",), "a bare query", f"{_TRANSFORM}; to ask once: waterclock query"),
+    (("VALUES",), "a bare query", f"{_TRANSFORM}; to ask once: waterclock query"),
+    (("APPLY", "CHANGES"), "APPLY CHANGES INTO", "write COLLECT ... (id KEY, *) ... MERGE ORDER BY changed_at"),
+    (("ALTER",), "ALTER", "change the statement that declares the table"),
+    (("DROP",), "DROP", "remove the statement that declares the table"),
+    (("USE",), "USE", "write whole names: schema.table"),
+    (("SET",), "SET", "values stand in waterclock.toml below [vars] and are written :name"),
+    (("MODEL",), "MODEL (...)", _TRANSFORM),
+)
+_COMMANDS = frozenset(
+    "CALL SHOW EXPLAIN OPTIMIZE VACUUM FETCH EXECUTE RENAME ANALYZE DESCRIBE DESC REFRESH CACHE TRUNCATE MSCK COMMENT "
+    "REVOKE KILL".split()
+)
+_CLAUSES: dict[str, tuple[str, str]] = {
+    "CONSTRAINT": ("CONSTRAINT ... EXPECT", "write EXPECT expression AS name ELSE FAIL (or ELSE WARN)"),
+    "TARGET_LAG": ("TARGET_LAG", "write EVERY 15 MINUTES"),
+    "REFRESH": ("REFRESH", "write EVERY 15 MINUTES"),
+    "LAG": ("LAG", "write EVERY 15 MINUTES"),
+    "PARTITIONED": ("PARTITIONED BY (...)", "PARTITIONED right behind the name means by timelabel"),
+    "USING": ("USING", "leave it out: tables are Delta tables; files say OPTIONS (format 'csv')"),
+    "LOCATION": ("LOCATION", "leave it out: storage is said once an environment, in waterclock.toml"),
+    "TBLPROPERTIES": ("TBLPROPERTIES", "leave it out: the table's properties follow from what is declared"),
+    "INTO": ("INTO", "say only how: MERGE ON (id)"),
+    "MATERIALIZED": ("materialized", "a TRANSFORM is a table, a CREATE VIEW is none"),
+    "MERGE": ("MERGE INTO", "say only how: MERGE ON (id) ORDER BY changed_at"),
+    "INCREMENTAL": ("INCREMENTAL", "say how a batch changes the table: APPEND, REPLACE or MERGE"),
+    "PRIMARY": ("PRIMARY KEY (...)", "mark the columns: (id KEY, *)"),
+    "ON": ("ON VIOLATION", "say what happens behind the rule: ELSE FAIL or ELSE WARN"),
+    "HOURLY": ("HOURLY", "write EVERY HOUR"),
+    "DAILY": ("DAILY", "write EVERY DAY"),
+    "NIGHTLY": ("NIGHTLY", "write EVERY DAY, with DELAY where it is to wait for the small hours"),
+    "WEEKLY": ("WEEKLY", "write EVERY WEEK"),
+    "MONTHLY": ("MONTHLY", "write EVERY MONTH"),
+    "QUARTERLY": ("QUARTERLY", "write EVERY QUARTER"),
+    "YEARLY": ("YEARLY", "write EVERY YEAR"),
+    "ANNUALLY": ("ANNUALLY", "write EVERY YEAR"),
+    "CRON": ("CRON", "write SCHEDULE '10 * * * *'"),
+    "IN": ("IN", "a zone is said with its own word: ZONE 'Asia/Tokyo'"),
+    "TIMEZONE": ("TIMEZONE", "a zone is said with its own word: ZONE 'Asia/Tokyo'"),
+    "UNIQUE": ("UNIQUE KEY", "mark the columns: (id KEY, *)"),
+    "UNIQUE_KEY": ("unique_key", "mark the columns: (id KEY, *)"),
+    "DEPENDS": ("DEPENDS ON", "leave it out: what is read in the query is what is waited for"),
+    "WITH": ("WITH (...)", "say OPTIONS (name 'value') behind the connection or unit"),
+}
+
+
+def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
+    """Answer a statement of another tool; None where it is none that we know."""
+    first = cursor.here()
+    if cursor.at("{", "{") or cursor.at("{", "%"):
+        return template(first)
+    for words, name, fix in _STATEMENTS:
+        if cursor.at(*words):
+            last = cursor.span(cursor.peek(len(words) - 1))
+            span = Span(first.source, first.start, last.end)
+            return span.refuse("E209", f"{name} is not said here", fix=fix)
+    if cursor.peek().upper in _COMMANDS:
+        return first.refuse(
+            "E202",
+            f"{first.text.upper()} is no declaration",
+            why="statements declare a flow; commands of a database are not run from them",
+            fix="look at waterclock --help for what can be run",
+        )
+    return None
+
+
+def habit_of_clause(cursor: Cursor) -> WaterclockError | None:
+    """Answer a clause of another tool; None where it is none that we know."""
+    span = cursor.here()
+    if cursor.at("{", "{") or cursor.at("{", "%"):
+        return template(span)
+    known = _CLAUSES.get(cursor.peek().upper)
+    if known is None or (cursor.peek().upper == "PARTITIONED" and cursor.peek(1).upper != "BY"):
+        return None
+    name, fix = known
+    return span.refuse("E209", f"{name} is not said here", fix=fix)
+
+
+def template(span: Span) -> WaterclockError:
+    """Make the error for a template's brackets."""
+    return span.refuse(
+        "E209",
+        "there are no templates",
+        why="a text that is pasted together can be neither checked nor placed",
+        fix="write schema.table for a reference and :name for a value of [vars]",
+    )
+
+
+def templates_in(source: Source, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
+    """Refuse the brackets of templates in a query: {{ }}, {% %} and ${ }."""
+    text = source.text[tokens[0].start : tokens[-1].end + 1]
+    if not any(opening in text for opening in ("{{", "{%", "${")):
+        return
+    for index in range(len(tokens) - 1):
+        kind, following = tokens[index].token_type, tokens[index + 1]
+        is_template = following.start == tokens[index].end + 1 and (
+            (kind is TokenType.L_BRACE and following.token_type in {TokenType.L_BRACE, TokenType.MOD})
+            or (kind is TokenType.PARAMETER and following.token_type is TokenType.L_BRACE)
+            or (kind is TokenType.BLOCK_START)
+        )
+        if is_template or kind is TokenType.BLOCK_START:
+            yield template(source.span(tokens[index].start, following.end + 1))

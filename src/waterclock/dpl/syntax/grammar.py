@@ -1,0 +1,110 @@
+"""Which clauses there are, with which words they begin, where they are legal, and which are for later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.statements import StatementKind
+
+C, T, P = StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.PUBLISH
+V, X = StatementKind.VIEW, StatementKind.CONNECTION
+_TABLES = frozenset({C, T, P})
+_MADE = frozenset({C, T})
+_ALL = frozenset({C, T, P, V, X})
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseWord:
+    """A clause: its word, the words it begins with, the statements that take it; `is_later` ones are refused."""
+
+    word: str
+    starts: tuple[tuple[str, ...], ...]
+    kinds: frozenset[StatementKind]
+    is_later: bool = False
+    adds_up: bool = False
+
+
+def _clause(
+    word: str,
+    kinds: frozenset[StatementKind],
+    *starts: str,
+    is_later: bool = False,
+    adds_up: bool = False,
+) -> ClauseWord:
+    begins = tuple(tuple(start.split()) for start in starts or (word,))
+    return ClauseWord(word, begins, kinds, is_later=is_later, adds_up=adds_up)
+
+
+CLAUSES: tuple[ClauseWord, ...] = (
+    _clause("EVERY", _TABLES),
+    _clause("SCHEDULE", _TABLES),
+    _clause("DELAY", _TABLES),
+    _clause("ZONE", _TABLES),
+    _clause("START", _TABLES),
+    _clause("BY", frozenset({C}), "BY DATA", "BY ARRIVAL", "BY CHANGES"),
+    _clause("MODE", _TABLES, "APPEND", "REPLACE", "MERGE", "TEMPORAL"),
+    _clause("EXPECT", _TABLES, adds_up=True),
+    _clause("RETAIN", _MADE),
+    _clause("KEEP VERSIONS", _MADE),
+    _clause("SEQUENTIAL", _TABLES),
+    _clause("POOL", _TABLES),
+    _clause("ON RESTATE", _TABLES),
+    _clause("OWNER", _ALL),
+    _clause("TAGS", _ALL),
+    _clause("COMMENT", _ALL),
+    _clause("AWAIT", frozenset({C}), is_later=True),
+    _clause("PARTIAL AFTER", frozenset({T}), is_later=True),
+    _clause("CLOSE WHEN", frozenset({T}), is_later=True),
+    _clause("MAX LATENESS", _MADE, is_later=True),
+    _clause("ON SCHEMA CHANGE", frozenset({C}), is_later=True),
+    _clause("CONTINUOUS", _MADE, is_later=True),
+    _clause("MEASURE", _TABLES, is_later=True, adds_up=True),
+    _clause("DEADLINE", _TABLES, is_later=True),
+    _clause("COMPATIBLE", _MADE, is_later=True),
+    _clause("PARTITION BY", _MADE, is_later=True),
+    _clause("CLUSTER BY", _MADE, is_later=True),
+    _clause("SORT BY", _MADE, is_later=True),
+    _clause("BUCKET BY", _MADE, is_later=True),
+    _clause("SHUFFLE", frozenset({T}), is_later=True),
+    _clause("WAS", _ALL, is_later=True),
+    _clause("FOR EACH", frozenset({C}), is_later=True),
+    _clause("SHARED", frozenset({V}), is_later=True),
+    _clause("WHEN", frozenset({T}), is_later=True),
+)
+BY_WORD = {clause.word: clause for clause in CLAUSES}
+TEXT_CLAUSES = frozenset({"SCHEDULE", "ZONE", "START", "OWNER", "COMMENT"})
+FLAG_CLAUSES = frozenset({"SEQUENTIAL"})
+_HABITS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
+_FIRST_WORDS: dict[str, list[tuple[tuple[str, ...], ClauseWord]]] = {}
+for _known in CLAUSES:
+    for _start in _known.starts:
+        _FIRST_WORDS.setdefault(_start[0], []).append((_start, _known))
+
+
+def clause_at(cursor: Cursor, ahead: int = 0) -> tuple[ClauseWord, int] | None:
+    """Give the clause that begins so many words ahead, with the number of words that name it."""
+    word = cursor.peek(ahead)
+    if word.kind != "word":
+        return None
+    for start, clause in _FIRST_WORDS.get(word.upper, ()):
+        if all(cursor.peek(ahead + at).upper == upper for at, upper in enumerate(start)):
+            return clause, len(start)
+    return None
+
+
+def begins_clause(cursor: Cursor, ahead: int) -> bool:
+    """Tell whether a clause begins so many words ahead, a habit of another tool counting as one."""
+    if clause_at(cursor, ahead) is not None:
+        return True
+    upper = cursor.peek(ahead).upper
+    if upper == "ON":
+        return cursor.peek(ahead + 1).upper == "VIOLATION"
+    return cursor.peek(ahead).kind == "word" and upper in _HABITS
+
+
+def clause_words(kind: StatementKind) -> list[str]:
+    """List the clauses that a statement takes today; modes by their own names."""
+    words = [clause.word for clause in CLAUSES if kind in clause.kinds and not clause.is_later]
+    modes = ["APPEND", "REPLACE", "MERGE", *(["TEMPORAL"] if kind in _MADE else [])] if "MODE" in words else []
+    return [word for word in words if word != "MODE"] + modes

@@ -1,0 +1,140 @@
+"""How does a batch change its table: APPEND, REPLACE, MERGE or TEMPORAL, and what does a header say behind them?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.expressions import take_expression
+from waterclock.dpl.syntax.grammar import begins_clause
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.statements import Expression, ModeSaid, TemporalSaid
+from waterclock.flow.choices import Mode
+
+_LAST_WINS = {Mode.MERGE: "the last row per key wins", Mode.TEMPORAL: "of one key and time the last row wins"}
+
+
+def take_mode(cursor: Cursor) -> ModeSaid:
+    """Take a mode, its own word included."""
+    start = cursor.index
+    word = cursor.take()
+    if word.upper == "APPEND":
+        if cursor.at("ORDER", "BY"):
+            raise not_yet("APPEND ORDER BY", cursor.here())
+        return ModeSaid(Mode.APPEND)
+    if word.upper == "REPLACE":
+        if cursor.at("WHERE"):
+            raise not_yet("REPLACE WHERE", cursor.here())
+        return ModeSaid(Mode.REPLACE)
+    if word.upper == "TEMPORAL":
+        return _temporal(cursor)
+    if word.upper != "MERGE":
+        cursor.index = start
+        cursor.unexpected("APPEND, REPLACE, MERGE or TEMPORAL")
+    return _merge(cursor)
+
+
+def _merge(cursor: Cursor) -> ModeSaid:
+    if cursor.at("INTO"):
+        raise cursor.here().refuse(
+            "E209", "MERGE INTO is not said here", fix="say only how: MERGE ON (id) ORDER BY changed_at"
+        )
+    keys: tuple[str, ...] = ()
+    if cursor.at("ON") and not (cursor.at("ON", "RESTATE") or cursor.at("ON", "SCHEMA", "CHANGE")):
+        cursor.take()
+        keys = cursor.names("keys")
+    order = _order(cursor, Mode.MERGE) if cursor.accept("ORDER", "BY") else ()
+    delete_when = None
+    if cursor.accept("DELETE"):
+        cursor.need("WHEN")
+        delete_when = take_expression(cursor, "an expression, as in is_deleted", begins_clause)
+    return ModeSaid(Mode.MERGE, keys, order, delete_when)
+
+
+def _temporal(cursor: Cursor) -> ModeSaid:
+    """Take what stands behind TEMPORAL: each part begins with its own words, so any order will do."""
+    parts: dict[str, Any] = {}
+    spans: dict[str, Span] = {}
+    while (words := _part_at(cursor, 0)) is not None:
+        start = cursor.index
+        before = next((said for said in parts if said.split()[0] == words.split()[0]), None)
+        if before is not None:
+            what = f"{words} is said twice" if before == words else f"{words} is said, and {before}"
+            raise cursor.here().refuse("E207", what, why=f"first at {spans[before].place}")
+        for upper in words.split():
+            cursor.need(upper, fix=f"say {words}")
+        parts[words] = _PARTS[words](cursor)
+        spans[words] = cursor.since(start)
+    nulls = parts.get("NULLS VALUE")
+    said = TemporalSaid(
+        at=parts.get("AT"),
+        track=parts.get("TRACK", ()),
+        values=nulls or (),
+        are_all_values=nulls == (),
+        are_all_missing="NULLS MISSING" in parts,
+        fills_back="FILL FORWARD" not in parts,
+        spans=spans,
+    )
+    return ModeSaid(Mode.TEMPORAL, parts.get("ON", ()), parts.get("ORDER BY", ()), parts.get("DELETE WHEN"), said)
+
+
+def _part_at(cursor: Cursor, ahead: int) -> str | None:
+    """Give the words of the part of TEMPORAL that begins so many words ahead."""
+    word, following = cursor.peek(ahead), cursor.peek(ahead + 1).upper
+    if word.kind != "word" or (word.upper == "ON" and following in {"RESTATE", "SCHEMA", "VIOLATION"}):
+        return None
+    found = _BY_FIRST_WORD.get(word.upper)
+    return "NULLS MISSING" if found == "NULLS VALUE" and following == "MISSING" else found
+
+
+def _deleted(cursor: Cursor) -> Expression:
+    return take_expression(cursor, "an expression, as in is_deleted", _begins_part)
+
+
+def _missing(cursor: Cursor) -> bool:
+    if cursor.at("("):
+        raise cursor.here().refuse(
+            "E204",
+            "NULLS MISSING takes no names",
+            why="NULLS VALUE (...) names the attributes whose NULL is a value; of all others it is missing",
+            fix="say NULLS VALUE with the other names",
+        )
+    return True
+
+
+def _begins_part(cursor: Cursor, ahead: int) -> bool:
+    return begins_clause(cursor, ahead) or _part_at(cursor, ahead) is not None
+
+
+_PARTS: dict[str, Callable[[Cursor], Any]] = {
+    "ON": lambda cursor: cursor.names("keys"),
+    "AT": lambda cursor: cursor.name("the column that holds the time").text,
+    "ORDER BY": lambda cursor: _order(cursor, Mode.TEMPORAL),
+    "DELETE WHEN": _deleted,
+    "TRACK": lambda cursor: cursor.names("attributes"),
+    "NULLS MISSING": _missing,
+    "NULLS VALUE": lambda cursor: cursor.names("attributes") if cursor.at("(") else (),
+    "FILL FORWARD": lambda _: True,
+}
+_BY_FIRST_WORD = {words.split()[0]: words for words in _PARTS}
+
+
+def _order(cursor: Cursor, mode: Mode) -> tuple[str, ...]:
+    found = [_order_column(cursor, mode)]
+    while cursor.accept(","):
+        found.append(_order_column(cursor, mode))
+    return tuple(found)
+
+
+def _order_column(cursor: Cursor, mode: Mode) -> str:
+    name = cursor.name("a column to order by").text
+    if cursor.at("ASC") or cursor.at("DESC"):
+        raise cursor.here().refuse(
+            "E204",
+            f"the order of a {mode.name} has no direction",
+            why=_LAST_WINS[mode],
+            fix=f"write ORDER BY {name}",
+        )
+    return name

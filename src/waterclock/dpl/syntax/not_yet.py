@@ -1,0 +1,16 @@
+"""What the language knows and this release does not do yet: refused by name, never ignored."""
+
+from __future__ import annotations
+
+from waterclock.dpl.syntax.source import Span
+from waterclock.errors import WaterclockError
+
+
+def not_yet(name: str, span: Span, *, fix: str | None = None) -> WaterclockError:
+    """Make the error for a word of a later release."""
+    return span.refuse(
+        "E208",
+        f"{name}: not yet",
+        why="the language has it, and a later release will do it",
+        fix=fix or "leave it out for now",
+    )

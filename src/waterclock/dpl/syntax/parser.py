@@ -1,0 +1,343 @@
+"""Statements out of a DPL text: what each declares, with every error of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from waterclock.dpl.syntax.clauses import parse_clause, read_clause, skip_clause
+from waterclock.dpl.syntax.column_clause import skip_brackets, take_type
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.expressions import expression_of
+from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
+from waterclock.dpl.syntax.grammar import ClauseWord, clause_at, clause_words
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source import Source, Span, to
+from waterclock.dpl.syntax.statements import UNREAD, Clause, FunctionSaid, QuerySaid, Statement, StatementKind
+from waterclock.dpl.syntax.tokens import (
+    RawStatement,
+    mended_statements_of,
+    no_semicolon,
+    refuse_touching,
+    statements_of,
+    words_of,
+)
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import TableType
+from waterclock.flow.declarations import Value
+
+_KIND_WORDS = tuple((kind, tuple(kind.value.split())) for kind in StatementKind)
+_STARTS = (
+    "CREATE CONNECTION", "CREATE FUNCTION", "CREATE VIEW", "COLLECT", "TRANSFORM", "PUBLISH", "GRANT",
+)  # fmt: skip
+
+
+def parse_text(source: Source, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:
+    """Read all statements of a DPL file, and all that is wrong with them; neither hides the other."""
+    statements, errors = _read_all(statements_of(source), variables)
+    if errors:
+        mended, others = _read_all(mended_statements_of(source), variables)
+        if any(error.code == "E201" for error in others):
+            return mended, others
+    return statements, errors
+
+
+def _read_all(
+    cut: tuple[list[RawStatement], list[WaterclockError]], variables: Mapping[str, Value]
+) -> tuple[list[Statement], list[WaterclockError]]:
+    raws, errors = cut
+    statements: list[Statement] = []
+    for raw in raws:
+        reader = _Reader(raw, variables)
+        statement = reader.read()
+        errors.extend(reader.errors)
+        if statement is not None:
+            statements.append(statement)
+    return statements, errors
+
+
+def clauses_of(
+    arguments: Iterable[tuple[str, str, Source]], *, variables: Mapping[str, Value]
+) -> tuple[list[Clause], list[WaterclockError]]:
+    """Read clauses that stand alone, each a (word, text, source): the arguments of a call in Python."""
+    clauses: list[Clause] = []
+    errors: list[WaterclockError] = []
+    for word, text, source in arguments:
+        try:
+            value = parse_clause(word, text, source, variables=variables)
+        except WaterclockError as error:
+            errors.append(error)
+        else:
+            clauses.append(Clause(word, value, source.span(0, max(len(text), 1))))
+    return clauses, errors
+
+
+class _Reader:
+    """Reads one statement; what is wrong goes to `errors`, and reading goes on with the next clause."""
+
+    def __init__(self, raw: RawStatement, variables: Mapping[str, Value]) -> None:
+        self.raw = raw
+        self.variables = variables
+        self.errors: list[WaterclockError] = []
+        self.clauses: list[Clause] = []
+        self.failed: set[str] = set()
+        self.cursor: Cursor
+
+    def read(self) -> Statement | None:
+        """Give the statement, or None where not even its name can be read."""
+        raw = self.raw
+        try:
+            header = raw.tokens if raw.query_at is None else raw.tokens[: raw.query_at - 1]
+            self.cursor = Cursor(raw.source, words_of(raw.source, header), raw.tokens, self.variables)
+            kind = self._kind()
+            return self._read(kind)
+        except WaterclockError as error:
+            self.errors.append(error)
+            return None
+
+    def _kind(self) -> StatementKind:
+        cursor = self.cursor
+        for kind, words in _KIND_WORDS:
+            if cursor.at(*words):
+                cursor.index += len(words)
+                return kind
+        habit = habit_of_statement(cursor)
+        if habit is not None:
+            raise habit
+        first = cursor.peek()
+        raise cursor.here().refuse(
+            "E202",
+            f"unknown statement {first.text}",
+            why=f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}",
+            fix=did_you_mean(first.upper, [start.split()[0] for start in _STARTS]),
+        )
+
+    def _read(self, kind: StatementKind) -> Statement:
+        if kind is StatementKind.GRANT:
+            raise not_yet("GRANT", self.cursor.span(self.cursor.peek(-1)))
+        name, span = self._name(kind)
+        if kind is StatementKind.FUNCTION:
+            self._function()
+            return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed))
+        self._positional(kind)
+        while not self.cursor.is_done:
+            self._clause(kind)
+        self._query(kind)
+        return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed))
+
+    def _name(self, kind: StatementKind) -> tuple[str, Span]:
+        if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:
+            what = "a connection" if kind is StatementKind.CONNECTION else "a function"
+            word = self.cursor.plain_name(what)
+            return word.text, self.cursor.span(word)
+        return self.cursor.table()
+
+    def _positional(self, kind: StatementKind) -> None:
+        cursor = self.cursor
+        if kind is StatementKind.CONNECTION:
+            self._take("TYPE", needed=True)
+            self._options()
+            return
+        if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
+            self._type()
+        if cursor.at("("):
+            self._guarded("COLUMNS", lambda: read_clause("COLUMNS", cursor), cursor.index, brackets=True)
+            if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
+                self._type()
+        if kind is StatementKind.COLLECT:
+            self._take("FROM", needed=True)
+            self._options()
+        if kind is StatementKind.PUBLISH:
+            self._take("TO", needed=True)
+            self._options()
+
+    def _type(self) -> None:
+        start = self.cursor.index
+        if self.cursor.at("PARTITIONED", "BY") and self.cursor.peek(2).upper not in {"DATA", "ARRIVAL", "CHANGES"}:
+            habit = habit_of_clause(self.cursor)
+            if habit is not None:
+                self.failed.add(UNREAD)
+                self._failed(habit, start)
+            return
+        for table_type in TableType:
+            if self.cursor.accept(table_type.name):
+                said = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
+                span = self.cursor.since(start)
+                if said:
+                    self.errors.append(span.refuse("E207", "the type of the table is said twice"))
+                else:
+                    self.clauses.append(Clause("TYPE OF TABLE", table_type, span))
+
+    def _take(self, word: str, *, needed: bool) -> None:
+        cursor = self.cursor
+        start = cursor.index
+        if not cursor.accept(word):
+            if needed and not cursor.is_done and clause_at(cursor) is None:
+                habit = habit_of_clause(cursor)
+                self.failed.add(word)
+                self._failed(habit or self._expected(word), start)
+            return
+        self._guarded(word, lambda: read_clause(word, cursor), start)
+
+    def _expected(self, word: str) -> WaterclockError:
+        cursor = self.cursor
+        found = cursor.peek()
+        near = did_you_mean(found.upper, [word, "PARTITIONED", "REGULAR"]) if found.kind == "word" else None
+        return cursor.here().refuse("E204", f"expected {word}, found {cursor.here().text}", fix=near)
+
+    def _options(self) -> None:
+        cursor = self.cursor
+        start = cursor.index
+        if cursor.accept("OPTIONS"):
+            self._guarded("OPTIONS", lambda: read_clause("OPTIONS", cursor), start, brackets=True)
+
+    def _clause(self, kind: StatementKind) -> None:
+        cursor = self.cursor
+        found = clause_at(cursor)
+        if found is None or (cursor.at("MERGE", "INTO") or cursor.at("REPLACE", "TABLE")):
+            self.failed.add(UNREAD)
+            if cursor.at("CREATE"):
+                raise no_semicolon(cursor.here())
+            self._failed(habit_of_clause(cursor) or self._unknown(kind), cursor.index)
+            return
+        clause, length = found
+        start = cursor.index
+        error = self._misplaced(clause, kind)
+        if error is not None:
+            self.failed.add(clause.word)
+            cursor.index += length
+            self._failed(error, start)
+            return
+        if clause.word not in {"BY", "MODE"}:  # their own words say which
+            cursor.index += length
+        self._guarded(clause.word, lambda: read_clause(clause.word, cursor), start)
+
+    def _misplaced(self, clause: ClauseWord, kind: StatementKind) -> WaterclockError | None:
+        span = self.cursor.here()
+        if clause.is_later:
+            return not_yet(clause.word, span)
+        if kind not in clause.kinds:
+            said = span.text.upper() if clause.word == "MODE" else clause.word
+            if kind is StatementKind.VIEW and clause.word == "EXPECT":
+                return span.refuse(
+                    "E231", "a view has no rules", why="a view is put in place of its name, it has no batches",
+                    fix="say TRANSFORM instead of CREATE VIEW",
+                )  # fmt: skip
+            return span.refuse(
+                "E206", f"{said} is not said of a {kind.value}", why=f"it takes {', '.join(clause_words(kind))}",
+                fix=_ELSEWHERE.get((clause.word, kind)),
+            )  # fmt: skip
+        if not clause.adds_up and any(said.word == clause.word for said in self.clauses):
+            first = next(said for said in self.clauses if said.word == clause.word)
+            what = "the mode" if clause.word == "MODE" else clause.word
+            return span.refuse("E207", f"{what} is said twice", why=f"first at {first.span.place}")
+        return None
+
+    def _guarded(self, word: str, read: Callable[[], Any], start: int, *, brackets: bool = False) -> None:
+        cursor = self.cursor
+        opening = cursor.index
+        try:
+            value = read()
+        except WaterclockError as error:
+            self.failed.add(word)
+            if brackets:
+                cursor.index = opening
+                try:
+                    skip_brackets(cursor)
+                except WaterclockError:
+                    cursor.index = len(cursor.words)
+                    self.failed.add(UNREAD)
+                self.errors.append(error)
+                return
+            self._failed(error, start)
+            return
+        self.clauses.append(Clause(word, value, cursor.since(start)))
+
+    def _failed(self, error: WaterclockError, start: int) -> None:
+        """Note an error of the clause that began at `start`, and go on at the next one."""
+        self.errors.append(error)
+        if self.cursor.index == start:
+            self.cursor.take()
+        skip_clause(self.cursor)
+
+    def _unknown(self, kind: StatementKind) -> WaterclockError:
+        word = self.cursor.peek()
+        if word.kind == "symbol" and word.text in _SIGNS_OF_NAMES:
+            return self.cursor.here().refuse(
+                "E204", f"{word.text} is no sign of a name", fix="put the name between backticks: landing.`a-b/*.csv`"
+            )
+        fix = _SUBCLAUSES.get(word.upper) or did_you_mean(word.upper, [*clause_words(kind), *_POSITIONAL[kind]])
+        return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", fix=fix)
+
+    def _query(self, kind: StatementKind) -> None:
+        raw = self.raw
+        if raw.query_at is None or "WHEN" in self.failed:
+            return
+        tokens = raw.tokens[raw.query_at :]
+        span = Span(raw.source, tokens[0].start, tokens[-1].end + 1)
+        if kind not in {StatementKind.VIEW, StatementKind.TRANSFORM}:
+            self.errors.append(
+                span.source.span(raw.tokens[raw.query_at - 1].start).refuse(
+                    "E206", f"a {kind.value} takes no query", fix="say TRANSFORM schema.name ... AS SELECT ..."
+                )
+            )
+            return
+        refuse_touching(raw.source, tokens)
+        self.clauses.append(Clause("AS", QuerySaid(span, tokens), span))
+
+    def _function(self) -> None:
+        cursor = self.cursor
+        parameters: list[tuple[str, str]] = []
+        cursor.need("(", fix="parameters stand in brackets, as in (cents INT); () where there are none")
+        while not cursor.accept(")"):
+            parameters.append((cursor.plain_name("a parameter").text, take_type(cursor)))
+            if not cursor.accept(",") and not cursor.at(")"):
+                cursor.unexpected("a comma or ) behind the parameter")
+        cursor.need("RETURNS")
+        returns = take_type(cursor)
+        cursor.need("RETURN", fix="say what it gives: RETURN expression")
+        if cursor.is_done:
+            cursor.unexpected("an expression behind RETURN")
+        start = cursor.peek()
+        last = cursor.words[-1]
+        span = Span(cursor.source, start.start, last.end)
+        body = expression_of(cursor.source, cursor.tokens[start.token : last.token + 1], span)
+        cursor.index = len(cursor.words)
+        said = FunctionSaid(tuple(parameters), returns, body)
+        self.clauses.append(Clause("RETURN", said, to(cursor.span(start), span)))
+
+
+_ELSEWHERE = {
+    ("RETAIN", StatementKind.PUBLISH): "say RETAIN where the table is made",
+    ("BY", StatementKind.TRANSFORM): "only a COLLECT puts rows into windows; a TRANSFORM says EVERY",
+    ("EVERY", StatementKind.VIEW): "a view has no batches: say TRANSFORM, or EVERY where it is read",
+}
+_SIGNS_OF_NAMES = frozenset("-/*+%")
+_SUBCLAUSES = {
+    "LOOKBACK": "LOOKBACK stands behind BY DATA TIME: BY DATA TIME t LOOKBACK 1 HOUR",
+    "ORDER": "ORDER BY stands behind MERGE or TEMPORAL: MERGE ORDER BY changed_at",
+    "DELETE": "DELETE WHEN stands behind MERGE or TEMPORAL: MERGE DELETE WHEN is_deleted",
+    "AT": "AT stands behind TEMPORAL: TEMPORAL AT changed_at",
+    "TRACK": "TRACK stands behind TEMPORAL: TEMPORAL TRACK (name, city)",
+    "NULLS": "NULLS stands behind TEMPORAL: TEMPORAL NULLS VALUE (phone), or NULLS MISSING",
+    "FILL": "FILL FORWARD stands behind TEMPORAL: TEMPORAL FILL FORWARD",
+    "WATERMARK": "WATERMARK stands behind CONTINUOUS",
+    "OFFLINE": "OFFLINE stands behind MEASURE",
+    "RUNTIME": "RUNTIME stands behind DEADLINE",
+    "OPTIONS": "OPTIONS stands right behind the unit, before all clauses",
+    "PARTITIONED": "PARTITIONED stands right behind the table's name",
+    "REGULAR": "REGULAR stands right behind the table's name",
+    "FROM": "FROM stands behind the columns, before all clauses",
+    "TO": "TO stands behind the columns, before all clauses",
+    "AS": "AS and the query stand last: ... AS SELECT ...",
+    "ELSE": "ELSE stands behind a rule: EXPECT a > 0 ELSE WARN",
+}
+_POSITIONAL = {
+    StatementKind.CONNECTION: ("TYPE", "OPTIONS"),
+    StatementKind.FUNCTION: ("RETURNS", "RETURN"),
+    StatementKind.VIEW: ("AS",),
+    StatementKind.COLLECT: ("FROM", "OPTIONS", "PARTITIONED", "REGULAR"),
+    StatementKind.TRANSFORM: ("AS", "PARTITIONED", "REGULAR"),
+    StatementKind.PUBLISH: ("TO", "OPTIONS"),
+    StatementKind.GRANT: (),
+}

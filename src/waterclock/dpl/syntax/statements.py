@@ -1,0 +1,207 @@
+"""What one statement says, before anything is settled: the same shape from DPL and from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from waterclock.dpl.syntax.source import Span
+from waterclock.flow.choices import Action, Batching, Mode
+from waterclock.flow.declarations import Options, PythonFunction, Reference
+from waterclock.timelabel.duration import Duration
+
+T = TypeVar("T")
+UNREAD = "?"
+
+
+class StatementKind(StrEnum):
+    """The seven statements."""
+
+    CONNECTION = "CREATE CONNECTION"
+    FUNCTION = "CREATE FUNCTION"
+    VIEW = "CREATE VIEW"
+    COLLECT = "COLLECT"
+    TRANSFORM = "TRANSFORM"
+    PUBLISH = "PUBLISH"
+    GRANT = "GRANT"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One clause: its word as LANGUAGE.md names it, what it says, and where it stands."""
+
+    word: str
+    value: Any
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement: what it declares, and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
+
+    `function` is a Python function that stands in place of a query or of a SQL body. `failed` are the words of the
+    clauses that could not be read; `UNREAD` among them is a clause of unknown words.
+    """
+
+    kind: StatementKind
+    name: str
+    span: Span
+    clauses: tuple[Clause, ...] = ()
+    function: PythonFunction | None = None
+    failed: frozenset[str] = frozenset()
+
+    def has_failed(self, word: str) -> bool:
+        """Tell whether that clause was said wrongly, or may have been; that is reported, and nothing more of it."""
+        return word in self.failed or UNREAD in self.failed
+
+    def clause(self, word: str) -> Clause | None:
+        """Give the clause of that word, if it was said."""
+        return next((clause for clause in self.clauses if clause.word == word), None)
+
+    def value(self, word: str, kind: type[T]) -> T | None:
+        """Give what the clause of that word says, if it was said."""
+        clause = self.clause(word)
+        if clause is None:
+            return None
+        if not isinstance(clause.value, kind):
+            raise TypeError(f"{word} holds {type(clause.value).__name__}, not {kind.__name__}")
+        return clause.value
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A piece of Spark SQL as it was written, with its syntax tree."""
+
+    span: Span
+    tree: Any = field(compare=False)
+    tokens: Sequence[Any] = field(compare=False)
+    variables: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The expression as written, on one line and without comments."""
+        return self.text_with({})
+
+    def text_with(self, literals: Mapping[str, str]) -> str:
+        """Give the expression with a literal in place of each `:name` that has one."""
+        source, end = self.span.source.text, self.span.start
+        parts: list[str] = []
+        for index, token in enumerate(self.tokens):
+            if token.start < end:  # a second token of one word, as in 7D, or the name of a variable
+                continue
+            parts.append(" " if parts and token.start > end else "")
+            following = self.tokens[index + 1] if index + 1 < len(self.tokens) else None
+            if token.text == ":" and following is not None and following.text in literals:
+                parts.append(literals[following.text])
+                end = following.end + 1
+            else:
+                end = token.end + 1
+                parts.append(source[token.start : end])
+        return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSaid:
+    """An EXPECT: `scope` is True for OVER BATCH."""
+
+    expression: Expression
+    name: str | None
+    is_over_batch: bool
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSaid:
+    """One entry of a column list."""
+
+    name: str
+    span: Span
+    type: str | None = None
+    is_key: bool = False
+    is_not_null: bool = False
+    rules: tuple[RuleSaid, ...] = ()
+    references: Reference | None = None
+    references_span: Span | None = None
+    comment: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsSaid:
+    """A column list in brackets."""
+
+    columns: tuple[ColumnSaid, ...]
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSaid:
+    """`connection.path` or `connection QUERY 'text'`."""
+
+    connection: str
+    path: str
+    query: str | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsSaid:
+    """OPTIONS (...), with the place of each name."""
+
+    values: Options
+    spans: Mapping[str, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedSaid:
+    """BY DATA TIME t LOOKBACK d, or BY ARRIVAL TIME."""
+
+    batching: Batching
+    time_column: str | None = None
+    lookback: Duration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalSaid:
+    """What TEMPORAL says beside keys, order and deletes; `spans` are the places of its parts, by their words.
+
+    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING.
+    """
+
+    at: str | None = None
+    track: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    are_all_values: bool = False
+    are_all_missing: bool = False
+    fills_back: bool = True
+    spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ModeSaid:
+    """APPEND, REPLACE, or MERGE and TEMPORAL with their sub-clauses; `keys` is empty where there was no ON."""
+
+    mode: Mode
+    keys: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+    delete_when: Expression | None = None
+    temporal: TemporalSaid | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySaid:
+    """A query's tokens (sqlglot's), with offsets into the whole text of `span.source`."""
+
+    span: Span
+    tokens: Sequence[Any] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSaid:
+    """The parameters (name, type), the type and the SQL body of a CREATE FUNCTION."""
+
+    parameters: tuple[tuple[str, str], ...]
+    returns: str
+    body: Expression | None

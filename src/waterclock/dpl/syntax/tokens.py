@@ -1,0 +1,274 @@
+"""Statements out of a text, on sqlglot's tokenizer: exact offsets, and no error hides the ones behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.source import Source, Span
+from waterclock.errors import WaterclockError
+
+_STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+_OTHERS = frozenset({TokenType.HINT, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYTE_STRING})
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_QUERY_STARTS = frozenset(
+    {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN, TokenType.TABLE}
+)
+_FIRST_WORDS = frozenset({"CREATE", "COLLECT", "TRANSFORM", "PUBLISH"})
+_CREATED = frozenset({"CONNECTION", "VIEW", "FUNCTION"})
+_JOINING = frozenset({TokenType.DOT, TokenType.COLON, TokenType.PARAMETER})
+_LEXEME = re.compile(
+    r"""(?P<skip>--[^\n]*|(?<!\w)[rR]'[^']*'|(?<!\w)[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`)
+      | (?P<comment>/\*) | (?P<open>['"`]) | (?P<end>;)""",
+    re.VERBOSE | re.DOTALL,
+)
+_SWALLOWED = re.compile(r";[ \t]*(?:--[^\n]*)?\n")
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_BAD_HEX = re.compile(r"(?<!\w)[xX]'[^']*'")
+_OPEN_NAMES = {"'": "quote", '"': "quote", "`": "backtick", "/*": "comment"}
+
+
+class Word(NamedTuple):
+    """A word, name, string, number or symbol of a header. `kind` says which; `token` is its index among the tokens."""
+
+    kind: str
+    text: str
+    upper: str
+    start: int
+    end: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawStatement:
+    """The tokens of one statement; `query_at` is the index of the first token behind the AS that opens its query."""
+
+    source: Source
+    tokens: Sequence[Token]
+    query_at: int | None
+
+    @property
+    def span(self) -> Span:
+        """From its first word to its last."""
+        return Span(self.source, self.tokens[0].start, self.tokens[-1].end + 1)
+
+
+@cache
+def dialect() -> Dialect:
+    """Give the dialect that queries are read in: Databricks' reads what Spark takes, where Spark's own does not."""
+    return Dialect.get_or_raise("databricks")
+
+
+def statements_of(source: Source) -> tuple[list[RawStatement], list[WaterclockError]]:
+    """Cut a file into statements. What cannot be read is reported, and reading goes on behind the next semicolon."""
+    try:
+        return _split(source, dialect().tokenize(source.text))
+    except TokenError:
+        return mended_statements_of(source)
+
+
+def mended_statements_of(source: Source) -> tuple[list[RawStatement], list[WaterclockError]]:
+    """Cut a file into statements where a quote may be open: one that holds the end of a statement is taken as that.
+
+    A quote that is not closed ends at the next one, wherever that is, so it shows only in what follows from it.
+    """
+    found: list[RawStatement] = []
+    errors: list[WaterclockError] = []
+    for start, end, broken in _chunks(source.text):
+        if broken is not None:
+            opening = "/*" if source.text.startswith("/*", broken) else source.text[broken]
+            errors.append(
+                source.span(broken, broken + len(opening)).refuse(
+                    "E201",
+                    f"this {_OPEN_NAMES[opening]} is never closed",
+                    fix=f"close it with {'*/' if opening == '/*' else opening}",
+                )
+            )
+            continue
+        try:
+            padding = re.sub(r"[^\n]", " ", source.text[:start])
+            cut, unended = _split(source, dialect().tokenize(padding + source.text[start:end]))
+        except TokenError:
+            errors.append(_unreadable(source, start, end))
+        else:
+            found.extend(cut)
+            errors.extend(unended)
+    return found, errors
+
+
+def words_of(source: Source, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
+    """Give the words of a header. ORDER BY and its like, one token to sqlglot, are two words here.
+
+    Raises E218 where two strings touch: `'it''s'`.
+    """
+    words: list[Word] = []
+    for index, token in enumerate(tokens, first):
+        word = _word(token, index)
+        if word.kind == "string" and words and words[-1].kind == "string" and words[-1].end == word.start:
+            raise _touching(source, words[-1].start, word.end)
+        if word.kind == "word" and " " in word.upper:
+            words.extend(_parts(source, token, index))
+        else:
+            words.append(word)
+    return words
+
+
+def refuse_touching(source: Source, tokens: Sequence[Token]) -> None:
+    """Refuse two strings without a space between them, which Spark joins and other databases read as a quote."""
+    before: Token | None = None
+    for token in tokens:
+        if before is not None and token.token_type in _STRINGS and before.end + 1 == token.start:
+            raise _touching(source, before.start, token.end + 1)
+        before = token if token.token_type in _STRINGS else None
+
+
+def _touching(source: Source, start: int, end: int) -> WaterclockError:
+    return source.span(start, end).refuse(
+        "E218",
+        "two strings touch each other",
+        why="a doubled quote is one quote to some readers of SQL, and the end of a text to others",
+        fix=r"write a quote inside a string as \', as in 'it\'s'",
+    )
+
+
+def _split(source: Source, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
+    """Cut tokens at semicolons, and report where one is missing: there, too, the next statement is read by itself."""
+    found: list[RawStatement] = []
+    errors: list[WaterclockError] = []
+    start = 0
+    for index, token in enumerate(tokens):
+        is_end = token.token_type is TokenType.SEMICOLON
+        is_unended = index > start and not is_end and _begins_statement(tokens, index)
+        if is_unended:
+            errors.append(no_semicolon(source.span(token.start, token.end + 1)))
+        if is_end or is_unended:
+            if index > start:
+                found.append(_statement(source, tokens[start:index]))
+            start = index + is_end
+    if start < len(tokens):
+        found.append(_statement(source, tokens[start:]))
+    return found, errors
+
+
+def no_semicolon(here: Span) -> WaterclockError:
+    """Make the error for a statement that begins before the one in front of it has ended."""
+    return here.refuse("E204", f"a semicolon is missing before {here.text}", fix="end each statement with ;")
+
+
+def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
+    """Tell whether a statement certainly begins here: its first words stand nowhere inside SQL or another statement."""
+    first = tokens[index].text.upper()
+    if first not in _FIRST_WORDS or tokens[index].token_type in _STRINGS or tokens[index - 1].token_type in _JOINING:
+        return False
+    following = tokens[index + 1 : index + 4]
+    if first == "CREATE":
+        return bool(following) and following[0].text.upper() in _CREATED
+    return (
+        len(following) == 3
+        and following[0].token_type not in _STRINGS
+        and following[0].text.isidentifier()
+        and following[1].token_type is TokenType.DOT
+        and following[2].text.isidentifier()
+    )
+
+
+def _statement(source: Source, tokens: Sequence[Token]) -> RawStatement:
+    depth = 0
+    for index in range(len(tokens) - 1):
+        kind = tokens[index].token_type
+        if kind in _OPENING:
+            depth += 1
+        elif kind in _CLOSING:
+            depth -= 1
+        elif kind is TokenType.ALIAS and depth <= 0 and tokens[index + 1].token_type in _QUERY_STARTS:
+            return RawStatement(source, tokens, index + 1)
+    return RawStatement(source, tokens, None)
+
+
+def _word(token: Token, index: int) -> Word:
+    kind, text = token.token_type, token.text
+    if kind in _STRINGS:
+        name = "string"
+    elif kind is TokenType.IDENTIFIER:
+        name = "name"
+    elif kind is TokenType.NUMBER:
+        name = "number"
+    elif kind in _OTHERS:
+        name = "other"
+    elif text[:1].isalnum() or text[:1] == "_":
+        name = "word"
+    else:
+        name = "symbol"
+    return Word(name, text, text.upper() if name == "word" else text, token.start, token.end + 1, index)
+
+
+def _parts(source: Source, token: Token, index: int) -> Iterator[Word]:
+    for match in re.finditer(r"\w+", source.text[token.start : token.end + 1]):
+        text = match.group()
+        yield Word("word", text, text.upper(), token.start + match.start(), token.start + match.end(), index)
+
+
+def _unreadable(source: Source, start: int, end: int) -> WaterclockError:
+    match = next((m for m in _BAD_HEX.finditer(source.text, start, end) if not _is_hex(m.group())), None)
+    if match:
+        return source.span(match.start(), match.end()).refuse(
+            "E201", f"{match.group()} is no hexadecimal text", fix="write digits and A to F, as in X'0AFF'"
+        )
+    lead = start + len(source.text[start:end]) - len(source.text[start:end].lstrip())
+    return source.span(lead).refuse("E201", "this statement cannot be read", fix="look for a stray quote or sign in it")
+
+
+def _is_hex(literal: str) -> bool:
+    return all(digit in "0123456789abcdefABCDEF" for digit in literal[2:-1])
+
+
+def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
+    """Yield (start, end, where it breaks or None) of each statement, found without the tokenizer."""
+    start = position = 0
+    while position < len(text):
+        match = _LEXEME.search(text, position)
+        if match is None:
+            break
+        broken: int | None = None
+        if match["end"]:
+            yield start, match.start(), None
+            start = position = match.end()
+            continue
+        if match["skip"] and not _SWALLOWED.search(match["skip"]):
+            position = match.end()
+            continue
+        if match["comment"]:
+            closed = _comment_end(text, match.start())
+            if closed is not None:
+                position = closed
+                continue
+        broken = match.start() + (text[match.start()] in "rR")
+        behind = text.find(";", broken)
+        yield start, broken, broken
+        if behind < 0:
+            return
+        start = position = behind + 1
+    if text[start:].strip():
+        yield start, len(text), None
+
+
+def _comment_end(text: str, start: int) -> int | None:
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(text, start):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return None
+
+
+def parse_tokens(source: Source, tokens: Sequence[Token]) -> list[Any]:
+    """Parse tokens of a source with sqlglot; identifiers keep their offsets in it. Raises sqlglot's ParseError."""
+    return list(dialect().parser().parse(list(tokens), source.text))

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.language.cases import CAPABILITIES
+from waterclock.dpl.project import load_project
+from waterclock.dpl.python.statements import load_python
+
+SETTINGS = '[project]\nname = "shop"\n[env.dev]\n'
+HEAD = "from __future__ import annotations\nimport waterclock as wc\n"
+TEXT = """
+from flows.rates import rate
+import json
+
+LIMIT = 5
+OTHER = 6
+
+def near(a):
+    return a < LIMIT
+
+@wc.transform("marts.a", every="day")
+def a(rows=wc.table("raw.a")):
+    return rows.where(near(rows.n) & (rows.m > rate()))
+"""
+RATES = "from flows import deep\nX = 1\ndef rate():\n    return deep.RATE\n"
+DEEP = "RATE = 100\n"
+
+
+def fingerprint(root: Path, text: str = TEXT, rates: str = RATES, deep: str = DEEP, **more: str) -> str:
+    (root / "flows").mkdir(exist_ok=True)
+    for name, body in {"a": HEAD + text, "rates": rates, "deep": deep, **more}.items():
+        (root / "flows" / f"{name}.py").write_text(body, encoding="utf-8")
+    statements, errors = load_python(root / "flows" / "a.py", root=root, variables={})
+    assert errors == []
+    assert statements[0].function is not None
+    return statements[0].function.fingerprint
+
+
+def changed(old: str, new: str, text: str = TEXT) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        changed("    return rows", '    """What it does."""\n\n    # and why\n    return rows'),
+        changed("rows.where(near(rows.n) & (rows.m > rate()))", "(\n  rows.where(near(rows.n)&(rows.m>rate()))\n )"),
+        changed('every="day"', 'every="day", comment="of another day"'),
+        changed("OTHER = 6", "OTHER = 7"),
+        changed("import json", "import csv"),
+        changed("LIMIT = 5", "LIMIT = 0x5"),
+    ],
+    ids=["docstring and comment", "spacing", "what is declared", "an unused name", "an unused import", "a spelling"],
+)  # fmt: skip
+def test_what_does_not_run_does_not_count(text: str, tmp_path: Path) -> None:
+    assert fingerprint(tmp_path, text) == fingerprint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        changed("rows.m > rate()", "rows.m >= rate()"),
+        changed("a < LIMIT", "a <= LIMIT"),
+        changed("LIMIT = 5", "LIMIT = 6"),
+        changed("def a(rows=", "def a(*, rows="),
+        changed("OTHER = 6", "LIMIT += 1"),
+    ],
+    ids=["the body", "a function beside", "a value beside", "the parameters", "a value bound twice"],
+)  # fmt: skip
+def test_what_runs_counts(text: str, tmp_path: Path) -> None:
+    assert fingerprint(tmp_path, text) != fingerprint(tmp_path)
+
+
+def test_modules_of_the_project_count_and_those_that_they_import(tmp_path: Path) -> None:
+    usual = fingerprint(tmp_path)
+    assert fingerprint(tmp_path, rates="# a comment\n" + RATES) == usual
+    assert fingerprint(tmp_path, rates=changed("X = 1", "X = 2", RATES)) != usual
+    assert fingerprint(tmp_path, deep="RATE = 101\n") != usual
+
+
+@pytest.mark.parametrize("statement", ["from flows import rates", "from .rates import rate", "import flows.rates as r"])
+def test_modules_count_however_and_wherever_they_are_imported(statement: str, tmp_path: Path) -> None:
+    text = f'@wc.transform("marts.a", every="day")\ndef a(rows=wc.table("raw.a")):\n    {statement}\n    return rows\n'
+    assert fingerprint(tmp_path, text) == fingerprint(tmp_path, text)
+    assert fingerprint(tmp_path, text) != fingerprint(tmp_path, text, deep="RATE = 101\n")
+
+
+def test_a_circle_of_imports_comes_to_an_end(tmp_path: Path) -> None:
+    deep = "RATE = 100\ndef later():\n    import flows.rates\n"
+    assert fingerprint(tmp_path, deep=deep) != fingerprint(tmp_path)
+
+
+def test_the_code_of_a_table_holds_the_functions_that_its_query_calls(tmp_path: Path) -> None:
+    def code(factor: int) -> str:
+        (tmp_path / "waterclock.toml").write_text(SETTINGS, encoding="utf-8")
+        (tmp_path / "flows").mkdir(exist_ok=True)
+        (tmp_path / "flows" / "a.py").write_text(
+            f"{HEAD}@wc.function('twice')\ndef twice(n: int) -> int:\n    return {factor} * n\n"
+            "wc.function('four_times', parameters='n BIGINT', returns='BIGINT', return_='twice(twice(n))')\n"
+            "wc.transform('marts.a', every='day', as_='SELECT four_times(1) AS four')\n",
+            encoding="utf-8",
+        )
+        return load_project(tmp_path, capabilities=CAPABILITIES).flow.tables["marts.a"].fingerprint
+
+    assert code(2) == code(2) != code(3)

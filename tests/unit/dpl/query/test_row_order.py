@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.dpl.query.row_order import order_warnings
+from waterclock.errors import WaterclockError
+
+TABLES = """
+CREATE CONNECTION landing TYPE files OPTIONS (path 'in');
+COLLECT raw.sale PARTITIONED (id BIGINT KEY, buyer BIGINT, at TIMESTAMP, cents BIGINT) FROM landing.sale
+  EVERY DAY BY ARRIVAL TIME;
+COLLECT raw.click PARTITIONED (url, at TIMESTAMP, *) FROM landing.click EVERY DAY BY ARRIVAL TIME;
+TRANSFORM dim.buyer (id BIGINT KEY, name STRING) AS SELECT buyer AS id, max('x') AS name FROM HISTORY(raw.sale)
+  GROUP BY buyer;
+TRANSFORM dim.life (id BIGINT KEY, name STRING) TEMPORAL AS SELECT id, name FROM dim.buyer;
+"""
+
+
+def warnings(folder: Path, query: str) -> list[WaterclockError]:
+    (folder / "flows").mkdir(exist_ok=True)
+    (folder / "waterclock.toml").write_text('[project]\nname = "x"\n')
+    (folder / "flows" / "a.dpl").write_text(f"{TABLES}\nTRANSFORM m.t PARTITIONED EVERY DAY AS {query};")
+    return order_warnings(load_project(folder, capabilities=capabilities()).flow)
+
+
+@pytest.mark.parametrize(
+    ("query", "what", "marked"),
+    [
+        ("SELECT * FROM raw.click LIMIT 5", "LIMIT without ORDER BY takes whichever", "5"),
+        ("SELECT url FROM (SELECT url FROM raw.click LIMIT 3) ORDER BY url", "LIMIT without ORDER BY", "3"),
+        ("SELECT url FROM raw.click UNION ALL SELECT url FROM raw.click LIMIT 4", "LIMIT without ORDER BY", "4"),
+        ("SELECT count(*) AS n FROM raw.click GROUP BY url LIMIT 2", "LIMIT without ORDER BY", "2"),
+        ("SELECT url, first(at) AS f FROM raw.click GROUP BY url", "first takes whichever row of a group", "first"),
+        ("SELECT url, last(at) AS f FROM raw.click GROUP BY url", "last takes whichever row", "last"),
+        ("SELECT url, any_value(at) AS f FROM raw.click GROUP BY url", "any_value takes whichever row", "any_value"),
+        ("SELECT url, collect_list(at) AS f FROM raw.click GROUP BY url", "the order of what collect_list", "coll"),
+        ("SELECT url, collect_set(at) AS f FROM raw.click GROUP BY url", "the order of what collect_set", "collect_s"),
+        ("SELECT url, array_agg(at) AS f FROM raw.click GROUP BY url", "the order of what collect_list", "array_agg"),
+        ("SELECT listagg(url, ',') AS f FROM raw.click", "the order of what listagg", "url"),
+        ("SELECT row_number() OVER (ORDER BY at) AS n FROM raw.click", "row_number goes by an order", "row_number"),
+        ("SELECT row_number() OVER (PARTITION BY buyer ORDER BY at) AS n FROM raw.sale", "row_number", "row"),
+        ("SELECT lag(cents) OVER w AS n FROM raw.sale WINDOW w AS (ORDER BY at)", "lag goes by an order", "lag"),
+        ("SELECT first_value(cents) OVER (PARTITION BY buyer ORDER BY at) AS n FROM raw.sale", "first", "first"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM HISTORY(raw.sale)", "row_number goes by", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM dim.life", "row_number goes by", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY s.id) AS n FROM raw.sale s JOIN dim.buyer b ON b.id > s.buyer",
+         "row_number goes by", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT s.id FROM raw.sale s, raw.click c)", "row_number",
+         "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, explode(map(1, 2)) AS (k, v) FROM raw.sale)",
+         "row_number goes by", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, posexplode(array(1)) AS (i, x) FROM raw.sale)",
+         "row_number goes by", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, explode_outer(array(1)) AS x FROM raw.sale)",
+         "row_number goes by", "row_number"),
+    ],
+)  # fmt: skip
+def test_what_hangs_on_the_order_of_rows_is_warned_of_once_with_its_mend(
+    tmp_path: Path, query: str, what: str, marked: str
+) -> None:
+    (found,) = warnings(tmp_path, query)
+    assert found.code == "W201"
+    assert found.what.startswith(what)
+    assert found.fix
+    text = (tmp_path / "flows" / "a.dpl").read_text().splitlines()
+    _, line, column = str(found.where).split(":")
+    assert text[int(line) - 1][int(column) - 1 :].startswith(marked)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM raw.click ORDER BY at LIMIT 5",
+        "SELECT count(*) AS n FROM raw.click LIMIT 1",
+        "SELECT id FROM raw.sale s WHERE EXISTS (SELECT 1 FROM raw.click c WHERE c.at = s.at LIMIT 1)",
+        "SELECT rank() OVER (ORDER BY at) AS n, sum(cents) OVER (ORDER BY at) AS s FROM raw.sale",
+        "SELECT sort_array(collect_list(at)) AS a, size(collect_set(url)) AS b, max_by(url, at) AS c FROM raw.click",
+        "SELECT array_sort(collect_list(at) FILTER (WHERE url > '')) AS a FROM raw.click",
+        "SELECT listagg(url, ',') WITHIN GROUP (ORDER BY url, at) AS f FROM raw.click",
+        "SELECT row_number() OVER (PARTITION BY buyer ORDER BY at, id) AS n FROM raw.sale",
+        "SELECT row_number() OVER (ORDER BY id, timelabel) AS n FROM HISTORY(raw.sale)",
+        "SELECT row_number() OVER (PARTITION BY id ORDER BY rec_eff_time) AS n FROM dim.life",
+        "SELECT lag(cents) OVER w AS n FROM raw.sale WINDOW w AS (PARTITION BY buyer ORDER BY at, id DESC)",
+        "SELECT row_number() OVER (ORDER BY s.id) AS n FROM raw.sale s LEFT JOIN dim.buyer b ON b.id = s.buyer",
+        "SELECT row_number() OVER (ORDER BY id) AS n FROM raw.sale s JOIN dim.buyer b USING (id)",
+        "SELECT row_number() OVER (ORDER BY s.id, b.id) AS n FROM raw.sale s JOIN dim.buyer b ON b.id > s.buyer",
+        "SELECT row_number() OVER (ORDER BY n, url) AS r FROM (SELECT url, count(*) AS n FROM raw.click GROUP BY url)",
+        "WITH o AS (SELECT DISTINCT url, at FROM raw.click) SELECT row_number() OVER (ORDER BY at, url) AS r FROM o",
+        "WITH o AS (SELECT *, 1 AS one FROM raw.sale) SELECT row_number() OVER (ORDER BY at, id) AS r FROM o",
+    ],
+)
+def test_what_is_ordered_or_known_to_be_unique_is_not(tmp_path: Path, query: str) -> None:
+    assert warnings(tmp_path, query) == []
+
+
+def test_a_view_is_looked_through_for_keys_and_warned_of_at_its_own_place(tmp_path: Path) -> None:
+    query = "SELECT row_number() OVER (ORDER BY buyer) AS r FROM v.one; CREATE VIEW v.one AS "
+    assert warnings(tmp_path, query + "SELECT id AS buyer FROM dim.buyer") == []
+    (found,) = warnings(tmp_path, query + "SELECT id AS buyer FROM dim.buyer LIMIT 3")
+    assert found.what.startswith("LIMIT")
+
+
+def test_each_query_of_a_union_by_name_is_looked_at(tmp_path: Path) -> None:
+    query = "SELECT first(url) AS u FROM raw.click UNION ALL BY NAME SELECT last(url) AS u FROM raw.click"
+    assert [found.what.split()[0] for found in warnings(tmp_path, query)] == ["first", "last"]
