@@ -174,7 +174,8 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
     ) -> Collected:
         """Read the files of the newest stamp that is not later than `now`, or all where names of a glob hold none."""
-        from waterclock.connectors.scanning import FILE_KEY, scan
+        from waterclock.connectors.scanning import scan
+        from waterclock.connectors.windowing import FILE_KEY
 
         items = self.arrivals(unit).items
         if not items:
@@ -195,7 +196,8 @@ class FilesCollector:
         """Give a frame without rows, with the columns of the newest file, or those declared where there is none."""
         from pyspark.sql import functions as sf
 
-        from waterclock.connectors.scanning import FILE_KEY, scan
+        from waterclock.connectors.scanning import scan
+        from waterclock.connectors.windowing import FILE_KEY
 
         items = self.arrivals(unit).items
         label = sf.lit("").alias(TIMELABEL)
@@ -272,14 +274,15 @@ def _position(item: Item) -> dict[str, object]:
 
 
 def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str, str]) -> DataFrame:
-    from waterclock.connectors.scanning import FILE_KEY, file_key_of, quoted, text
+    from waterclock.connectors.windowing import FILE_KEY, file_key_of
+    from waterclock.spark_sql import quoted, sql_text
 
     names = [quoted(name) for name in frame.columns if name != FILE_KEY]
     by_key = {file_key_of(path): label for path, label in labels.items()}
     if len(set(labels.values())) == 1:
-        return frame.selectExpr(*names, f"{text(next(iter(by_key.values())))} AS {TIMELABEL}")
+        return frame.selectExpr(*names, f"{sql_text(next(iter(by_key.values())))} AS {TIMELABEL}")
     if len(by_key) <= _FEW:
-        pairs = ", ".join(text(part) for pair in by_key.items() for part in pair)
+        pairs = ", ".join(sql_text(part) for pair in by_key.items() for part in pair)
         found = f"element_at(map({pairs}), {FILE_KEY})"
     else:
         known = spark.createDataFrame(list(by_key.items()), f"{FILE_KEY} STRING, {TIMELABEL} STRING")

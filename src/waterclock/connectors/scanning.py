@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.columns import Matched, Taken, match
 from waterclock.connectors.shapes import Reading, Shape, shapes_of
+from waterclock.connectors.windowing import FILE_KEY, TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Value
-from waterclock.storage.sql import literal_path
+from waterclock.spark_sql import literal_path, quoted, sql_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-FILE_KEY = "_waterclock_file"
-TIME = "_waterclock_time"
 MISFIT = "waterclock-misfit"
 
 _NUMBERS = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric".split()
 )
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()/:@&=+$,;")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +61,6 @@ def scan(
     if len(frames) > 1:
         frame = frame.select(*(quoted(name) for name in (*order, FILE_KEY, *([TIME] if time else []))))
     return Scanned(frame, tuple(name for name in left_out if name not in order))
-
-
-def file_key_of(path: str) -> str:
-    """Give the value of `FILE_KEY` for the rows of a file."""
-    encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
-    return f"file:{encoded}".lstrip("file:/")
-
-
-def quoted(name: str) -> str:
-    """Give a column's name as Spark SQL takes it."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def text(value: str) -> str:
-    """Give a text as Spark SQL takes it."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _inferred_keys(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> list[str]:
@@ -169,10 +151,10 @@ def _as_type(value: str, found: str, taken: Taken, zone: str) -> str:
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
     if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
-        return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {text(zone)})"
+        return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
-    told = f"concat_ws('|', '{MISFIT}', _metadata.file_path, {text(taken.source)}, {value})"
+    told = f"concat_ws('|', '{MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {value})"
     refused = f"CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END"
     return f"coalesce(try_cast({value} AS {taken.type}), {refused})"
 
@@ -186,11 +168,11 @@ def instant(value: str, type_name: str, zone: str) -> str:
     if kind == "timestamp":
         return value
     if kind in ("timestamp_ntz", "date"):
-        return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {text(zone)})"
+        return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
     if kind == "string":
         parsed = f"try_cast({value} AS TIMESTAMP)"
-        has_offset = f"{value} RLIKE {text(_OFFSET)}"
-        return f"CASE WHEN {has_offset} THEN {parsed} ELSE to_utc_timestamp({parsed}, {text(zone)}) END"
+        has_offset = f"{value} RLIKE {sql_text(_OFFSET)}"
+        return f"CASE WHEN {has_offset} THEN {parsed} ELSE to_utc_timestamp({parsed}, {sql_text(zone)}) END"
     raise WaterclockError(
         "E815",
         f"a data time of type {type_name} is not understood",

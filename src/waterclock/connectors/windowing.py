@@ -1,4 +1,4 @@
-"""How are rows with a data time sorted into windows, natively in Spark and in one pass?"""
+"""Sorts rows with a data time into windows, natively in Spark and in one pass."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import TIMELABEL
-from waterclock.connectors.scanning import FILE_KEY, TIME, file_key_of, quoted, text
+from waterclock.spark_sql import quoted, sql_text
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+FILE_KEY = "_waterclock_file"
+TIME = "_waterclock_time"
 NO_TIME = "rows without a data time"
 UNREADABLE_TIME = "rows whose data time cannot be read"
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()/:@&=+$,;")
 
 
 def sorted_into_windows(
@@ -30,7 +34,7 @@ def sorted_into_windows(
     from pyspark.sql import functions as sf
 
     observation = Observation()
-    is_home = f"{FILE_KEY} NOT IN ({', '.join(text(file_key_of(path)) for path in abroad)})" if abroad else "TRUE"
+    is_home = f"{FILE_KEY} NOT IN ({', '.join(sql_text(file_key_of(path)) for path in abroad)})" if abroad else "TRUE"
     counted = sf.expr(f"count_if({TIME} IS NULL AND {is_home})").alias("rows")
     start, end = literal(windows[0].start), literal(windows[-1].end)
     kept = frame.observe(observation, counted).where(f"{TIME} >= {start} AND {TIME} < {end}")
@@ -47,13 +51,19 @@ def sorted_into_windows(
     return labelled, set_aside
 
 
+def file_key_of(path: str) -> str:
+    """Give the value of `FILE_KEY` for the rows of a file."""
+    encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
+    return f"file:{encoded}".lstrip("file:/")
+
+
 def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
     """Give the label of a time as SQL, by halves: as many comparisons a row as the number of windows has binary digits.
 
     The time is not before the first window; where there are `has_gaps`, a time in none of them has the label NULL.
     """
     if len(windows) == 1:
-        label = text(windows[0].label)
+        label = sql_text(windows[0].label)
         return f"CASE WHEN {time} < {literal(windows[0].end)} THEN {label} END" if has_gaps else label
     middle = len(windows) // 2
     earlier = label_by(time, windows[:middle], has_gaps=has_gaps)

@@ -23,11 +23,11 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import RECORD, Flat, Read, Table
 from waterclock.flow.flats import flat_columns
 from waterclock.planner.plan import Batch
+from waterclock.spark_sql import quoted
 from waterclock.storage.damage import damage_of
 from waterclock.storage.live import live_bytes
 from waterclock.storage.manifest import Manifest, read_manifest
 from waterclock.storage.read import frame_of_slices
-from waterclock.storage.sql import quoted
 from waterclock.storage.state import MOST_ROWS_BROADCAST
 from waterclock.storage.types import TIMELABEL, fields_of
 

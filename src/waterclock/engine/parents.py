@@ -19,9 +19,9 @@ from waterclock.engine.reads import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, Read
+from waterclock.spark_sql import quoted
 from waterclock.storage.counting import version_counts
 from waterclock.storage.live import live_bytes
-from waterclock.storage.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

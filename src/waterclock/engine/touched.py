@@ -15,12 +15,12 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow, Read, Table
+from waterclock.spark_sql import quoted
 from waterclock.storage.digest import row_hash
 from waterclock.storage.folding import with_all_columns
 from waterclock.storage.live import is_readable
 from waterclock.storage.manifest import Manifest, read_manifest
 from waterclock.storage.read import frame_of_slices, frame_of_version
-from waterclock.storage.sql import quoted
 from waterclock.storage.timelines import raw_schema
 
 if TYPE_CHECKING:

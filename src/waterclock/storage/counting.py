@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.spark_sql import quoted
 from waterclock.storage.live import is_plain, live_files, version_if_kept
 from waterclock.storage.opened import opened
 from waterclock.storage.read import frame_of_version
-from waterclock.storage.sql import quoted
 from waterclock.temporal import Numbers
 from waterclock.temporal.numbers import LONG_KEY
 

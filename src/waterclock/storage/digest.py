@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.storage.sql import quoted, sql_text
+from waterclock.spark_sql import quoted, sql_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.spark_sql import quoted
 from waterclock.storage.manifest import Manifest, read_manifest
 from waterclock.storage.order import deletes_sql, may_beat, order_struct, place_sql
 from waterclock.storage.read import frame_of_files, frame_of_slices
-from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED
 from waterclock.storage.types import TIMELABEL, fields_of, sql_type
 

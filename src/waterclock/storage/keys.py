@@ -14,12 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
+from waterclock.spark_sql import quoted
 from waterclock.storage.digest import row_hash
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.order import order_struct
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.rows import rows_of
-from waterclock.storage.sql import quoted
 from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:

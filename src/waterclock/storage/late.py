@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.folding import (
     beating,
     beating_later,
@@ -32,7 +33,6 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.order import place_sql
 from waterclock.storage.resolving import Step
-from waterclock.storage.sql import quoted, sql_text
 from waterclock.storage.state import MOST_BYTES_REWRITTEN, MOST_ROWS_BROADCAST, Winners, is_newer
 from waterclock.storage.types import TIMELABEL, fields_of
 from waterclock.timelabel.label import label_of

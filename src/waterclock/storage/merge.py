@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from waterclock.spark_sql import quoted
 from waterclock.storage.commit import commit_nothing, commit_slices, prepare_merge
 from waterclock.storage.folding import (
     beating,
@@ -25,7 +26,6 @@ from waterclock.storage.late import Restatement, is_decided_by_head, winners_at_
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.remaking import commit_whole_state
 from waterclock.storage.resolving import Step
-from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED, Winners, is_newer
 from waterclock.storage.types import fields_of
 from waterclock.storage.winning import commit_winners

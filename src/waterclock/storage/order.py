@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.spark_sql import quoted
 from waterclock.storage.digest import JSON_OPTIONS_SQL
-from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
+from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
 from waterclock.storage.live import is_plain, live_files, may_hold_any, version_if_kept
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import opened
-from waterclock.storage.sql import literal_path
 from waterclock.storage.types import TIMELABEL
 from waterclock.timelabel.label import label_of
 

@@ -12,6 +12,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, RemoveAction, Transaction
 
 from waterclock.faults import fault
+from waterclock.spark_sql import quoted
 from waterclock.storage.change import NeedsSpark, add_of, may_rewrite
 from waterclock.storage.commit import commit_slices, commit_state
 from waterclock.storage.creation import create_table
@@ -22,7 +23,6 @@ from waterclock.storage.manifest import Manifest
 from waterclock.storage.opened import forget, opened
 from waterclock.storage.read import frame_of_slices, table_schema
 from waterclock.storage.rewrite import version_of
-from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL
 from waterclock.timelabel.label import label_of
 

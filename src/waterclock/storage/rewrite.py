@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.errors import WaterclockError
+from waterclock.spark_sql import quoted
 from waterclock.storage.identity import Identity, Killed, app_id
 from waterclock.storage.log import find_claim, head
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.read import frame_of_slices
-from waterclock.storage.sql import quoted
 from waterclock.storage.types import TIMELABEL, check_files, fields_of, widened
 from waterclock.timelabel.label import label_of
 

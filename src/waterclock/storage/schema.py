@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.storage.sql import quoted, sql_text
+from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.types import TIMELABEL, clashes, illegal_characters, readable_as, schema_text, sql_type
 
 if TYPE_CHECKING:

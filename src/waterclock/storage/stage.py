@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
+from waterclock.spark_sql import quoted
 from waterclock.storage.digest import (
     EMPTY,
     HIGH,
@@ -33,7 +34,6 @@ from waterclock.storage.manifest import DataFile, Manifest, already_sealed, is_s
 from waterclock.storage.order import order_measures
 from waterclock.storage.read import frame_of_slices
 from waterclock.storage.schema import row_error
-from waterclock.storage.sql import quoted
 from waterclock.storage.statistics import read_files
 from waterclock.storage.types import TIMELABEL, schema_text
 from waterclock.timelabel.label import label_of

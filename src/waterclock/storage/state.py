@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.faults import fault
+from waterclock.spark_sql import quoted
 from waterclock.storage.commit import MergeLook, commit_state
 from waterclock.storage.identity import Identity
 from waterclock.storage.keys import same_key_sql
 from waterclock.storage.live import relative_path
 from waterclock.storage.read import FILES_READ_DIRECTLY, frame_of_files
-from waterclock.storage.sql import quoted
 from waterclock.storage.thinning import can_thin, thin
 from waterclock.storage.types import fields_of, sql_type
 

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.faults import fault
+from waterclock.spark_sql import quoted
 from waterclock.storage.commit import MergeLook, commit_state
 from waterclock.storage.identity import Identity
 from waterclock.storage.live import relative_path
 from waterclock.storage.read import frame_of_files
 from waterclock.storage.remaking import try_whole_state
-from waterclock.storage.sql import quoted
 from waterclock.storage.state import FILE, MOST_BYTES_COPIED, PLACE, is_small, may_rewrite_files, with_places
 from waterclock.storage.thinning import can_thin, thin
 

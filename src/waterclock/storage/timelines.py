@@ -15,9 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import RECORD
+from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.read import frame_of_slices
-from waterclock.storage.sql import quoted, sql_text
 from waterclock.storage.types import TIMELABEL, fields_of, schema_text, type_text, widened
 from waterclock.temporal.bounds import can_begin_sql
 from waterclock.timelabel.label import label_of

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.spark_sql import quoted
 from waterclock.storage.commit import commit_nothing, prepare_merge
 from waterclock.storage.digest import row_hash
 from waterclock.storage.folding import with_all_columns
@@ -19,7 +20,6 @@ from waterclock.storage.manifest import Manifest
 from waterclock.storage.read import frame_of_slices, frame_of_version
 from waterclock.storage.remaking import commit_whole_state
 from waterclock.storage.resolving import Step
-from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED, MOST_ROWS_BROADCAST, Winners
 from waterclock.storage.swapping import Make, swap_rows
 from waterclock.storage.timelines import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of

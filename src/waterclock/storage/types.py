@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
+from waterclock.spark_sql import quoted
 from waterclock.storage.manifest import DataFile, Manifest
-from waterclock.storage.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from waterclock.faults import fault
+from waterclock.spark_sql import quoted
 from waterclock.storage.commit import MergeLook, commit_nothing, prepare_merge
 from waterclock.storage.identity import Identity, app_id
 from waterclock.storage.log import find_claim, head
 from waterclock.storage.manifest import Manifest
 from waterclock.storage.rewrite import version_of
-from waterclock.storage.sql import quoted
 from waterclock.storage.state import DELETED, Winners, is_small, may_rewrite_files, rewrite_files, rewrite_state
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from waterclock.dpl.syntax.source import Source
 from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference
+from waterclock.spark_sql import quoted
 
 MARKERS = {"WINDOW_START": "wc_window_start", "WINDOW_END": "wc_window_end", "TIMELABEL": "wc_timelabel"}
 
@@ -114,11 +115,6 @@ def flats_of(query: Query) -> tuple[Flat, ...]:
         if reference.view is not None:
             found.update(dict.fromkeys(flats_of(reference.view)))
     return tuple(found)
-
-
-def quoted(name: str) -> str:
-    """Write a name between backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _pieces(query: Query, name_of: Callable[[Read | Flat], str]) -> Iterator[tuple[str, Source, int, bool]]:

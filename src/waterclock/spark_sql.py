@@ -1,4 +1,4 @@
-"""How are names, texts and paths written so that Spark takes them for themselves?
+"""Writes names, texts and paths so that Spark takes them for themselves.
 
 Expressions are handed to Spark as text: built call by call, each call costs a third of a millisecond before anything
 runs, and a table of twenty columns a tenth of a second.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.storage.sql import literal_path
+from waterclock.spark_sql import literal_path
 
 
 @pytest.mark.parametrize(
