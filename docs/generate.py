@@ -19,8 +19,8 @@ from waterclock import codes
 from waterclock.cli.answers import JSON_VERSION
 from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.cli.shapes import ALIKE, SHAPES
-from waterclock.connectors.files import CAPABILITIES as FILES
-from waterclock.connectors.sqlite import CAPABILITIES as SQLITE
+from waterclock.connectors.files.connector import CAPABILITIES as FILES
+from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.flow.capabilities import Capabilities, Option
 
 DOCS = Path(__file__).resolve().parent

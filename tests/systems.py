@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from waterclock.connectors.files import CONNECTOR as FILES
+from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.interface import Connector, Setting
-from waterclock.connectors.sqlite import CONNECTOR as SQLITE
+from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.flow.declarations import Place, Unit, Value
 
 HERE = Place("flows/test.dpl", 1, 1)

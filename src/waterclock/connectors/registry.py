@@ -15,8 +15,8 @@ GROUP = "waterclock.connectors"
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
-        "files": "waterclock.connectors.files:CONNECTOR",
-        "sqlite": "waterclock.connectors.sqlite:CONNECTOR",
+        "files": "waterclock.connectors.files.connector:CONNECTOR",
+        "sqlite": "waterclock.connectors.sqlite.connector:CONNECTOR",
     }
 )
 

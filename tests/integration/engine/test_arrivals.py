@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, evening
-from waterclock.connectors.files import FilesCollector
+from waterclock.connectors.files.connector import FilesCollector
 from waterclock.faults import striking
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from waterclock.connectors.completeness import problem_of
+from waterclock.connectors.files.completeness import problem_of
 
 TEXT = "".join(f'{{"id": {at * 7919 % 1000}}}\n' for at in range(300)).encode()
 

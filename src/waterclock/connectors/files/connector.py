@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.connectors import finding
-from waterclock.connectors import landing as land
+from waterclock.connectors.files import landing as land
+from waterclock.connectors.files import naming
 from waterclock.connectors.interface import (
     TIMELABEL,
     Collected,
@@ -40,7 +40,7 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.connectors.shapes import Reading
+    from waterclock.connectors.files.file_schemas import Reading
 
 _SECOND = timedelta(seconds=1)
 _FEW = 64
@@ -91,7 +91,7 @@ class FilesConnector:
 
     def deliverer(self, setting: Setting) -> Deliverer:
         """Open a folder to write to."""
-        from waterclock.connectors.outbox import FilesDeliverer
+        from waterclock.connectors.files.delivery import FilesDeliverer
 
         return FilesDeliverer(folder_of(setting))
 
@@ -107,12 +107,12 @@ class FilesCollector:
 
     def clock(self, unit: Unit) -> datetime | None:
         """The second after the newest complete file's stamp: up to there the source has told everything."""
-        newest = land.newest_stamp(self._landing(unit), finding.names_of(unit.path), now=datetime.now(UTC))
+        newest = land.newest_stamp(self._landing(unit), naming.names_of(unit.path), now=datetime.now(UTC))
         return newest + _SECOND if newest else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of the newest complete file; None where there is none, or where it is no CSV."""
-        from waterclock.connectors.shapes import shapes_of
+        from waterclock.connectors.files.file_schemas import shapes_of
 
         items = [item for item in self.arrivals(unit).items if self._format(item) == "csv"]
         if not items:
@@ -122,23 +122,23 @@ class FilesCollector:
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Name the file, line and column that Spark stumbled over."""
-        from waterclock.connectors.broken import explain
+        from waterclock.connectors.files.broken import explain
 
         return explain(error, _reading(unit), columns)
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
-        return land.list_items(self._landing(unit), finding.names_of(unit.path), now=datetime.now(UTC), taken=taken)
+        return land.list_items(self._landing(unit), naming.names_of(unit.path), now=datetime.now(UTC), taken=taken)
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
         """Files by their names, archived or not; see `landing.find_items`."""
-        return land.find_items(self._landing(unit), finding.names_of(unit.path), names)
+        return land.find_items(self._landing(unit), naming.names_of(unit.path), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files into one frame, each row with the label its file was taken by."""
-        from waterclock.connectors.scanning import scan
+        from waterclock.connectors.files.scanning import scan
 
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
         if not labels:
@@ -156,7 +156,7 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
         """Read the files that may hold rows of the windows, and sort the rows into them."""
-        from waterclock.connectors.scanning import scan
+        from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import sorted_into_windows
 
         items = self.arrivals(unit).items
@@ -174,14 +174,14 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
     ) -> Collected:
         """Read the files of the newest stamp that is not later than `now`, or all where names of a glob hold none."""
-        from waterclock.connectors.scanning import scan
+        from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
         items = self.arrivals(unit).items
         if not items:
             raise _nothing_to_read(unit)
         chosen = list(items)
-        if finding.has_stamps(finding.names_of(unit.path), items):
+        if naming.has_stamps(naming.names_of(unit.path), items):
             chosen = _newest(items, now)
         if not chosen:
             raise _all_later(unit, items[0], now)
@@ -196,7 +196,7 @@ class FilesCollector:
         """Give a frame without rows, with the columns of the newest file, or those declared where there is none."""
         from pyspark.sql import functions as sf
 
-        from waterclock.connectors.scanning import scan
+        from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
         items = self.arrivals(unit).items
@@ -218,8 +218,8 @@ class FilesCollector:
 
     @staticmethod
     def _format(item: Item) -> str:
-        kind = finding.format_of(item.name)
-        return finding.FORMATS[kind[0]] if kind else ""
+        kind = naming.format_of(item.name)
+        return naming.FORMATS[kind[0]] if kind else ""
 
 
 def folder_of(setting: Setting) -> Path:
@@ -240,7 +240,7 @@ def folder_of(setting: Setting) -> Path:
 
 
 def _reading(unit: Unit) -> Reading:
-    from waterclock.connectors.shapes import Reading
+    from waterclock.connectors.files.file_schemas import Reading
 
     options = unit.options
     known = Reading()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.systems import LandingFolder, ParquetFolder, csv_text, unit_of
-from waterclock.connectors.files import FilesCollector
+from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.interface import Collected, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
@@ -150,7 +150,7 @@ def test_a_key_that_only_a_late_line_has_is_a_column(spark: SparkSession, folder
 def test_a_large_gzip_file_that_was_cut_is_told_by_name(
     spark: SparkSession, folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waterclock.connectors.completeness._READ_THROUGH", {})
+    monkeypatch.setattr("waterclock.connectors.files.completeness._READ_THROUGH", {})
     text = csv_text([{"id": str(at), "note": f"{at * 7919}"} for at in range(20_000)])
     path = drop(folder, "cut.csv.gz", text)
     path.write_bytes(path.read_bytes()[:-2000])

@@ -21,8 +21,8 @@ import pytest
 
 from tests.systems import SqliteDatabase, setting_of, unit_of
 from waterclock.connectors.interface import Delivery, Outcome
-from waterclock.connectors.sqlite import CONNECTOR
-from waterclock.connectors.sqlite_destination import sql_type
+from waterclock.connectors.sqlite.connector import CONNECTOR
+from waterclock.connectors.sqlite.destination import sql_type
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 
@@ -319,7 +319,7 @@ def test_a_full_disk_changes_nothing(database: SqliteDatabase) -> None:
 
 _KILLED = """
 import os, signal, sys, pickle
-from waterclock.connectors.sqlite import CONNECTOR
+from waterclock.connectors.sqlite.connector import CONNECTOR
 from waterclock.faults import striking
 unit, setting, deliveries, point = pickle.load(sys.stdin.buffer)
 def strike(at):

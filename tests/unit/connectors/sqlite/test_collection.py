@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.systems import SqliteDatabase
 from waterclock.connectors.columns import Taken
-from waterclock.connectors.extract import Extract, WindowFilter, batches, set_aside
-from waterclock.connectors.sqlite import Database
+from waterclock.connectors.sqlite.collection import Extract, WindowFilter, batches, set_aside
+from waterclock.connectors.sqlite.database import Database
 from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.window import Window

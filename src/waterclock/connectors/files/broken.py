@@ -16,8 +16,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from waterclock.connectors.columns import match
-from waterclock.connectors.scanning import MISFIT
-from waterclock.connectors.shapes import Reading, shapes_of, text_of, unreadable
+from waterclock.connectors.files.file_schemas import Reading, shapes_of, text_of, unreadable
+from waterclock.connectors.files.scanning import MISFIT
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.systems import SqliteDatabase, query_of, unit_of
-from waterclock.connectors.extract import DIRECT_ROWS
 from waterclock.connectors.interface import WindowRequest
-from waterclock.connectors.sqlite import SqliteCollector, database_of
+from waterclock.connectors.sqlite.collection import DIRECT_ROWS
+from waterclock.connectors.sqlite.connector import SqliteCollector
+from waterclock.connectors.sqlite.database import database_of
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import PublishedFolder, unit_of
+from waterclock.connectors.files.writer import Writing
 from waterclock.connectors.interface import Deliverer, Delivery, Outcome
-from waterclock.connectors.outfile import Writing
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from waterclock.connectors.interface import TIMELABEL, Delivery, Outcome
-from waterclock.connectors.sqlite import quoted, table_of
+from waterclock.connectors.sqlite.database import quoted, table_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit

@@ -1,0 +1,155 @@
+"""The connection type `sqlite`: tables and queries of a SQLite database.
+
+Connection      `path`: the database file.
+Unit            a table or view by name, or a query.
+Data time       `WHERE t >= s AND t < e`, in one read transaction. Times may be text of ISO 8601 (`2013-01-01 05:00:00`,
+                with `T`, `Z`, an offset or a fraction, or a date alone) or numbers since 1970, in any mixture.
+Snapshot        All rows, in one read transaction.
+Publish         See `delivery`.
+Types           Those that are declared; else those of the database's columns by its rules of affinity; else text.
+
+A result of up to 50,000 rows is handed to Spark as it is; a bigger one is read by a Python worker of Spark in batches,
+in one transaction too. `partitions n` reads a table in n parts by ranges of its rowid, side by side; they agree that
+they saw one state of the database, or the batch is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.columns import Found, match
+from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
+from waterclock.connectors.sqlite.database import (
+    Database,
+    database_of,
+    describe,
+    source_of,
+)
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import Columns, Unit
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from waterclock.connectors.values import Times
+
+CAPABILITIES = Capabilities(
+    type="sqlite",
+    connection_options={
+        "path": Option(is_required=True, help="the database file"),
+        "timeout": Option("number", help="seconds to wait while the database is locked; 5"),
+        "create": Option("flag", help="whether publishing makes the database file where there is none; false"),
+    },
+    collect_options={
+        "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
+        "partitions": Option("number", help="in how many parts a big table is read side by side; 1"),
+    },
+    publish_options={
+        "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
+    },
+    collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
+    publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
+    takes_query=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteConnector:
+    """Opens database files."""
+
+    capabilities: Capabilities = CAPABILITIES
+
+    def collector(self, setting: Setting) -> SqliteCollector:
+        """Open a database to read."""
+        return SqliteCollector(database_of(setting))
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Open a database to write."""
+        from waterclock.connectors.sqlite.delivery import SqliteDeliverer
+
+        return SqliteDeliverer(database_of(setting))
+
+
+CONNECTOR = SqliteConnector()
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteCollector:
+    """Collects from a database file."""
+
+    database: Database
+
+    def clock(self, unit: Unit) -> None:
+        """A database file has no clock but the machine's."""
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """Columns of the table or query, with Spark types by SQLite's rules of affinity."""
+        with self.database.reading(str(unit)) as connection:
+            return {found.name: found.type or "STRING" for found in describe(connection, unit)}
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Bring back the error that a Python worker of Spark met."""
+        from waterclock.connectors.sqlite.collection import carried
+
+        del unit, columns
+        return carried(error)
+
+    def read_windows(
+        self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
+    ) -> Collected:
+        """Read the rows of the windows; those whose time is NULL or cannot be read are counted."""
+        from waterclock.connectors.sqlite.collection import Extract, WindowFilter, collected
+
+        with self.database.reading(str(unit)) as connection:
+            found = describe(connection, unit)
+            matched = match(columns, found, where=str(unit))
+            by_window = WindowFilter(_spelled(request.time_column, found, unit), tuple(request.windows))
+            extract = Extract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone), by_window)
+            return collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+
+    def read_snapshot(
+        self,
+        spark: SparkSession,
+        unit: Unit,
+        columns: Columns,
+        zone: str,
+        *,
+        now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
+    ) -> Collected:
+        """Read all rows, as of one moment."""
+        from waterclock.connectors.sqlite.collection import Extract, collected
+
+        with self.database.reading(str(unit)) as connection:
+            matched = match(columns, describe(connection, unit), where=str(unit))
+            extract = Extract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone))
+            return collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+
+
+def _spelled(time_column: str, found: list[Found], unit: Unit) -> str:
+    for column in found:
+        if column.name.lower() == time_column.lower():
+            return column.name
+    known = [column.name for column in found]
+    raise WaterclockError(
+        "E805",
+        f"{unit} has no column {time_column}",
+        where=str(unit),
+        why=f"BY DATA TIME {time_column} decides the window of each row; it has {', '.join(known)}",
+        fix=did_you_mean(time_column, known, otherwise="name the column that holds the rows' own time"),
+    )
+
+
+def _times(unit: Unit, zone: str) -> Times:
+    from waterclock.connectors.values import Times
+
+    return Times(zone, str(unit.options.get("epoch", "seconds")))
+
+
+def _partitions(unit: Unit) -> int:
+    return max(1, int(str(unit.options.get("partitions", 1))))
