@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from waterclock.codes import CODES
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.config.model import _LATER_DEFAULTS, _LATER_SECTIONS, Defaults, Environment, _File, _ProjectSection
-from waterclock.ledger.status import STATUS_TABLES
+from waterclock.ledger.read.status import STATUS_TABLES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

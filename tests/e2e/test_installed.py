@@ -36,7 +36,7 @@ def hours(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
 """
 IMPORT_ALL = """
 import importlib, pkgutil, sys, waterclock
-apart = ("waterclock.testing", "waterclock.ledger.migrations", "waterclock.__main__")
+apart = ("waterclock.testing", "waterclock.ledger.store.migrations", "waterclock.__main__")
 names = [each.name for each in pkgutil.walk_packages(waterclock.__path__, "waterclock.")]
 for name in names:
     if not name.startswith(apart):

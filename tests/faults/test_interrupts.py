@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.ledger.schema import claims
+from waterclock.ledger.store.schema import claims
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

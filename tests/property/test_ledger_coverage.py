@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ledgers import day, desk
-from waterclock.ledger.coverage import cover, uncover
-from waterclock.ledger.schema import coverage
+from waterclock.ledger.store.schema import coverage
+from waterclock.ledger.write.coverage import cover, uncover
 from waterclock.timelabel.intervals import IntervalSet
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), min_size=1, max_size=4)

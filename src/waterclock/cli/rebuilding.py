@@ -12,7 +12,7 @@ from waterclock.cli.look import console
 from waterclock.cli.opening import open_project, selected
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.rebuild import Remade, plan_rebuild, rebuild_table
-from waterclock.ledger.redeclaring import Difference
+from waterclock.ledger.write.redeclare import Difference
 from waterclock.timelabel.label import label_of
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waterclock.errors import WaterclockError
-from waterclock.ledger.export import Head
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import unusable_export
+from waterclock.ledger.store.export import Head
 from waterclock.storage.exports import export_name, export_names, first_line, remove_export, write_export
 
 # A chain is no longer than this, so that little is read and little depends on one file; older chains than the newest

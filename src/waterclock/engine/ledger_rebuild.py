@@ -23,9 +23,9 @@ from waterclock.engine.publish import find_delivery, kill_delivery
 from waterclock.engine.settings import RunSettings
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
-from waterclock.ledger.adopting import Committed
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ledger_there
+from waterclock.ledger.write.adopt import Committed
 from waterclock.storage.commit import kill
 from waterclock.storage.commits import Commit, commits_after
 from waterclock.storage.exports import read_export

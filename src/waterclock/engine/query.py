@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.status import STATUS_TABLES as STATUS_COLUMNS
+from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage.log import head, table_exists
 from waterclock.storage.read import frame_at
 from waterclock.storage.rows import rows_of

@@ -24,9 +24,9 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.adopting import Committed
-from waterclock.ledger.redeclaring import Difference
 from waterclock.ledger.refusals import cannot_recut, needs_rebuild
+from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.redeclare import Difference
 from waterclock.storage.digest import digests
 from waterclock.storage.history import state_from
 from waterclock.storage.identity import Identity

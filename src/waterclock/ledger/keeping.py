@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.flow.declarations import Flow, Table
-from waterclock.ledger import adopting, export, redeclaring
-from waterclock.ledger.adopting import Committed
-from waterclock.ledger.database import Database
-from waterclock.ledger.export import Head
-from waterclock.ledger.redeclaring import Difference
+from waterclock.ledger.store import export
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.export import Head
+from waterclock.ledger.write import adopt as adopting
+from waterclock.ledger.write import redeclare as redeclaring
+from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.redeclare import Difference
 
 
 @dataclass(frozen=True, slots=True)

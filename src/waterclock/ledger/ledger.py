@@ -20,11 +20,12 @@ from waterclock.batches.records import (
     TableRecord,
 )
 from waterclock.flow.declarations import Flow
-from waterclock.ledger import applying, claims, closing, decisions, history, provenance, reading, record, runs, status
-from waterclock.ledger.applying import Applied
-from waterclock.ledger.database import Clock, Database, open_database
 from waterclock.ledger.keeping import Keeping
-from waterclock.ledger.snapshot import NOBODY, Asking, snapshot
+from waterclock.ledger.read import current, history, provenance, status
+from waterclock.ledger.read.snapshot import NOBODY, Asking, snapshot
+from waterclock.ledger.store.database import Clock, Database, open_database
+from waterclock.ledger.write import applying, claims, closing, completion, decisions, runs
+from waterclock.ledger.write.applying import Applied
 from waterclock.timelabel.window import Window
 
 
@@ -110,8 +111,8 @@ class Ledger:
         closing.close_lost(self._database, claim, why, who=who or claim.request.who)
 
     def record_done(self, claim: Claim, results: Sequence[BatchResult]) -> Recorded:
-        """See `record.record_done`."""
-        return record.record_done(self._database, claim, results)
+        """See `completion.record_done`."""
+        return completion.record_done(self._database, claim, results)
 
     def record_failed(
         self,
@@ -156,52 +157,52 @@ class Ledger:
         return snapshot(self._database, flow, names=tables, asking=asking)
 
     def find_table(self, name: str) -> TableRecord | None:
-        """See `reading.find_table`."""
-        return reading.find_table(self._database, name)
+        """See `current.find_table`."""
+        return current.find_table(self._database, name)
 
     def table(self, name: str) -> TableRecord:
-        """See `reading.table`."""
-        return reading.table(self._database, name)
+        """See `current.table`."""
+        return current.table(self._database, name)
 
     def tables(self) -> list[TableRecord]:
-        """See `reading.all_tables`."""
-        return reading.all_tables(self._database)
+        """See `current.all_tables`."""
+        return current.all_tables(self._database)
 
     def slices(self, table: str, low: datetime, high: datetime) -> list[Slice]:
-        """See `reading.slices`."""
-        return reading.slices(self._database, table, low, high)
+        """See `current.slices`."""
+        return current.slices(self._database, table, low, high)
 
     def state(self, table: str, at: datetime) -> Slice | None:
-        """See `reading.state`."""
-        return reading.state(self._database, table, at)
+        """See `current.state`."""
+        return current.state(self._database, table, at)
 
     def newest(self, table: str) -> Slice | None:
-        """See `reading.newest`."""
-        return reading.newest(self._database, table)
+        """See `current.newest`."""
+        return current.newest(self._database, table)
 
     def last_recorded(self, table: str) -> Slice | None:
-        """See `reading.last_recorded`."""
-        return reading.last_recorded(self._database, table)
+        """See `current.last_recorded`."""
+        return current.last_recorded(self._database, table)
 
     def inputs(self, table: str, label: datetime) -> tuple[Input, ...]:
-        """See `reading.inputs`."""
-        return reading.inputs(self._database, table, label)
+        """See `current.inputs`."""
+        return current.inputs(self._database, table, label)
 
     def version_at(self, table: str, label: datetime) -> int | None:
-        """See `reading.version_at`."""
-        return reading.version_at(self._database, table, label)
+        """See `current.version_at`."""
+        return current.version_at(self._database, table, label)
 
     def versions(self, table: str) -> dict[datetime, int]:
-        """See `reading.versions_of`."""
-        return reading.versions_of(self._database, table)
+        """See `current.versions_of`."""
+        return current.versions_of(self._database, table)
 
     def committed(self, table: str) -> list[Committed]:
-        """See `reading.committed`."""
-        return reading.committed(self._database, table)
+        """See `current.committed`."""
+        return current.committed(self._database, table)
 
     def changed_slices(self, table: str, after: int) -> list[Committed]:
-        """See `reading.changed_slices`."""
-        return reading.changed_slices(self._database, table, after)
+        """See `current.changed_slices`."""
+        return current.changed_slices(self._database, table, after)
 
     def history(self, flow: Flow, asked: Mapping[str, datetime], since: datetime) -> History:
         """See `history.history`."""
@@ -209,15 +210,15 @@ class Ledger:
 
     def content(self, table: str, low: datetime, high: datetime) -> str:
         """Give what an interval of a table holds, as `facts.InputFact` compares it."""
-        return reading.contents(self._database, [(table, low, high)])[table, low, high]
+        return current.contents(self._database, [(table, low, high)])[table, low, high]
 
     def pins(self, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
-        """See `reading.pins`."""
-        return reading.pins(self._database, wanted)
+        """See `current.pins`."""
+        return current.pins(self._database, wanted)
 
     def taken_items(self, table: str, names: Iterable[str] | None = None) -> set[str]:
-        """See `reading.taken_items`."""
-        return reading.taken_items(self._database, table, names)
+        """See `current.taken_items`."""
+        return current.taken_items(self._database, table, names)
 
     # what is told of the past
 

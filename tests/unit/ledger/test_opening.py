@@ -14,10 +14,10 @@ from alembic.migration import MigrationContext
 
 from tests.ledgers import desk, result, table
 from waterclock.errors import WaterclockError
-from waterclock.ledger import schema
-from waterclock.ledger.database import NEWEST_SCHEMA, open_database
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.status import STATUS_TABLES
+from waterclock.ledger.read.status import STATUS_TABLES
+from waterclock.ledger.store import schema
+from waterclock.ledger.store.database import NEWEST_SCHEMA, open_database
 
 
 def url_of(path: Path) -> str:
@@ -52,7 +52,7 @@ def test_migrations_make_exactly_the_declared_tables(tmp_path: Path) -> None:
 
 
 def test_the_newest_revision_is_the_one_that_opening_looks_for() -> None:
-    from waterclock.ledger import migrations
+    from waterclock.ledger.store import migrations
 
     versions = Path(str(migrations.__file__)).parent / "versions"
     assert max(path.name for path in versions.glob("[0-9]*.py")).startswith(NEWEST_SCHEMA)
@@ -152,7 +152,7 @@ def test_processes_that_make_one_ledger_at_once_all_find_it(tmp_path: Path) -> N
 
 
 def test_a_lock_that_is_not_given_up_is_a_transient_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("waterclock.ledger.sqlite._BUSY_MILLISECONDS", 50)
+    monkeypatch.setattr("waterclock.ledger.store.sqlite._BUSY_MILLISECONDS", 50)
     path = tmp_path / "ledger.db"
     with Ledger.open(url_of(path)) as ledger:
         other = sqlite3.connect(path, isolation_level=None)

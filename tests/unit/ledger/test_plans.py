@@ -9,24 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from tests.ledgers import Desk
-from waterclock.ledger import (
-    applying,
-    claims,
-    closing,
-    content,
-    coverage,
-    decisions,
-    provenance,
-    reading,
-    record,
-    ripple,
-    snapshot,
-    status,
-    suspects,
-)
+from waterclock.ledger.read import content, current, provenance, ripple, snapshot, status
+from waterclock.ledger.write import applying, claims, closing, completion, coverage, decisions, suspects
 
 MODULES = (
-    applying, claims, closing, content, coverage, decisions, provenance, reading, record, ripple, snapshot, status,
+    applying, claims, closing, content, coverage, decisions, provenance, current, completion, ripple, snapshot, status,
     suspects,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")

@@ -1,0 +1,254 @@
+"""What readers of a table are bound to: its current slices, its state at a tick, the versions that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import FOREVER
+from waterclock.batches.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
+from waterclock.flow.choices import Mode
+from waterclock.ledger import refusals
+from waterclock.ledger.read.content import content_of_slices, contents_of
+from waterclock.ledger.read.inputs import read_inputs
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import AnyRow, batches, items, revisions, tables, versions
+
+_TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
+_TABLES = sa.select(tables).order_by(tables.c.name)
+_NAMES = sa.select(tables.c.name)
+_CURRENT = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
+_SLICES = _CURRENT.where(batches.c.label >= sa.bindparam("low"), batches.c.label < sa.bindparam("high")).order_by(
+    batches.c.label
+)
+_NEWEST_BEFORE = _CURRENT.where(batches.c.label < sa.bindparam("at")).order_by(batches.c.label.desc()).limit(1)
+_LAST_RECORDED = _CURRENT.order_by(batches.c.current_claim.desc()).limit(1)
+_STANDING = (
+    _CURRENT.where(batches.c.label >= sa.bindparam("at"), batches.c.stands_from < sa.bindparam("at"))
+    .order_by(batches.c.label)
+    .limit(1)
+)
+_CLAIM = sa.select(batches.c.current_claim).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
+)
+_VERSION = (
+    sa.select(versions.c.version)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.label == sa.bindparam("at"))
+    .where(versions.c.dropped_by.is_(None))
+)
+_VERSIONS = (
+    sa.select(versions.c.label, versions.c.version)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
+    .order_by(versions.c.label)
+)
+_COMMITTED = (
+    sa.select(
+        revisions.c.label,
+        revisions.c.claim,
+        revisions.c.version,
+        revisions.c.slice_path,
+        revisions.c.stands_from,
+        revisions.c.recorded_at,
+    )
+    .where(revisions.c.table_name == sa.bindparam("of"))
+    .order_by(revisions.c.version, revisions.c.label)
+)
+_LABELS_SINCE = sa.select(revisions.c.label).where(
+    revisions.c.table_name == sa.bindparam("of"), revisions.c.version > sa.bindparam("after")
+)
+_COMMITTED_SINCE = _COMMITTED.where(revisions.c.label.in_(_LABELS_SINCE))
+_TAKEN = sa.select(items.c.item).where(items.c.table_name == sa.bindparam("of"))
+_TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
+
+
+def table(database: Database, name: str) -> TableRecord:
+    """Give what the ledger keeps of a table.
+
+    Raises  E412 for a table that no applied flow has declared
+    """
+    with database.read() as connection:
+        return _record(_row(connection, name))
+
+
+def find_table(database: Database, name: str) -> TableRecord | None:
+    """Return what the ledger keeps of a table; None where no applied flow has declared it."""
+    with database.read() as connection:
+        row = connection.execute(_TABLE, {"of": name}).first()
+        return None if row is None else _record(row)
+
+
+def all_tables(database: Database) -> list[TableRecord]:
+    """Give what the ledger keeps of every table it has seen, by name."""
+    with database.read() as connection:
+        return [_record(row) for row in connection.execute(_TABLES)]
+
+
+def slices(database: Database, name: str, low: datetime, high: datetime) -> list[Slice]:
+    """Give the current slices with a label in `[low, high)`, by label."""
+    with database.read() as connection:
+        return [_slice(row) for row in connection.execute(_SLICES, {"of": name, "low": low, "high": high})]
+
+
+def state(database: Database, name: str, at: datetime) -> Slice | None:
+    """Give the slice that made the table's state as of the boundary `at`, with the version that holds that state.
+
+    REPLACE: the slice of the window ending at `at`, or of the snapshot that stands for it. MERGE, APPEND: the newest
+    done label before. The version is the stored one of exactly that state (`NO_VERSION` where there is none); for
+    APPEND, whose states are read by timelabel, the table's newest.
+    """
+    with database.read() as connection:
+        found = connection.execute(_TABLE, {"of": name}).first()
+        return None if found is None else _state(connection, found, at)
+
+
+def newest(database: Database, name: str) -> Slice | None:
+    """Give the current slice with the newest label; None before the first batch is done."""
+    with database.read() as connection:
+        row = connection.execute(_NEWEST_BEFORE, {"of": name, "at": FOREVER}).first()
+        return None if row is None else _slice(row)
+
+
+def last_recorded(database: Database, name: str) -> Slice | None:
+    """Return the current slice that was made last, whatever its label; None before the first batch is done.
+
+    Cost: a look at each label of the table, in the database.
+    """
+    with database.read() as connection:
+        row = connection.execute(_LAST_RECORDED, {"of": name}).first()
+        return None if row is None else _slice(row)
+
+
+def inputs(database: Database, name: str, label: datetime) -> tuple[Input, ...]:
+    """Give what the current revision of a batch read, in the order of its reads; nothing where it was never done."""
+    with database.read() as connection:
+        number = connection.execute(_CLAIM, {"of": name, "at": label}).scalar()
+        return () if number is None else read_inputs(connection, number).get(label, ())
+
+
+def version_at(database: Database, name: str, label: datetime) -> int | None:
+    """Give the version that holds the state of a REPLACE or MERGE table at `label`; None where none is stored."""
+    with database.read() as connection:
+        return connection.execute(_VERSION, {"of": name, "at": label}).scalar()
+
+
+def versions_of(database: Database, name: str) -> dict[datetime, int]:
+    """Give the version map of a REPLACE or MERGE table: which version holds the state at which label."""
+    with database.read() as connection:
+        return {row.label: row.version for row in connection.execute(_VERSIONS, {"of": name})}
+
+
+def committed(database: Database, name: str) -> list[Committed]:
+    """Give every slice that was ever committed to a table, in the order of its versions. Cost: 5 µs a slice."""
+    with database.read() as connection:
+        return [Committed(*row) for row in connection.execute(_COMMITTED, {"of": name})]
+
+
+def changed_slices(database: Database, name: str, after: int) -> list[Committed]:
+    """Give the slices that commits after a version brought to a table, and those that they took the place of.
+
+    Cost: a look at each revision of the table
+    """
+    with database.read() as connection:
+        rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
+    before = {row.label: row for row in rows if row.version <= after}
+    return [*before.values(), *(row for row in rows if row.version > after)]
+
+
+def contents(
+    database: Database, wanted: Collection[tuple[str, datetime, datetime]]
+) -> dict[tuple[str, datetime, datetime], str]:
+    """Give what intervals of tables hold, all at one moment.
+
+    Raises  E412 for a table that no applied flow has declared
+    """
+    with database.read() as connection:
+        modes = {name: _row(connection, name).mode for name in {name for name, _, _ in wanted}}
+        return contents_of(connection, modes, wanted)
+
+
+def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
+    """Bind references `(table, low, high)` to versions and contents of one moment, in the order asked for.
+
+    Raises  E412 for a table that no applied flow has declared
+    """
+    with database.read() as connection:
+        rows = {name: _row(connection, name) for name in {name for name, _, _ in wanted}}
+        modes = {name: row.mode for name, row in rows.items() if row.mode != Mode.APPEND}
+        states = contents_of(connection, modes, [each for each in wanted if each[0] in modes])
+        return [_pin(connection, rows[each[0]], each, states.get(each)) for each in wanted]
+
+
+def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
+    """Give which items of its source a table has taken: of those named, or all."""
+    with database.read() as connection:
+        if names is None:
+            return set(connection.execute(_TAKEN, {"of": name}).scalars())
+        found: set[str] = set()
+        asked = list(names)
+        for start in range(0, len(asked), 500):
+            values = {"of": name, "names": asked[start : start + 500]}
+            found.update(connection.execute(_TAKEN_OF, values).scalars())
+        return found
+
+
+def _row(connection: sa.Connection, name: str) -> AnyRow:
+    row = connection.execute(_TABLE, {"of": name}).first()
+    if row is None:
+        raise refusals.unknown_table(name, connection.execute(_NAMES).scalars())
+    return row
+
+
+def _pin(connection: sa.Connection, row: AnyRow, wanted: tuple[str, datetime, datetime], content: str | None) -> Pin:
+    name, low, high = wanted
+    if content is None:  # an APPEND table's, whose slices are read anyway
+        found = connection.execute(_SLICES, {"of": name, "low": low, "high": high}).all()
+        held, version, content = tuple(map(_slice, found)), int(row.head_version), content_of_slices(found)
+    else:
+        made = _state(connection, row, high) if low < high else None
+        held, version = ((), NO_VERSION) if made is None else ((made,), made.version)
+    return Pin(name, low, high, row.location, version, content, held, row.changes)
+
+
+def _state(connection: sa.Connection, row: AnyRow, at: datetime) -> Slice | None:
+    found = connection.execute(_NEWEST_BEFORE, {"of": row.name, "at": at}).first()
+    if row.mode == Mode.REPLACE and (found is None or found.end < at):
+        found = connection.execute(_STANDING, {"of": row.name, "at": at}).first()
+    if found is None:
+        return None
+    if row.mode == Mode.APPEND:
+        return _slice(found, row.head_version)
+    version = connection.execute(_VERSION, {"of": row.name, "at": found.label}).scalar()
+    return _slice(found, NO_VERSION if version is None else version)
+
+
+def _slice(row: AnyRow, version: int | None = None) -> Slice:
+    return Slice(
+        table=row.table_name,
+        label=row.label,
+        end=row.end,
+        claim=row.current_claim,
+        version=row.version if version is None else version,
+        rows=row.rows,
+        bytes=row.bytes,
+        digest=row.digest,
+        slice_path=row.slice_path,
+        stands_from=row.stands_from,
+    )
+
+
+def _record(row: AnyRow) -> TableRecord:
+    return TableRecord(
+        name=row.name,
+        kind=row.kind,
+        type=row.type,
+        mode=row.mode,
+        cadence=row.cadence,
+        keys=row.keys,
+        start=row.start,
+        location=row.location,
+        head_version=row.head_version,
+        head_label=row.head_label,
+        zone=row.zone,
+    )

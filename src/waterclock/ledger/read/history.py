@@ -1,0 +1,212 @@
+"""Reads how tables and all they rest on have changed since an instant, for questions as known then."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BEGINNING, FOREVER, History, InputFact, Made, TableHistory
+from waterclock.flow.choices import Mode, ReadKind
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.read.content import contents_of, weight
+from waterclock.ledger.read.ripple import Key, Span, resting_on
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import IS_SUSPECT, AnyRow, batches, claim_labels, claims, coverage, inputs, tables
+from waterclock.ledger.store.schema import revisions as revisions_table
+from waterclock.timelabel.intervals import IntervalSet
+
+_NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
+_LABELS: sa.BindParameter[Any] = sa.bindparam("labels", expanding=True)
+_MODES = sa.select(tables.c.name, tables.c.mode)
+_COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high).where(coverage.c.table_name.in_(_NAMES))
+# a claim is closed by the transaction that records its revisions; its rows are few and short, those of revisions not
+_CHANGED = (
+    sa.select(claim_labels.c.table_name, claim_labels.c.label)
+    .join(claims, claims.c.number == claim_labels.c.claim)
+    .where(claims.c.status == "done", claims.c.closed_at > sa.bindparam("since"), claims.c.table_name.in_(_NAMES))
+    .distinct()
+)
+_REVISIONS = (
+    sa.select(
+        revisions_table.c.label, revisions_table.c.claim, revisions_table.c.recorded_at, revisions_table.c.end,
+        revisions_table.c.stands_from, revisions_table.c.digest, revisions_table.c.rows,
+    )
+    .where(revisions_table.c.table_name == sa.bindparam("of"), revisions_table.c.label.in_(_LABELS))
+    .order_by(revisions_table.c.label, revisions_table.c.version, revisions_table.c.recorded_sequence)
+)  # fmt: skip
+_CURRENT = sa.select(batches.c.label, batches.c.current_claim, batches.c.hash_high, batches.c.hash_low).where(
+    batches.c.table_name == sa.bindparam("of"),
+    batches.c.label.in_(_LABELS),
+    batches.c.current_claim.is_not(None),
+)
+_SUSPECT = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(
+    IS_SUSPECT, batches.c.table_name.in_(_NAMES)
+)
+_READ = (
+    sa.select(
+        inputs.c.label, inputs.c.claim, inputs.c.table_name, inputs.c.low, inputs.c.high, inputs.c.content
+    )
+    .where(inputs.c.claim.in_(sa.bindparam("numbers", expanding=True)))
+    .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
+)  # fmt: skip
+_CHUNK = 500
+_BEFORE = {ReadKind.PLAIN, ReadKind.PAST, ReadKind.HISTORY, ReadKind.PREVIOUS}
+
+Bounds = Mapping[str, datetime]
+_Made = Mapping[str, Mapping[datetime, tuple[Made, ...]]]
+_Read = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
+
+
+def history(database: Database, flow: Flow, asked: Bounds, since: datetime) -> History:
+    """Return how tables, and all they rest on, have changed since an instant by the ledger's clock.
+
+    `asked` says of each table before which instant its labels count. Cost: a look at each claim; of what counts three
+    queries for each table of which anything was committed since, one for each span that was, and what the batches read
+    that rest on these.
+    """
+    with database.read() as connection:
+        modes = {row.name: row.mode for row in connection.execute(_MODES)}
+        wanted = _above(flow, asked)
+        while True:
+            made = _made(connection, wanted, since)
+            read = _rows_read(connection, flow, wanted, made)
+            others = {row.table_name for row in _flat(read)}.intersection(modes) - wanted.keys()
+            if not others:  # else older code read tables that the flow of today does not
+                return History(since, _tables(connection, modes, wanted, made, read))
+            wanted |= _above(flow, dict.fromkeys(others, FOREVER))
+
+
+def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
+    """Return the tables asked and all above them, with the instant before which the labels count that they rest on.
+
+    A batch reads what lies before its end, but for LATEST; a snapshot stands for windows before its own.
+    """
+    found: dict[str, datetime] = {}
+    to_do = list(asked.items())
+    while to_do:
+        name, bound = to_do.pop()
+        table = flow.tables.get(name)
+        bound = FOREVER if table is None or table.is_snapshot else bound
+        if found.get(name, BEGINNING) < bound:
+            found[name] = bound
+            reads = () if table is None else table.reads
+            to_do += [(read.table, bound if read.kind in _BEFORE else FOREVER) for read in reads]
+    return found
+
+
+def _made(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
+    changed: defaultdict[str, list[datetime]] = defaultdict(list)
+    for name, label in connection.execute(_CHANGED, {"names": sorted(bounds), "since": since}):
+        if label < bounds[name]:
+            changed[name].append(label)
+    return {name: _of_labels(connection, name, sorted(labels), since) for name, labels in changed.items()}
+
+
+def _of_labels(
+    connection: sa.Connection, name: str, labels: list[datetime], since: datetime
+) -> Mapping[datetime, tuple[Made, ...]]:
+    found: defaultdict[datetime, list[Made]] = defaultdict(list)
+    for chunk in _chunks(labels):
+        values = {"of": name, "labels": chunk}
+        now = {row.label: row for row in connection.execute(_CURRENT, values)}
+        for row in connection.execute(_REVISIONS, values):
+            of_label = found[row.label]
+            of_label.append(_one(row, now.get(row.label), of_label[-1].at if of_label else BEGINNING))
+    return {label: _since(of_label, since) for label, of_label in found.items()}
+
+
+def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> Made:
+    """Return a revision; the current one weighs what the ledger says, for a rebuild may have changed its meaning.
+
+    It is known since its record, and no earlier than the one `before` it, whatever the clocks said.
+    """
+    if now is not None and now.current_claim == row.claim:
+        weighs = (now.hash_high, now.hash_low)
+    else:
+        weighs = weight(row.label, row.digest, row.rows, row.claim)
+    return Made(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs)
+
+
+def _since(of_label: list[Made], since: datetime) -> tuple[Made, ...]:
+    """Leave out what was replaced before `since`."""
+    older = sum(made.at <= since for made in of_label)
+    return tuple(of_label[max(0, older - 1) :])
+
+
+def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Made) -> _Read:
+    """Return what the batches read that may have rested on something else: those that changed, and on these."""
+    seeds: dict[Key, Span] = {
+        (row.table_name, row.label): (row.stands_from or row.label, row.end)
+        for row in connection.execute(_SUSPECT, {"names": sorted(bounds)})
+        if row.label < bounds[row.table_name]
+    }
+    seeds |= {
+        (name, label): (min(each.low for each in of_label), max(each.high for each in of_label))
+        for name, of_table in made.items()
+        for label, of_label in of_table.items()
+    }
+    doubted = resting_on(connection, flow, seeds, within=bounds) if seeds else {}
+    return {name: _of_batches(connection, name, labels, made.get(name, {})) for name, labels in doubted.items()}
+
+
+def _of_batches(
+    connection: sa.Connection, name: str, labels: Collection[datetime], made: Mapping[datetime, tuple[Made, ...]]
+) -> Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]:
+    wanted = {(label, each.claim) for label in labels for each in made.get(label, ())}
+    for chunk in _chunks(sorted(set(labels).difference(made))):
+        rows = connection.execute(_CURRENT, {"of": name, "labels": chunk})
+        wanted |= {(row.label, row.current_claim) for row in rows}
+    found: dict[datetime, dict[int, tuple[AnyRow, ...]]] = {}
+    for numbers in _chunks(sorted({claim for _, claim in wanted})):
+        for row in connection.execute(_READ, {"numbers": numbers}):
+            if (row.label, row.claim) in wanted:
+                of_label = found.setdefault(row.label, {})
+                of_label[row.claim] = (*of_label.get(row.claim, ()), row)
+    return found
+
+
+def _tables(
+    connection: sa.Connection, modes: Mapping[str, str], names: Collection[str], made: _Made, read: _Read
+) -> Mapping[str, TableHistory]:
+    now = contents_of(
+        connection, modes, {(row.table_name, row.low, row.high) for row in _flat(read) if row.table_name in modes}
+    )
+    covered: defaultdict[str, list[Span]] = defaultdict(list)
+    for name, low, high in connection.execute(_COVERAGE, {"names": sorted(names)}):
+        covered[name].append((low, high))
+
+    def fact(row: AnyRow) -> InputFact:
+        key = (row.table_name, row.low, row.high)
+        return InputFact(*key, row.content, now.get(key, row.content))
+
+    return {
+        name: TableHistory(
+            mode=Mode(modes[name]),
+            covered=IntervalSet.from_intervals(covered[name]),
+            made=made.get(name, {}),
+            read={
+                label: {claim: tuple(map(fact, rows)) for claim, rows in of_label.items()}
+                for label, of_label in read.get(name, {}).items()
+            },
+        )
+        for name in names
+        if name in modes
+    }
+
+
+def _flat(read: _Read) -> Iterator[AnyRow]:
+    return (
+        row
+        for of_table in read.values()
+        for of_label in of_table.values()
+        for rows in of_label.values()
+        for row in rows
+    )
+
+
+def _chunks(ordered: list[Any]) -> Iterator[list[Any]]:
+    return (ordered[start : start + _CHUNK] for start in range(0, len(ordered), _CHUNK))

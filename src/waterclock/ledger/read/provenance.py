@@ -1,0 +1,172 @@
+"""From one batch to all that it was made from, and to all that was made from it: no bookkeeping beside inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import Link
+from waterclock.flow.choices import Mode
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
+
+_LATER = revisions.alias("later")
+_SEEN = revisions.c.recorded_sequence < sa.bindparam("claimed")
+_NEWEST_SEEN = ~sa.exists().where(
+    _LATER.c.table_name == revisions.c.table_name,
+    _LATER.c.label == revisions.c.label,
+    _LATER.c.recorded_sequence > revisions.c.recorded_sequence,
+    _LATER.c.recorded_sequence < sa.bindparam("claimed"),
+)
+_CURRENT = sa.select(batches.c.current_claim).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
+)
+_READS = (
+    sa.select(inputs.c.table_name, inputs.c.low, inputs.c.high, tables.c.mode, claims.c.claimed_sequence)
+    .join(claims, claims.c.number == inputs.c.claim)
+    .join(tables, tables.c.name == inputs.c.table_name)
+    .where(inputs.c.claim == sa.bindparam("number_"), inputs.c.label == sa.bindparam("at"))
+    .order_by(inputs.c.position)
+)
+_NOW = batches.alias("now")
+# a revision without a digest equals itself alone
+_DIFFERS = sa.and_(
+    _NOW.c.current_claim != revisions.c.claim,
+    sa.or_(_NOW.c.digest.is_(None), revisions.c.digest.is_(None), _NOW.c.digest != revisions.c.digest),
+)
+_OF_NOW = sa.and_(_NOW.c.table_name == revisions.c.table_name, _NOW.c.label == revisions.c.label)
+_READ_SLICES = (
+    sa.select(
+        revisions.c.table_name,
+        revisions.c.label,
+        revisions.c.claim,
+        revisions.c.rows,
+        claims.c.code,
+        _DIFFERS.label("is_replaced"),
+    )
+    .join(claims, claims.c.number == revisions.c.claim)
+    .join(_NOW, _OF_NOW)
+    .where(revisions.c.table_name == sa.bindparam("of"), _SEEN, _NEWEST_SEEN)
+    .order_by(revisions.c.label)
+)
+_SUMMED = _READ_SLICES.where(revisions.c.label >= sa.bindparam("low"), revisions.c.label < sa.bindparam("high"))
+_STANDING = _READ_SLICES.where(
+    revisions.c.label >= sa.bindparam("low"),
+    sa.func.coalesce(revisions.c.stands_from, revisions.c.label) <= sa.bindparam("low"),
+).limit(1)
+_SPAN = sa.select(batches.c.label, batches.c.end, batches.c.stands_from, batches.c.current_claim).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
+)
+_READERS = (
+    sa.select(batches.c.table_name, batches.c.label, batches.c.current_claim.label("claim"), batches.c.rows,
+              batches.c.code, claims.c.claimed_sequence)
+    .join(claims, claims.c.number == batches.c.current_claim)
+    .join(
+        inputs,
+        sa.and_(
+            batches.c.table_name == inputs.c.reader,
+            batches.c.label == inputs.c.label,
+            batches.c.current_claim == inputs.c.claim,
+        ),
+    )
+    .where(
+        inputs.c.table_name == sa.bindparam("of"),
+        inputs.c.high > sa.bindparam("low"),
+        inputs.c.low < sa.bindparam("high"),
+    )
+    .distinct()
+    .order_by(batches.c.table_name, batches.c.label)
+)  # fmt: skip
+
+
+_REVISIONS = (
+    sa.select(revisions.c.recorded_sequence, _DIFFERS.label("is_replaced"))
+    .join(_NOW, _OF_NOW)
+    .where(revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at"))
+    .order_by(revisions.c.recorded_sequence.desc())
+)
+
+
+def upstream(
+    database: Database, table: str, label: datetime, *, claim: int | None = None, depth: int | None = None
+) -> list[Link]:
+    """Give every slice that went into a batch, directly or through others, nearest first, as it was when read.
+
+    `claim` names a revision, the current one unless given. `depth` 1 gives direct inputs alone.
+    Raises  E412 for a batch without that revision
+    """
+    with database.read() as connection:
+        first = connection.execute(_CURRENT, {"of": table, "at": label}).scalar() if claim is None else claim
+        if first is None:
+            raise refusals.unknown_batch(table, label)
+        found: dict[tuple[str, datetime, int], Link] = {}
+        edge: list[tuple[datetime, int]] = [(label, first)]
+        away = 0
+        while edge and (depth is None or away < depth):
+            away += 1
+            rows = [(row, bool(row.is_replaced)) for at, number in edge for row in _read_by(connection, at, number)]
+            edge = [(link.label, link.claim) for link in _new(found, rows, away)]
+    return list(found.values())
+
+
+def downstream(database: Database, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
+    """Give every batch whose current revision was made from a batch, directly or through others, nearest first.
+
+    Raises  E412 for a batch that was never done
+    """
+    with database.read() as connection:
+        found: dict[tuple[str, datetime, int], Link] = {}
+        first = connection.execute(_SPAN, {"of": table, "at": label}).first()
+        if first is None or first.current_claim is None:
+            raise refusals.unknown_batch(table, label)
+        edge = [(table, label, False)]
+        away = 0
+        while edge and (depth is None or away < depth):
+            away += 1
+            rows = [
+                pair
+                for name, at, is_replaced in edge
+                for pair in _readers_of(connection, name, at, is_replaced=is_replaced)
+            ]
+            edge = [(link.table, link.label, link.is_replaced) for link in _new(found, rows, away)]
+    return list(found.values())
+
+
+def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], away: int) -> list[Link]:
+    """Note the batches that were not found before, and those now found to rest on what was replaced."""
+    new: dict[tuple[str, datetime, int], Link] = {}
+    for row, is_replaced in rows:
+        key = (row.table_name, row.label, row.claim)
+        known = found.get(key)
+        if known is None:
+            found[key] = new[key] = Link(away, *key, row.rows, row.code, is_replaced)
+        elif is_replaced and not known.is_replaced:
+            found[key] = new[key] = replace(known, is_replaced=True)
+    return list(new.values())
+
+
+def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator[AnyRow]:
+    for read in connection.execute(_READS, {"number_": claim, "at": label}).all():
+        values = {"of": read.table_name, "low": read.low, "claimed": read.claimed_sequence}
+        if read.low >= read.high:
+            continue
+        if read.mode == Mode.REPLACE:
+            yield from connection.execute(_STANDING, values)
+        else:
+            yield from connection.execute(_SUMMED, values | {"high": read.high})
+
+
+def _readers_of(
+    connection: sa.Connection, table: str, label: datetime, *, is_replaced: bool
+) -> Iterator[tuple[AnyRow, bool]]:
+    """Yield the readers of a batch, each with whether it rests on rows that others have replaced since."""
+    which = {"of": table, "at": label}
+    row = connection.execute(_SPAN, which).one()
+    made = connection.execute(_REVISIONS, which).all()
+    for reader in connection.execute(_READERS, {"of": table, "low": row.stands_from or row.label, "high": row.end}):
+        seen = next((each for each in made if each.recorded_sequence < reader.claimed_sequence), None)
+        yield reader, is_replaced or (seen is not None and bool(seen.is_replaced))

@@ -1,0 +1,130 @@
+"""Which done batches rest, directly or through others, on batches that are to be made again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.store.schema import AnyRow, batches, inputs
+from waterclock.timelabel.intervals import IntervalSet
+
+Key = tuple[str, datetime]
+Span = tuple[datetime, datetime]
+
+_FEW = 8
+
+_IS_CURRENT = sa.and_(
+    batches.c.table_name == inputs.c.reader,
+    batches.c.label == inputs.c.label,
+    batches.c.current_claim == inputs.c.claim,
+)
+_READERS = (
+    sa.select(inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from, inputs.c.low, inputs.c.high)
+    .join(batches, _IS_CURRENT)
+    .where(
+        inputs.c.table_name == sa.bindparam("name"),
+        inputs.c.high > sa.bindparam("low"),
+        inputs.c.low < sa.bindparam("high"),
+    )
+)
+_LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(
+    batches.c.table_name == sa.bindparam("name"),
+    batches.c.label >= sa.bindparam("low"),
+    batches.c.current_claim.is_not(None),
+)
+
+
+def resting_on(
+    connection: sa.Connection, flow: Flow, seeds: Mapping[Key, Span], *, within: Mapping[str, datetime] | None = None
+) -> Mapping[str, set[datetime]]:
+    """Return the seeds and every done batch that rests on one, by table.
+
+    `within`: of these tables alone, and of each before an instant.
+    Goes from table to table by merged spans, not from batch to batch. Tables that read each other in a circle (through
+    PREVIOUS) are taken whole from the oldest span on: an upper bound, found in one step instead of one a window.
+    """
+    circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
+    found: defaultdict[str, set[datetime]] = defaultdict(set)
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for (name, label), span in seeds.items():
+        found[name].add(label)
+        spans[name].append(span)
+    while spans:
+        reached: dict[str, list[Span]] = defaultdict(list)
+        for name, of_table in spans.items():
+            for row in _readers(connection, name, of_table, circles.get(name, ()), within):
+                if row[1] not in found[row[0]]:
+                    found[row[0]].add(row[1])
+                    reached[row[0]].append((row[3] or row[1], row[2]))
+        spans = reached
+    return found
+
+
+def circles_of(reads: Mapping[str, set[str]]) -> Mapping[str, tuple[str, ...]]:
+    """Give, for each table on a circle of reads, all tables of that circle, itself among them."""
+    left = {name: {other for other in of if other in reads} for name, of in reads.items()}
+    left = _without_ends(_turned(_without_ends(left)))
+    reachable = {name: _reachable(left, name) for name in left}
+    return {
+        name: tuple(sorted(other for other in to if name in reachable[other]))
+        for name, to in reachable.items()
+        if name in to
+    }
+
+
+def _without_ends(reads: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Leave out tables that read nothing that is left, until none is left out: they are on no circle."""
+    readers = _turned(reads)
+    count = {name: len(of) for name, of in reads.items()}
+    ends = [name for name, of in count.items() if not of]
+    for name in ends:
+        for reader in readers[name]:
+            count[reader] -= 1
+            if not count[reader]:
+                ends.append(reader)
+    gone = set(ends)
+    return {name: of - gone for name, of in reads.items() if name not in gone}
+
+
+def _turned(reads: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    readers: dict[str, set[str]] = {name: set() for name in reads}
+    for name, of in reads.items():
+        for other in of:
+            readers[other].add(name)
+    return readers
+
+
+def _reachable(reads: Mapping[str, set[str]], name: str) -> set[str]:
+    found: set[str] = set()
+    left = list(reads[name])
+    while left:
+        other = left.pop()
+        if other not in found:
+            found.add(other)
+            left.extend(reads[other])
+    return found
+
+
+def _readers(
+    connection: sa.Connection,
+    name: str,
+    spans: Iterable[Span],
+    circle: Iterable[str],
+    within: Mapping[str, datetime] | None,
+) -> Iterable[AnyRow]:
+    merged = IntervalSet.from_intervals(spans)
+    asked = list(merged)
+    oldest, newest = asked[0][0], asked[-1][1]
+    if len(asked) > _FEW:  # each query walks the readers of all that is newer than its interval
+        asked = [(oldest, newest)]
+    for low, high in asked:
+        for row in connection.execute(_READERS, {"name": name, "low": low, "high": high}):
+            if (within is None or row[1] < within.get(row[0], BEGINNING)) and merged.overlaps(row.low, row.high):
+                yield row
+    for other in circle if within is None else sorted(set(circle).intersection(within)):
+        yield from connection.execute(_LATER, {"name": other, "low": oldest})

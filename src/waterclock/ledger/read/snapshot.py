@@ -1,0 +1,248 @@
+"""The ledger as the planner sees it: one moment of it, for all tables together, in a few queries.
+
+What grows with history (coverage, codes, seconds) is kept merged as batches are recorded; what is read row by row
+(troubles, requests, suspects, open claims) is found by partial indexes and is little.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import (
+    FOLLOW,
+    STRENGTH,
+    BatchStatus,
+    InputFact,
+    LedgerSnapshot,
+    OpenClaim,
+    TableFacts,
+    Trouble,
+)
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.read.content import contents_of
+from waterclock.ledger.read.ripple import Key, resting_on
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import (
+    IS_OPEN,
+    IS_REQUESTED,
+    IS_SUSPECT,
+    IS_TROUBLE,
+    AnyRow,
+    batches,
+    claim_labels,
+    claims,
+    codes,
+    coverage,
+    inputs,
+    ledger,
+    tables,
+)
+from waterclock.timelabel.intervals import IntervalSet
+
+_LEDGER = sa.select(ledger.c.flow, ledger.c.sequence)
+_TABLES = sa.select(tables.c.name, tables.c.mode, tables.c.start, tables.c.seconds, tables.c.dropped_before)
+_COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high)
+_CODES = sa.select(codes.c.table_name, codes.c.code, codes.c.labels).where(codes.c.labels > 0)
+_TROUBLES = sa.select(
+    batches.c.table_name,
+    batches.c.label,
+    batches.c.status,
+    batches.c.claim,
+    batches.c.attempts,
+    batches.c.error,
+    batches.c.is_transient,
+    batches.c.due_again,
+).where(IS_TROUBLE)
+_CLAIMS = (
+    sa.select(
+        claims.c.number, claims.c.table_name, claims.c.runner, claims.c.lease_until, claim_labels.c.label,
+        batches.c.stands_from, batches.c.end,
+    )
+    .join(claim_labels, claim_labels.c.claim == claims.c.number)
+    .outerjoin(
+        batches,
+        sa.and_(batches.c.table_name == claim_labels.c.table_name, batches.c.label == claim_labels.c.label),
+    )
+    .where(IS_OPEN)
+)  # fmt: skip
+_REQUESTED = sa.select(
+    batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from, batches.c.requested
+).where(IS_REQUESTED)
+_MEANT = sa.select(
+    batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from,
+    sa.bindparam("verb", type_=sa.Text).label("requested"),
+).where(
+    batches.c.table_name == sa.bindparam("of"),
+    batches.c.label.in_(sa.bindparam("labels", expanding=True)),
+    batches.c.current_claim.is_not(None),
+)  # fmt: skip
+_SUSPECT = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_SUSPECT)
+_READ = (
+    sa.select(
+        inputs.c.reader, inputs.c.label, inputs.c.table_name, inputs.c.read, inputs.c.low, inputs.c.high,
+        inputs.c.content,
+    )
+    .join(
+        batches,
+        sa.and_(
+            batches.c.table_name == inputs.c.reader,
+            batches.c.label == inputs.c.label,
+            batches.c.current_claim == inputs.c.claim,
+        ),
+    )
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
+    .order_by(inputs.c.label, inputs.c.position)
+)  # fmt: skip
+_CHUNK = 500
+Rows = Mapping[str, list[AnyRow]]
+Asking = Mapping[tuple[str, str], Collection[datetime]]
+NOBODY: Asking = {}
+
+
+def snapshot(
+    database: Database, flow: Flow, *, names: Collection[str] | None = None, asking: Asking = NOBODY
+) -> LedgerSnapshot:
+    """Give what the planner needs of the flow's tables, or of those named; tables the ledger has not seen are left out.
+
+    `asking` are labels by verb and table that somebody may ask to restate: they count as requested.
+    Cost: nine queries, and one read of the inputs of each batch that may be stale; none of them grows with history
+    """
+    wanted = set(flow.tables if names is None else names)
+    with database.read() as connection:
+        first = connection.execute(_LEDGER).one()
+        found = {row.name: row for row in connection.execute(_TABLES)}
+        read = {
+            kind: _by_table(connection, query)
+            for kind, query in (("coverage", _COVERAGE), ("codes", _CODES), ("troubles", _TROUBLES))
+        }
+        claimed = _by_table(connection, _CLAIMS)
+        requested = _requested(connection, asking)
+        doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed)))
+        reads = _reads(connection, doubted, wanted)
+        facts = _input_facts(connection, found, reads)
+    return LedgerSnapshot(
+        tables={
+            name: TableFacts(
+                start=row.start,
+                covered=_covered(read["coverage"].get(name)),
+                troubles={it.label: _trouble(it) for it in read["troubles"].get(name, ())},
+                open_claims=_open_claims(claimed.get(name, ())),
+                requested={it.label: it.requested for it in requested.get(name, ()) if it.requested != FOLLOW},
+                following=frozenset(it.label for it in requested.get(name, ()) if it.requested == FOLLOW),
+                suspects=facts.get(name, {}),
+                latest=_latest(reads.get(name, ())),
+                codes={it.code: it.labels for it in read["codes"].get(name, ())},
+                seconds_per_batch=row.seconds,
+                stands=_stands((*requested.get(name, ()), *claimed.get(name, ()))),
+                dropped_before=row.dropped_before,
+            )
+            for name, row in found.items()
+            if name in wanted
+        },
+        flow=first.flow,
+        sequence=first.sequence,
+    )
+
+
+def _requested(connection: sa.Connection, asking: Asking) -> Rows:
+    """Return the rows that are requested, or may be: of two requests for one batch the stronger one counts."""
+    rows = defaultdict(list, _by_table(connection, _REQUESTED))
+    for (verb, name), labels in asking.items():
+        stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
+        asked = sorted(set(labels) - stronger)
+        rows[name] = [row for row in rows[name] if row.label in stronger or row.label not in labels]
+        for start in range(0, len(asked), _CHUNK):
+            values = {"of": name, "labels": asked[start : start + _CHUNK], "verb": verb}
+            rows[name] += connection.execute(_MEANT, values)
+    return rows
+
+
+def _by_table(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> Rows:
+    rows: defaultdict[str, list[AnyRow]] = defaultdict(list)
+    for row in connection.execute(query):
+        rows[row.table_name].append(row)
+    return rows
+
+
+def _covered(rows: Collection[AnyRow] | None) -> IntervalSet:
+    return IntervalSet.from_intervals((row.low, row.high) for row in rows) if rows else IntervalSet()
+
+
+def _trouble(row: AnyRow) -> Trouble:
+    return Trouble(
+        status=BatchStatus(row.status),
+        claim=row.claim,
+        attempts=row.attempts,
+        error=row.error or "",
+        is_transient=bool(row.is_transient),
+        due_again=row.due_again,
+    )
+
+
+def _open_claims(rows: Collection[AnyRow]) -> tuple[OpenClaim, ...]:
+    of_claim: defaultdict[int, list[AnyRow]] = defaultdict(list)
+    for row in rows:
+        of_claim[row.number].append(row)
+    return tuple(
+        OpenClaim(number, tuple(sorted(row.label for row in held)), held[0].runner, held[0].lease_until)
+        for number, held in sorted(of_claim.items())
+    )
+
+
+def _stands(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
+    return {row.label: row.stands_from for row in rows if row.stands_from is not None}
+
+
+def _doubted(connection: sa.Connection, flow: Flow, remade: Collection[AnyRow]) -> Mapping[str, set[datetime]]:
+    """Find the batches whose rows may change (suspect, requested, being made again) and all that rest on them."""
+    rows = [*connection.execute(_SUSPECT), *(row for row in remade if row.end is not None)]
+    seeds: dict[Key, tuple[datetime, datetime]] = {
+        (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows
+    }
+    return resting_on(connection, flow, seeds) if seeds else {}
+
+
+def _flat(rows: Rows) -> Collection[AnyRow]:
+    return [row for of_table in rows.values() for row in of_table]
+
+
+def _reads(
+    connection: sa.Connection, doubted: Mapping[str, set[datetime]], wanted: Collection[str]
+) -> Mapping[str, list[AnyRow]]:
+    found: dict[str, list[AnyRow]] = {}
+    for name, labels in doubted.items():
+        if name in wanted:
+            ordered = sorted(labels)
+            chunks = (ordered[start : start + _CHUNK] for start in range(0, len(ordered), _CHUNK))
+            found[name] = [row for chunk in chunks for row in connection.execute(_READ, {"of": name, "labels": chunk})]
+    return found
+
+
+def _input_facts(
+    connection: sa.Connection, found: Mapping[str, AnyRow], reads: Mapping[str, list[AnyRow]]
+) -> Mapping[str, Mapping[datetime, tuple[InputFact, ...]]]:
+    modes = {name: row.mode for name, row in found.items()}
+    # a batch's rows may be ten thousand: taken apart, not asked for their columns one by one
+    taken = [(name, [tuple(row) for row in rows]) for name, rows in reads.items()]
+    wanted = {(of, low, high) for _, rows in taken for _, _, of, _, low, high, _ in rows if of in modes}
+    now = contents_of(connection, modes, wanted)
+    facts: dict[str, dict[datetime, tuple[InputFact, ...]]] = {}
+    for name, rows in taken:
+        of_label: defaultdict[datetime, list[InputFact]] = defaultdict(list)
+        for _, label, of, _, low, high, content in rows:
+            of_label[label].append(InputFact(of, low, high, content, now.get((of, low, high), content)))
+        facts[name] = {label: tuple(each) for label, each in of_label.items()}
+    return facts
+
+
+def _latest(rows: Collection[AnyRow]) -> Mapping[datetime, Mapping[str, datetime]]:
+    picked: defaultdict[datetime, dict[str, datetime]] = defaultdict(dict)
+    for _, label, of, read, _, high, _ in rows:
+        if read.startswith("LATEST("):
+            picked[label][of] = high
+    return dict(picked)

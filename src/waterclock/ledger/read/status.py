@@ -1,0 +1,203 @@
+"""How batches stand and what became of each attempt at them: the grid, the audit of one batch, the status tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import Attempt, Audit, Cell, Event, Revision
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.ledger import refusals
+from waterclock.ledger.read.inputs import read_inputs
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, claims, events, revisions, tables
+
+_GRID = (
+    sa.select(batches)
+    .where(
+        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+        batches.c.label >= sa.bindparam("low"),
+        batches.c.label < sa.bindparam("high"),
+    )
+    .order_by(batches.c.table_name, batches.c.label)
+)
+_MEASURES = (
+    sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
+    .join(
+        batches,
+        sa.and_(
+            batches.c.table_name == revisions.c.table_name,
+            batches.c.label == revisions.c.label,
+            batches.c.current_claim == revisions.c.claim,
+        ),
+    )
+    .where(
+        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+        batches.c.label >= sa.bindparam("low"),
+        batches.c.label < sa.bindparam("high"),
+    )
+)
+_NAMES = sa.select(tables.c.name)
+_BATCH = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+_ATTEMPTS = (
+    sa.select(claims)
+    .join(claim_labels, claim_labels.c.claim == claims.c.number)
+    .where(claim_labels.c.table_name == sa.bindparam("of"), claim_labels.c.label == sa.bindparam("at"))
+    .order_by(claims.c.number)
+)
+_REVISIONS = sa.select(revisions).where(
+    revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at")
+)
+_EVENTS = (
+    sa.select(events)
+    .where(events.c.table_name == sa.bindparam("of"), events.c.label == sa.bindparam("at"))
+    .order_by(events.c.id)
+)
+
+# The public columns of the status tables and their Spark types; the views in the database have the same, as text.
+# A batch's rows to version and timings to source are those of its current revision, the latter three as JSON; its
+# status, claim, error and who are those of its newest claim.
+STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
+    "batches": {
+        "table": "STRING", "timelabel": "STRING", "window_end": "TIMESTAMP", "status": "STRING", "claim": "BIGINT",
+        "current_claim": "BIGINT", "attempts": "BIGINT", "rows": "BIGINT", "bytes": "BIGINT", "digest": "STRING",
+        "version": "BIGINT", "code": "STRING", "stands_from": "TIMESTAMP", "is_suspect": "BOOLEAN",
+        "requested": "STRING", "error": "STRING", "due_again": "TIMESTAMP", "claimed_at": "TIMESTAMP",
+        "recorded_at": "TIMESTAMP", "who": "STRING", "runner": "STRING", "run": "STRING",
+        "timings": "STRING", "measures": "STRING", "source": "STRING",
+    },
+    "inputs": {
+        "table": "STRING", "timelabel": "STRING", "claim": "BIGINT", "position": "BIGINT", "input": "STRING",
+        "read": "STRING", "kind": "STRING", "low": "TIMESTAMP", "high": "TIMESTAMP", "location": "STRING",
+        "version": "BIGINT", "content": "STRING", "is_current": "BOOLEAN",
+    },
+    "events": {
+        "id": "BIGINT", "at": "TIMESTAMP", "kind": "STRING", "who": "STRING", "table": "STRING",
+        "timelabel": "STRING", "claim": "BIGINT", "run": "STRING", "data": "STRING",
+    },
+}  # fmt: skip
+_ORDER = {"batches": '"table", timelabel', "inputs": '"table", timelabel, claim, position', "events": "id"}
+_PAGE = 1000
+
+
+def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> list[Cell]:
+    """Give the stored batches of the tables with a label in `[low, high)`, by table and label."""
+    with database.read() as connection:
+        values = {"names": sorted(names), "low": low, "high": high}
+        return [_cell(row) for row in connection.execute(_GRID, values)]
+
+
+def warned(
+    database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
+) -> dict[tuple[str, datetime], int]:
+    """Count the warnings of the rows that readers see, for the batches with a label in `[low, high)` that have any."""
+    with database.read() as connection:
+        values = {"names": sorted(names), "low": low, "high": high}
+        rows = connection.execute(_MEASURES, values)
+        return {(row.table_name, row.label): count for row in rows if (count := len(row.measures.get("warnings", ())))}
+
+
+def audit(database: Database, table: str, label: datetime) -> Audit:
+    """Give all that is known of one batch.
+
+    Raises  E412 for a table that no flow has declared, or a label that was never claimed nor skipped
+    """
+    which = {"of": table, "at": label}
+    with database.read() as connection:
+        row = connection.execute(_BATCH, which).first()
+        if row is None:
+            names = set(connection.execute(_NAMES).scalars())
+            raise refusals.unknown_batch(table, label) if table in names else refusals.unknown_table(table, names)
+        made = {found.claim: _revision(found) for found in connection.execute(_REVISIONS, which)}
+        claimed = connection.execute(_ATTEMPTS, which).all()
+        attempts = tuple(_attempt(connection, found, label, made.get(found.number)) for found in claimed)
+        return Audit(_cell(row), attempts, tuple(_event(found) for found in connection.execute(_EVENTS, which)))
+
+
+def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:
+    """Give the rows of a status table (`batches`, `inputs` or `events`) by its public columns; times are aware UTC.
+
+    Cost: reads page by page within one transaction, which stays open until the last row is taken
+    """
+    types = STATUS_TABLES[name]
+    with database.read() as connection:
+        query = sa.text(f"SELECT * FROM waterclock_{name} ORDER BY {_ORDER[name]}")
+        for row in connection.execution_options(yield_per=_PAGE).execute(query).mappings():
+            yield {column: _public(row[column], kind) for column, kind in types.items()}
+
+
+def _public(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind == "TIMESTAMP":
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+    return bool(value) if kind == "BOOLEAN" else value
+
+
+def _cell(row: AnyRow) -> Cell:
+    return Cell(
+        table=row.table_name,
+        label=row.label,
+        end=row.end,
+        status=row.status,
+        rows=row.rows,
+        claim=row.claim,
+        current_claim=row.current_claim,
+        attempts=row.attempts,
+        error=row.error,
+        due_again=row.due_again,
+        requested=row.requested,
+        is_suspect=row.is_suspect,
+        stands_from=row.stands_from,
+        code=row.code,
+    )
+
+
+def _attempt(connection: sa.Connection, row: AnyRow, label: datetime, made: Revision | None) -> Attempt:
+    return Attempt(
+        claim=row.number,
+        status=row.status,
+        who=row.who,
+        runner=row.runner,
+        run=row.run,
+        code=row.code,
+        flow=row.flow,
+        now=row.now,
+        claimed_at=row.claimed_at,
+        closed_at=row.closed_at,
+        error=row.error,
+        inputs=read_inputs(connection, row.number).get(label, ()),
+        revision=made,
+    )
+
+
+def _revision(row: AnyRow) -> Revision:
+    return Revision(
+        version=row.version,
+        rows=row.rows,
+        bytes=row.bytes,
+        digest=row.digest,
+        slice_path=row.slice_path,
+        stands_from=row.stands_from,
+        measures=row.measures,
+        timings=row.timings,
+        source=row.source,
+        recorded_at=row.recorded_at,
+    )
+
+
+def _event(row: AnyRow) -> Event:
+    return Event(
+        id=row.id,
+        at=row.at,
+        kind=row.kind,
+        who=row.who,
+        table=row.table_name,
+        label=row.label,
+        claim=row.claim,
+        run=row.run,
+        data=row.data,
+    )

@@ -1,0 +1,213 @@
+"""The whole ledger as lines of JSON: complete, in order, and taken up again by an empty ledger.
+
+What only ever grows (claims, revisions, inputs, events, ...) is told since the export before; what says how things
+stand now is told whole. So the newest export and the chain before it, each naming the one it follows, are the ledger.
+
+A line is the head, or `{"table", "columns"}` before the rows of a table, each an array of its columns as they rest in
+the database, or, last of all, `{"rows"}` with the count of them: an export without it was cut off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.ledger.refusals import unusable_export
+from waterclock.ledger.store.database import NEWEST_SCHEMA, Database
+from waterclock.ledger.store.instants import to_micros
+from waterclock.ledger.store.schema import metadata
+
+FORMAT = 1
+_PAGE = 1000
+_STANDING = ("ledger", "tables", "codes", "coverage", "batches", "versions", "items")
+_GROWING = {
+    "flows": "number > :flows",
+    "runs": "ended_at IS NULL OR ended_at >= :at OR started_at >= :at",
+    "claims": "number > :last_claim OR number IN (:open)",
+    "claim_labels": "claim > :last_claim",
+    "inputs": "claim > :last_claim",
+    "revisions": "recorded_sequence > :sequence",
+    "events": "id > :events",
+}
+# told again when they change: the newest telling counts
+_KEYS = {"claims": "number", "runs": "run"}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Which moment of which ledger an export holds; `follows` names the export before it, None for a whole one.
+
+    `at` is in microseconds; `created_at` tells one ledger from another. `open` are claims that will be told again.
+    """
+
+    schema: str
+    project: str | None
+    created_at: int
+    at: int
+    sequence: int
+    last_claim: int
+    flows: int
+    events: int
+    open: tuple[int, ...] = ()
+    follows: str | None = None
+    format: int = FORMAT
+
+    def continues(self, earlier: Head) -> bool:
+        """Tell whether this is a later moment of the ledger that `earlier` was taken of, in the same shape."""
+        return (
+            self.created_at == earlier.created_at
+            and self.schema == earlier.schema
+            and self.sequence >= earlier.sequence
+            and self.events >= earlier.events
+        )
+
+    @classmethod
+    def of_line(cls, line: str) -> Head:
+        """Read the first line of an export.
+
+        Raises  E418 where it is none, or of newer code
+        """
+        try:
+            said = json.loads(line)["export"]
+            head = cls(**{**said, "open": tuple(said["open"])})
+        except (ValueError, KeyError, TypeError) as error:
+            raise unusable_export("its first line is no export's", str(error)) from error
+        if head.format > FORMAT or head.schema > NEWEST_SCHEMA:
+            raise unusable_export(
+                "it was written by a newer version of waterclock", f"format {head.format}, schema {head.schema}"
+            )
+        return head
+
+
+def export_lines(database: Database, earlier: Sequence[tuple[str, Head]] = ()) -> Iterator[str]:
+    """Give the lines of an export, of one moment; `earlier` are the exports there are by name, newest first.
+
+    What grows is told since the newest of them that this ledger continues. Cost: one read transaction, which stays
+    open until the last line is taken; some microseconds a row.
+    """
+    with database.read() as connection:
+        head = _head(connection, database)
+        since = next(((name, known) for name, known in earlier if head.continues(known)), None)
+        if since is not None:
+            head = Head(**{**_fields(head), "follows": since[0]})
+        yield _line({"export": _fields(head)})
+        rows = 0
+        for name in (*_STANDING, *_GROWING):
+            where, values = _since(name, None if since is None else since[1])
+            for line in _table_lines(connection, name, where, values):
+                rows += line.startswith("[")
+                yield line
+        yield _line({"rows": rows})
+
+
+def moment(database: Database) -> Head:
+    """Give the head that an export taken now would have."""
+    with database.read() as connection:
+        return _head(connection, database)
+
+
+def load(database: Database, exports: Iterable[Iterable[str]]) -> None:
+    """Fill an empty ledger from a chain of exports, newest first, down to a whole one.
+
+    Raises  E418 where a line cannot be read, or an export was cut off
+    """
+    seen: dict[str, set[Any]] = {name: set() for name in _KEYS}
+    with database.write() as write:
+        write.execute(sa.text("DELETE FROM ledger"))
+        for position, lines in enumerate(exports):
+            wanted = {*_GROWING, *(_STANDING if position == 0 else ())}
+            _load_one(write.connection, lines, wanted, seen)
+        # another ledger from here on: what it will hold does not follow exports of the lost one
+        write.execute(sa.text("UPDATE ledger SET created_at = :at"), {"at": to_micros(write.at)})
+
+
+def _head(connection: sa.Connection, database: Database) -> Head:
+    row = connection.execute(sa.text("SELECT project, created_at, sequence, last_claim FROM ledger")).one()
+    newest = connection.execute(
+        sa.text("SELECT (SELECT max(number) FROM flows) AS flows, (SELECT max(id) FROM events) AS events")
+    ).one()
+    still_open = connection.execute(sa.text("SELECT number FROM claims WHERE status = 'open'")).scalars()
+    return Head(
+        schema=NEWEST_SCHEMA,
+        project=row.project,
+        created_at=row.created_at,
+        at=to_micros(database.clock()),
+        sequence=row.sequence,
+        last_claim=row.last_claim,
+        flows=newest.flows or 0,
+        events=newest.events or 0,
+        open=tuple(still_open),
+    )
+
+
+def _fields(head: Head) -> dict[str, Any]:
+    return asdict(head)
+
+
+def _since(name: str, head: Head | None) -> tuple[str, dict[str, Any]]:
+    if head is None or name in _STANDING:
+        return "", {}
+    where = _GROWING[name].replace(":open", ", ".join(map(str, head.open)) or "NULL")
+    return f" WHERE {where}", {key: value for key, value in _fields(head).items() if f":{key}" in where}
+
+
+def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[str, Any]) -> Iterator[str]:
+    columns = [column.name for column in metadata.tables[name].columns]
+    listed = ", ".join(f'"{column}"' for column in columns)
+    query = sa.text(f'SELECT {listed} FROM "{name}"{where}')
+    yield _line({"table": name, "columns": columns})
+    for row in connection.execution_options(yield_per=_PAGE).execute(query, values):
+        yield _line(list(row))
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def _load_one(connection: sa.Connection, lines: Iterable[str], wanted: set[str], seen: dict[str, set[Any]]) -> None:
+    told = iter(lines)
+    Head.of_line(next(told, ""))
+    name, columns, rows, count, end = "", [""], list[dict[str, Any]](), 0, None
+    for line in told:
+        value = _value(line)
+        if isinstance(value, list):
+            count += 1
+            row = dict(zip(columns, value, strict=True))
+            if name in wanted and _is_new(name, row, seen):
+                rows.append(row)
+            if len(rows) >= _PAGE:
+                rows = _put(connection, name, rows)
+            continue
+        rows = _put(connection, name, rows)
+        name, columns, end = value.get("table", ""), value.get("columns", [""]), value.get("rows")
+    if end != count:
+        raise unusable_export("it was cut off", f"it says {end} rows at its end, and holds {count}")
+
+
+def _value(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise unusable_export("a line of it cannot be read", str(error)) from error
+
+
+def _is_new(name: str, row: dict[str, Any], seen: dict[str, set[Any]]) -> bool:
+    key = _KEYS.get(name)
+    if key is None:
+        return True
+    is_new = row[key] not in seen[name]
+    seen[name].add(row[key])
+    return is_new
+
+
+def _put(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if rows:
+        known = [column.name for column in metadata.tables[name].columns if column.name in rows[0]]
+        listed = ", ".join(f'"{column}"' for column in known)
+        values = ", ".join(f":{column}" for column in known)
+        connection.execute(sa.text(f'INSERT INTO "{name}" ({listed}) VALUES ({values})'), rows)
+    return []

@@ -1,0 +1,254 @@
+"""The ledger's tables as SQLAlchemy sees them. `migrations/` makes them; a test holds the two equal.
+
+Instants are microseconds since 1970 (`instants`). Nothing here is written for one database alone: what a partial index
+leaves out is said to SQLite here, to every dialect in `migrations/` (saying it loads the dialect, at each command).
+`claims`, `claim_labels`, `revisions`, `inputs` and `events` only ever grow; `batches`, `coverage`, `versions`, `codes`
+and `items` say what holds now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.ledger.store.instants import Instant
+
+metadata = sa.MetaData()
+
+AnyRow = sa.Row[*tuple[Any, ...]]  # a row of any query: its columns are asked for by name
+
+# Written as text in the indexes and in the queries that use them: a database matches them by their words.
+IS_OPEN = sa.text("claims.status = 'open'")
+IS_TROUBLE = sa.text("batches.status IN ('failed', 'held')")
+IS_SUSPECT = sa.text("batches.is_suspect")
+IS_REQUESTED = sa.text("batches.requested IS NOT NULL")
+
+
+# Rows lie in the order of their key itself, where a database can do that: one tree to write instead of two.
+_KEYED: dict[str, Any] = {"sqlite_with_rowid": False}
+
+
+def _partial(name: str, *columns: str, where: str) -> sa.Index:
+    return sa.Index(name, *columns, sqlite_where=sa.text(where))
+
+
+ledger = sa.Table(
+    "ledger",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("project", sa.Text),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("last_claim", sa.BigInteger, nullable=False),
+    sa.Column("flow", sa.Text),
+    sa.Column("created_at", Instant, nullable=False),
+)
+
+flows = sa.Table(
+    "flows",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("applied_at", Instant, nullable=False),
+    sa.Column("now", Instant, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("runner", sa.Text, nullable=False),
+)
+
+tables = sa.Table(
+    "tables",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("mode", sa.Text, nullable=False),
+    sa.Column("cadence", sa.Text, nullable=False),
+    sa.Column("zone", sa.Text, nullable=False),
+    sa.Column("keys", sa.Text, nullable=False),
+    sa.Column("is_declared", sa.Boolean, nullable=False),
+    sa.Column("start", Instant),
+    sa.Column("location", sa.Text, nullable=False),
+    sa.Column("head_version", sa.BigInteger, nullable=False),
+    sa.Column("head_label", Instant),
+    sa.Column("changes", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Float),
+    sa.Column("dropped_before", Instant),
+)
+
+codes = sa.Table(
+    "codes",
+    metadata,
+    sa.Column("table_name", sa.Text, primary_key=True),
+    sa.Column("code", sa.Text, primary_key=True),
+    sa.Column("labels", sa.BigInteger, nullable=False),
+    **_KEYED,
+)
+
+coverage = sa.Table(
+    "coverage",
+    metadata,
+    sa.Column("table_name", sa.Text, primary_key=True),
+    sa.Column("low", Instant, primary_key=True),
+    sa.Column("high", Instant, nullable=False),
+    **_KEYED,
+)
+
+claims = sa.Table(
+    "claims",
+    metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("table_name", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("code", sa.Text, nullable=False),
+    sa.Column("flow", sa.Text, nullable=False),
+    sa.Column("runner", sa.Text, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("run", sa.Text),
+    sa.Column("now", Instant, nullable=False),
+    sa.Column("target_version", sa.BigInteger, nullable=False),
+    sa.Column("claimed_at", Instant, nullable=False),
+    sa.Column("claimed_sequence", sa.BigInteger, nullable=False),
+    sa.Column("lease_seconds", sa.Float, nullable=False),
+    sa.Column("lease_until", Instant, nullable=False),
+    sa.Column("closed_at", Instant),
+    sa.Column("error", sa.Text),
+    sa.Column("is_transient", sa.Boolean),
+    _partial("claims_open", "table_name", where="status = 'open'"),
+)
+
+claim_labels = sa.Table(
+    "claim_labels",
+    metadata,
+    sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("label", Instant, primary_key=True),
+    sa.Column("table_name", sa.Text, nullable=False),
+    sa.Column("prior_status", sa.Text),
+    sa.Column("prior_claim", sa.BigInteger),
+    sa.Index("claim_labels_of_batch", "table_name", "label"),
+    **_KEYED,
+)
+
+batches = sa.Table(
+    "batches",
+    metadata,
+    sa.Column("table_name", sa.Text, primary_key=True),
+    sa.Column("label", Instant, primary_key=True),
+    sa.Column("end", Instant),
+    sa.Column("status", sa.Text),  # NULL: nothing is stored of it, the planner derives its state
+    sa.Column("claim", sa.BigInteger),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Column("is_transient", sa.Boolean),
+    sa.Column("due_again", Instant),
+    sa.Column("requested", sa.Text),
+    sa.Column("requested_sequence", sa.BigInteger),
+    sa.Column("is_suspect", sa.Boolean, nullable=False),
+    # the current revision; its claim is NULL where there is none
+    sa.Column("current_claim", sa.BigInteger),
+    sa.Column("version", sa.BigInteger),
+    sa.Column("rows", sa.BigInteger),
+    sa.Column("bytes", sa.BigInteger),
+    sa.Column("digest", sa.Text),
+    sa.Column("hash_high", sa.BigInteger, nullable=False),
+    sa.Column("hash_low", sa.BigInteger, nullable=False),
+    sa.Column("slice_path", sa.Text),
+    sa.Column("stands_from", Instant),
+    sa.Column("code", sa.Text),
+    sa.Column("recorded_at", Instant),
+    _partial("batches_in_trouble", "table_name", "label", where="status IN ('failed', 'held')"),
+    _partial("batches_suspect", "table_name", "label", where="is_suspect"),
+    _partial("batches_requested", "table_name", "label", where="requested IS NOT NULL"),
+    **_KEYED,
+)
+
+revisions = sa.Table(
+    "revisions",
+    metadata,
+    sa.Column("table_name", sa.Text, primary_key=True),
+    sa.Column("label", Instant, primary_key=True),
+    sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("end", Instant, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.Text),
+    sa.Column("slice_path", sa.Text, nullable=False),
+    sa.Column("stands_from", Instant),
+    sa.Column("measures", sa.JSON, nullable=False),
+    sa.Column("timings", sa.JSON, nullable=False),
+    sa.Column("source", sa.JSON, nullable=False),
+    sa.Column("recorded_at", Instant, nullable=False),
+    sa.Column("recorded_sequence", sa.BigInteger, nullable=False),
+    **_KEYED,
+)
+
+inputs = sa.Table(
+    "inputs",
+    metadata,
+    sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("label", Instant, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("reader", sa.Text, nullable=False),
+    sa.Column("table_name", sa.Text, nullable=False),
+    sa.Column("read", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("low", Instant, nullable=False),
+    sa.Column("high", Instant, nullable=False),
+    sa.Column("location", sa.Text, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("changes", sa.BigInteger, nullable=False),
+    # holds all that finding the readers of an interval needs, so that a scan never touches the table
+    sa.Index("inputs_read", "table_name", "high", "low", "reader", "label", "claim"),
+    **_KEYED,
+)
+
+versions = sa.Table(
+    "versions",
+    metadata,
+    sa.Column("table_name", sa.Text, primary_key=True),
+    sa.Column("label", Instant, primary_key=True),
+    sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("dropped_by", sa.BigInteger),
+    **_KEYED,
+)
+
+items = sa.Table(
+    "items",
+    metadata,
+    sa.Column("table_name", sa.Text, primary_key=True),
+    sa.Column("item", sa.Text, primary_key=True),
+    sa.Column("label", Instant, nullable=False),
+    sa.Column("claim", sa.BigInteger, nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Index("items_of_batch", "table_name", "label"),
+    **_KEYED,
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("table_name", sa.Text),
+    sa.Column("label", Instant),
+    sa.Column("claim", sa.BigInteger),
+    sa.Column("run", sa.Text),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Index("events_of_batch", "table_name", "label"),
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("run", sa.Text, primary_key=True),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("command", sa.Text, nullable=False),
+    sa.Column("now", Instant, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("ended_at", Instant),
+    sa.Column("outcome", sa.Text),
+)

@@ -1,0 +1,129 @@
+"""Takes up what a commit record tells of a claim that the ledger does not know, or holds for open."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest
+from waterclock.flow.choices import Mode
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import claims, events, ledger, tables, versions
+from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.completion import record
+
+_STATUS = sa.select(claims.c.status).where(claims.c.number == sa.bindparam("number_"))
+_NAMES = sa.select(tables.c.name)
+_NUMBERS = sa.select(claims.c.number, claims.c.status).where(claims.c.table_name == sa.bindparam("of"))
+_RAISE_CLAIM = (
+    sa.update(ledger).where(ledger.c.last_claim < sa.bindparam("number_")).values(last_claim=sa.bindparam("number_"))
+)
+_TABLE = sa.select(tables.c.mode, tables.c.head_version, tables.c.head_label).where(tables.c.name == sa.bindparam("of"))
+_MOVE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(head_version=sa.bindparam("to"))
+_MOVE_STATE = (
+    sa.update(versions)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.label == sa.bindparam("at"))
+    .where(versions.c.dropped_by.is_(None))
+    .values(version=sa.bindparam("to"))
+)
+_DROP = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
+_DROPPED = (
+    sa.select(events.c.data)
+    .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None))
+    .where(events.c.kind == "dropped", events.c.at <= sa.bindparam("by"))
+    .order_by(events.c.id.desc())
+    .limit(1)
+)
+_FORGET = (
+    sa.update(versions)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
+    .where(versions.c.version < sa.bindparam("oldest"), versions.c.label < sa.bindparam("head"))
+    .values(dropped_by=0)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A claim as its record in the stage and its commit tell of it; `at` is the commit's time."""
+
+    number: int
+    request: ClaimRequest
+    results: tuple[BatchResult, ...]
+    at: datetime
+
+
+def known_claims(database: Database, table: str) -> dict[int, str]:
+    """Give the status of every claim of a table by its number."""
+    with database.read() as connection:
+        return {row.number: row.status for row in connection.execute(_NUMBERS, {"of": table})}
+
+
+def adopt(database: Database, found: Committed) -> bool:
+    """Record a committed claim as at its commit; False where it is recorded already.
+
+    Raises  E412 for a table that no applied flow has declared, E414 as `record_done`
+    """
+    with database.write() as write:
+        status = write.execute(_STATUS, {"number_": found.number}).scalar()
+        if status not in {None, "open"}:
+            return False
+        if status is None:
+            _claim(write, found)
+        write.at = found.at
+        # at the lease's end: how long the batch took is told by the claim's number and the commit's time
+        record(write, Claim(found.number, found.request, found.at), found.results)
+        return True
+
+
+def raise_claims(database: Database, number: int) -> None:
+    """Let no claim be given whose number is not above `number`."""
+    with database.write() as write:
+        write.execute(_RAISE_CLAIM, {"number_": number})
+
+
+def move_head(database: Database, table: str, version: int) -> None:
+    """Note that the table's newest state lies at a later version too: OPTIMIZE rewrote its files."""
+    with database.write() as write:
+        row = write.execute(_TABLE, {"of": table}).first()
+        if row is None or row.head_version >= version:
+            return
+        write.execute(_MOVE, {"of": table, "to": version})
+        if row.mode != Mode.APPEND and row.head_label is not None:
+            write.execute(_MOVE_STATE, {"of": table, "at": row.head_label, "to": version})
+
+
+def drop_windows(database: Database, table: str, before: datetime, version: int, *, who: str) -> None:
+    """Note that a commit took all windows before an instant out of a table: RETAIN."""
+    with database.write() as write:
+        write.execute(_DROP, {"of": table, "before": before})
+        write.execute(_MOVE, {"of": table, "to": version})
+        write.log("dropped", who=who, table=table, data={"before": before.isoformat(), "version": version})
+
+
+def dropped_before(database: Database, table: str, *, by: datetime) -> datetime | None:
+    """Give the instant before which RETAIN had dropped all windows of a table `by` then; None for nothing."""
+    with database.read() as connection:
+        row = connection.execute(_DROPPED, {"of": table, "by": by}).first()
+    return None if row is None else datetime.fromisoformat(row.data["before"])
+
+
+def forget_versions(database: Database, table: str, oldest: int) -> None:
+    """Note that versions before `oldest` can no longer be read; the newest state's stays."""
+    with database.write() as write:
+        row = write.execute(_TABLE, {"of": table}).first()
+        if row is not None and row.head_label is not None:
+            write.execute(_FORGET, {"of": table, "oldest": oldest, "head": row.head_label})
+
+
+def _claim(write: Write, found: Committed) -> None:
+    names: Collection[str] = set(write.execute(_NAMES).scalars())
+    if found.request.table not in names:
+        raise refusals.unknown_table(found.request.table, names)
+    # a claim's number is the clock's milliseconds, or just above where many were given at once
+    write.at = min(found.at, datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=found.number))
+    put_claim(write, found.request, found.number, found.at)
+    write.execute(_RAISE_CLAIM, {"number_": found.number})

@@ -1,0 +1,140 @@
+"""What a flow declares, written down: its tables, the fingerprint that claims must carry, and each table's START."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow, Table
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import batches, flows, ledger, tables
+
+SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
+
+_PROJECT = sa.select(ledger.c.project)
+_TABLES = sa.select(tables)
+_ADD_TABLES = sa.insert(tables)
+_UPDATE_TABLE = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"))
+    .values({name: sa.bindparam(name) for name in (*SIGNATURE, "is_declared", "start")})
+)
+_UNDECLARE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(is_declared=False)
+_HAS_BATCHES = sa.select(sa.exists().where(batches.c.table_name == sa.bindparam("of")))
+_APPLY = sa.update(ledger).values(project=sa.bindparam("project_"), flow=sa.bindparam("flow_"))
+_NEWEST_FLOW = sa.select(flows).order_by(flows.c.number.desc()).limit(1)
+_ADD_FLOW = sa.insert(flows)
+_START = sa.select(tables.c.start).where(tables.c.name == sa.bindparam("of"))
+_SET_START = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(start=sa.bindparam("at"))
+_NAMES = sa.select(tables.c.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Which flow claims must carry: the `number`-th that was applied here, at `at` by the ledger's real clock."""
+
+    number: int
+    fingerprint: str
+    at: datetime
+
+
+def apply(database: Database, flow: Flow, *, who: str, now: datetime, runner: str) -> Applied:
+    """Make `flow` the applied one; free where it is already.
+
+    Raises  E404 for a ledger of another project, E405 for each table with batches whose labels would mean
+            something else (all of them together)
+    """
+    found = applied(database)
+    if found is not None and found.fingerprint == flow.fingerprint:
+        with database.read() as connection:
+            _check_project(connection.execute(_PROJECT).scalar(), flow)
+        return found
+    with database.write() as write:
+        _check_project(write.execute(_PROJECT).scalar(), flow)
+        _put_tables(write, flow)
+        newest = write.execute(_NEWEST_FLOW).first()
+        number = 1 if newest is None else newest.number + 1
+        write.execute(_APPLY, {"project_": flow.project, "flow_": flow.fingerprint})
+        told = {"number": number, "fingerprint": flow.fingerprint, "now": now, "who": who, "runner": runner}
+        write.execute(_ADD_FLOW, told | {"applied_at": write.at})
+        write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
+        return Applied(number, flow.fingerprint, write.at)
+
+
+def applied(database: Database) -> Applied | None:
+    """Give the flow that claims must carry; None before the first."""
+    with database.read() as connection:
+        row = connection.execute(_NEWEST_FLOW).first()
+    return None if row is None else Applied(row.number, row.fingerprint, row.applied_at)
+
+
+def set_starts(database: Database, starts: Mapping[str, datetime], *, who: str) -> None:
+    """Write down the first windows of tables that declare none; what is written already stays, whoever wrote it.
+
+    Raises  E412 for a table of no applied flow
+    """
+    if not starts:
+        return
+    with database.write() as write:
+        for table, instant in starts.items():
+            row = write.execute(_START, {"of": table}).first()
+            if row is None:
+                raise refusals.unknown_table(table, write.execute(_NAMES).scalars())
+            if row.start is None:
+                write.execute(_SET_START, {"of": table, "at": instant})
+                write.log("start set", who=who, table=table, labels=[instant])
+
+
+def location_of(table: Table) -> str:
+    """Give the folder of a table, relative to the storage; a publish keeps its stage apart from all tables."""
+    return f"{'publish' if table.kind is Kind.PUBLISH else 'tables'}/{table.name.replace('.', '/')}"
+
+
+def _check_project(known: str | None, flow: Flow) -> None:
+    if known is not None and known != flow.project:
+        raise refusals.other_project(known, flow.project)
+
+
+def _put_tables(write: Write, flow: Flow) -> None:
+    known = {row.name: row for row in write.execute(_TABLES)}
+    new: list[dict[str, Any]] = []
+    changed: list[dict[str, Any]] = []
+    errors: list[WaterclockError] = []
+    for table in flow.tables.values():
+        says = signature_of(table)
+        row = known.get(table.name)
+        if row is None:
+            empty = {"location": location_of(table), "head_version": -1, "changes": 0}
+            new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
+            continue
+        differs = [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
+        if differs and write.execute(_HAS_BATCHES, {"of": table.name}).scalar():
+            errors.append(refusals.needs_rebuild(table.name, differs, str(table.place)))
+        start = table.start if table.start is not None else row.start
+        if differs or not row.is_declared or start != row.start:
+            changed.append({"of": table.name, "is_declared": True, "start": start} | says)
+    if errors:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    gone = [{"of": name} for name, row in known.items() if row.is_declared and name not in flow.tables]
+    for statement, values in ((_ADD_TABLES, new), (_UPDATE_TABLE, changed), (_UNDECLARE, gone)):
+        if values:
+            write.execute(statement, values)
+
+
+def signature_of(table: Table) -> dict[str, str]:
+    """Give what only `rebuild` may change of a table with batches, as the ledger writes it."""
+    return {
+        "kind": table.kind.value,
+        "type": table.type.value,
+        "mode": table.mode.value,
+        "cadence": str(table.cadence.period),
+        "zone": table.cadence.zone,
+        "keys": str(table.temporal) if table.temporal else ", ".join(table.keys),
+    }

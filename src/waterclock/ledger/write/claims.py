@@ -1,0 +1,244 @@
+"""The right to commit given labels of one table, once: how it is given, and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BatchStatus, OpenClaim
+from waterclock.batches.records import Claim, ClaimRequest
+from waterclock.flow.choices import TableType
+from waterclock.ledger import refusals
+from waterclock.ledger.read.content import contents_of
+from waterclock.ledger.read.inputs import read_inputs
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, tables
+
+_NAMES = sa.select(tables.c.name)
+_TABLES = sa.select(tables.c.name, tables.c.type, tables.c.mode, tables.c.changes).where(
+    tables.c.name.in_(sa.bindparam("names", expanding=True))
+)
+_HOLDERS = (
+    sa.select(claims.c.number, claims.c.runner, claims.c.lease_until, claim_labels.c.label)
+    .join(claim_labels, claim_labels.c.claim == claims.c.number)
+    .where(IS_OPEN, claims.c.table_name == sa.bindparam("of"))
+    .order_by(claims.c.number, claim_labels.c.label)
+)
+_BATCHES = sa.select(
+    batches.c.label,
+    batches.c.status,
+    batches.c.claim,
+    batches.c.current_claim,
+    batches.c.requested,
+    batches.c.is_suspect,
+).where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
+_ADD_CLAIM = sa.insert(claims)
+_ADD_LABELS = sa.insert(claim_labels)
+_ADD_BATCHES = sa.insert(batches)
+_RUN_BATCHES = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .values(
+        status=BatchStatus.RUNNING.value,
+        claim=sa.bindparam("number_"),
+        # a done batch keeps how many attempts it took; making it again starts to count anew
+        attempts=sa.case((batches.c.status == BatchStatus.DONE.value, 1), else_=batches.c.attempts + 1),
+    )
+)
+_ADD_INPUTS = sa.insert(inputs)
+_OPEN = sa.select(claims).where(IS_OPEN)  # ordered here, not there: sorting by number would read all claims
+_LABELS = (
+    sa.select(claim_labels.c.label)
+    .where(claim_labels.c.claim == sa.bindparam("number_"))
+    .order_by(claim_labels.c.label)
+)
+
+
+def claim(database: Database, request: ClaimRequest) -> Claim:
+    """Give the right to commit the labels of `request`, once, in one transaction, or refuse all of it.
+
+    Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
+            done, neither requested nor suspect (unless the request says why it restates), E409 for a skipped one,
+            E410 (transient) where an input changed since it was looked up, E412 for an unknown table
+    """
+    with database.write(claims=True) as write:
+        if write.flow != request.flow:
+            raise refusals.not_applied(request.flow, write.flow)
+        known = _tables(write, request)
+        _refuse_second(write, request, known[request.table].type)
+        before = _batches(write, request)
+        _check_batches(request, before)
+        _check_inputs(write, request, known)
+        number = write.last_claim
+        lease_until = write.at + timedelta(seconds=request.lease_seconds)
+        _put(write, request, number, lease_until, before, {name: row.changes for name, row in known.items()})
+        return Claim(number, request, lease_until)
+
+
+def put_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
+    """Write a claim down that was given by a ledger that is lost; what it read is compared when it is recorded."""
+    never_compared = dict.fromkeys(_tables(write, request), -1)
+    _put(write, request, number, lease_until, _batches(write, request), never_compared)
+
+
+def open_claims(database: Database) -> list[Claim]:
+    """Give all claims that are not closed, with their labels and inputs, oldest first."""
+    with database.read() as connection:
+        rows = sorted(connection.execute(_OPEN).all(), key=lambda row: row.number)
+        return [_read_claim(connection, row) for row in rows]
+
+
+def _put(
+    write: Write,
+    request: ClaimRequest,
+    number: int,
+    lease_until: datetime,
+    before: Mapping[datetime, AnyRow],
+    changes: Mapping[str, int],
+) -> None:
+    write.execute(_ADD_CLAIM, _claim_row(write, request, number, lease_until))
+    _add_labels(write, request, number, before)
+    rows = list(_input_rows(request, number, changes))
+    if rows:
+        write.execute(_ADD_INPUTS, rows)
+    write.log("claimed", who=request.who, table=request.table, labels=request.labels, claim=number, run=request.run)
+
+
+def _tables(write: Write, request: ClaimRequest) -> Mapping[str, AnyRow]:
+    names = {pinned.table for of_label in request.inputs.values() for pinned in of_label} | {request.table}
+    known = {row.name: row for row in write.execute(_TABLES, {"names": sorted(names)})}
+    if request.table not in known:
+        raise refusals.unknown_table(request.table, write.execute(_NAMES).scalars())
+    return known
+
+
+def _refuse_second(write: Write, request: ClaimRequest, table_type: str) -> None:
+    rows = write.execute(_HOLDERS, {"of": request.table}).all()
+    if not rows:
+        return
+    asked = set(request.labels)
+    for row in rows:
+        if table_type == TableType.REGULAR or row.label in asked:
+            labels = tuple(other.label for other in rows if other.number == row.number)
+            holder = OpenClaim(row.number, labels, row.runner, row.lease_until)
+            raise refusals.held(request.table, row.label if row.label in asked else None, holder)
+
+
+def _batches(write: Write, request: ClaimRequest) -> Mapping[datetime, AnyRow]:
+    rows = write.execute(_BATCHES, {"of": request.table, "labels": request.labels})
+    return {row.label: row for row in rows}
+
+
+def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> None:
+    for row in before.values():
+        if row.status == BatchStatus.SKIPPED:
+            raise refusals.is_skipped(request.table, row.label)
+        is_asked = row.requested is not None or row.is_suspect or request.restates is not None
+        if row.current_claim is not None and not is_asked:
+            raise refusals.already_done(request.table, row.label, row.current_claim)
+
+
+def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRow]) -> None:
+    pinned = [
+        (label, read)
+        for label, reads in request.inputs.items()
+        for read in reads
+        if read.table in known and read.changes != known[read.table].changes
+    ]
+    modes = {name: row.mode for name, row in known.items()}
+    found = contents_of(write.connection, modes, ((read.table, read.low, read.high) for _, read in pinned))
+    for label, read in pinned:
+        if found[read.table, read.low, read.high] != read.content:
+            raise refusals.inputs_changed(request.table, label, read.read)
+
+
+def _claim_row(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> dict[str, Any]:
+    return {
+        "number": number,
+        "table_name": request.table,
+        "status": "open",
+        "code": request.code,
+        "flow": request.flow,
+        "runner": request.runner,
+        "who": request.who,
+        "run": request.run,
+        "now": request.now,
+        "target_version": request.target_version,
+        "claimed_at": write.at,
+        "claimed_sequence": write.sequence,
+        "lease_seconds": request.lease_seconds,
+        "lease_until": lease_until,
+    }
+
+
+def _add_labels(write: Write, request: ClaimRequest, number: int, before: Mapping[datetime, AnyRow]) -> None:
+    labels: list[dict[str, Any]] = []
+    new: list[dict[str, Any]] = []
+    again: list[dict[str, Any]] = []
+    for label in request.labels:
+        row = before.get(label)
+        prior = {"prior_status": row.status, "prior_claim": row.claim} if row else {}
+        labels.append(
+            {"claim": number, "label": label, "table_name": request.table, "prior_status": None, "prior_claim": None}
+            | prior
+        )
+        if row is None:
+            new.append(_new_batch(request.table, label, number))
+        else:
+            again.append({"of": request.table, "at": label, "number_": number})
+    for statement, values in ((_ADD_LABELS, labels), (_ADD_BATCHES, new), (_RUN_BATCHES, again)):
+        if values:
+            write.execute(statement, values)
+
+
+def _new_batch(table: str, label: datetime, number: int) -> dict[str, Any]:
+    return {
+        "table_name": table,
+        "label": label,
+        "status": BatchStatus.RUNNING.value,
+        "claim": number,
+        "attempts": 1,
+        "is_suspect": False,
+        "hash_high": 0,
+        "hash_low": 0,
+    }
+
+
+def _input_rows(request: ClaimRequest, number: int, changes: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    for label, reads in request.inputs.items():
+        for position, read in enumerate(reads):
+            yield {
+                "claim": number,
+                "label": label,
+                "position": position,
+                "reader": request.table,
+                "table_name": read.table,
+                "read": read.read,
+                "kind": read.kind,
+                "low": read.low,
+                "high": read.high,
+                "location": read.location,
+                "version": read.version,
+                "content": read.content,
+                "changes": changes.get(read.table, 0),
+            }
+
+
+def _read_claim(connection: sa.Connection, row: AnyRow) -> Claim:
+    request = ClaimRequest(
+        table=row.table_name,
+        labels=tuple(connection.execute(_LABELS, {"number_": row.number}).scalars()),
+        code=row.code,
+        flow=row.flow,
+        runner=row.runner,
+        who=row.who,
+        now=row.now,
+        lease_seconds=row.lease_seconds,
+        target_version=row.target_version,
+        inputs=read_inputs(connection, row.number),
+        run=row.run,
+    )
+    return Claim(row.number, request, row.lease_until)

@@ -1,0 +1,140 @@
+"""How a claim is kept alive and how it ends: recorded, failed, or lost to another runner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import Claim
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import IS_OPEN, batches, claim_labels, claims
+
+_RENEW = (
+    sa.update(claims)
+    .where(claims.c.number == sa.bindparam("number_"), IS_OPEN)
+    .values(lease_until=sa.bindparam("until"))
+)
+_STATUS = sa.select(claims.c.status).where(claims.c.number == sa.bindparam("number_"))
+_CLOSE = (
+    sa.update(claims)
+    .where(claims.c.number == sa.bindparam("number_"), IS_OPEN)
+    .values(
+        status=sa.bindparam("as_"),
+        closed_at=sa.bindparam("closed"),
+        error=sa.bindparam("why"),
+        is_transient=sa.bindparam("transient"),
+    )
+    .returning(claims.c.claimed_sequence)
+)
+_FAIL_BATCHES = (
+    sa.update(batches)
+    .where(batches.c.claim == sa.bindparam("number_"), batches.c.table_name == sa.bindparam("of"))
+    .where(batches.c.label == sa.bindparam("at"))
+    .values(
+        status=sa.bindparam("as_"),
+        error=sa.bindparam("why"),
+        is_transient=sa.bindparam("transient"),
+        due_again=sa.bindparam("again"),
+    )
+)
+_PRIOR = sa.select(claim_labels).where(claim_labels.c.claim == sa.bindparam("number_"))
+_PUT_BACK = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .where(batches.c.claim == sa.bindparam("number_"))
+    .values(status=sa.bindparam("as_"), claim=sa.bindparam("before"))
+)
+
+
+def renew(database: Database, held: Claim) -> Claim:
+    """Let the claim's lease run anew from now.
+
+    Raises  E411 where the claim is closed: it was taken over, and its work must stop
+    """
+    with database.write() as write:
+        until = write.at + timedelta(seconds=held.request.lease_seconds)
+        if write.execute(_RENEW, {"number_": held.number, "until": until}).rowcount == 0:
+            raise _closed(write, held.number)
+    return replace(held, lease_until=until)
+
+
+def close_lost(database: Database, held: Claim, why: str, *, who: str) -> None:
+    """Close a claim that can no longer commit; its labels go back to what they were, but the attempt counts.
+
+    Raises  E411 where it is closed already
+    """
+    with database.write() as write:
+        close(write, held.number, "lost", why=why)
+        put_back(write, held.number, held.request.labels)
+        _log(write, "lost", held, {"why": why}, who=who)
+
+
+def record_failed(
+    database: Database,
+    held: Claim,
+    *,
+    error: str,
+    is_transient: bool,
+    status: BatchStatus = BatchStatus.FAILED,
+    due_again: datetime | None = None,
+) -> None:
+    """Close a claim that did not commit; each of its labels keeps the error until it is claimed again.
+
+    `status` is FAILED, or HELD where an audit said no. A label that was done before stays readable as it was.
+    Raises  E411 where the claim is closed already
+    """
+    with database.write() as write:
+        close(write, held.number, status.value, why=error, is_transient=is_transient)
+        told = {"number_": held.number, "of": held.request.table, "as_": status.value, "why": error}
+        told |= {"transient": is_transient, "again": due_again}
+        write.execute(_FAIL_BATCHES, [told | {"at": label} for label in held.request.labels])
+        _log(write, status.value, held, {"error": error, "is_transient": is_transient})
+
+
+def close(write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None) -> int:
+    """Close an open claim within a transaction; give the ledger's sequence at which it was given.
+
+    Raises  E411 where it is not open
+    """
+    values = {"number_": number, "as_": status, "closed": write.at, "why": why, "transient": is_transient}
+    row = write.execute(_CLOSE, values).first()
+    if row is None:
+        raise _closed(write, number)
+    return int(row.claimed_sequence)
+
+
+def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
+    """Give labels of a closed claim the status they had before it."""
+    wanted = set(labels)
+    if not wanted:
+        return
+    rows = [
+        {"of": row.table_name, "at": row.label, "number_": number, "as_": row.prior_status, "before": row.prior_claim}
+        for row in write.execute(_PRIOR, {"number_": number})
+        if row.label in wanted
+    ]
+    if rows:
+        write.execute(_PUT_BACK, rows)
+
+
+def _closed(write: Write, number: int) -> refusals.ClaimClosed:
+    return refusals.closed(number, write.execute(_STATUS, {"number_": number}).scalar())
+
+
+def _log(write: Write, kind: str, held: Claim, data: Mapping[str, Any], *, who: str | None = None) -> None:
+    request = held.request
+    write.log(
+        kind,
+        who=who or request.who,
+        table=request.table,
+        labels=request.labels,
+        claim=held.number,
+        run=request.run,
+        data=data,
+    )

@@ -1,0 +1,272 @@
+"""What a committed claim came to, written down in one transaction on condition that the claim is open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import BatchResult, Claim, Recorded
+from waterclock.flow.choices import FOLDS, Mode
+from waterclock.ledger import refusals
+from waterclock.ledger.read.content import weight
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import AnyRow, batches, codes, items, revisions, tables, versions
+from waterclock.ledger.write.closing import close, put_back
+from waterclock.ledger.write.coverage import cover
+from waterclock.ledger.write.suspects import mark_outdated, mark_readers
+from waterclock.timelabel.intervals import IntervalSet
+
+_TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
+_BEFORE = sa.select(
+    batches.c.label,
+    batches.c.current_claim,
+    batches.c.end,
+    batches.c.stands_from,
+    batches.c.hash_high,
+    batches.c.hash_low,
+    batches.c.code,
+).where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
+_ADD_REVISIONS = sa.insert(revisions)
+_NEW_VALUES = (
+    "end", "current_claim", "version", "rows", "bytes", "digest", "hash_high", "hash_low", "slice_path",
+    "stands_from", "code", "recorded_at",
+)  # fmt: skip
+_FINISH = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .values({name: sa.bindparam(f"new_{name}") for name in _NEW_VALUES})
+    .values(status=BatchStatus.DONE.value, error=None, is_transient=None, due_again=None)
+    # what was asked for while the claim was open is still to be done
+    .values(requested=sa.case((batches.c.requested_sequence > sa.bindparam("claimed"), batches.c.requested)))
+    .values(is_suspect=False)
+)
+_MOVE_HEAD = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"))
+    .values({name: sa.bindparam(f"new_{name}") for name in ("head_version", "head_label", "changes", "seconds")})
+)
+_DROP_VERSIONS = (
+    sa.update(versions)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.label >= sa.bindparam("since"))
+    .where(versions.c.dropped_by.is_(None))
+    .values(dropped_by=sa.bindparam("number_"))
+)
+_DROP_VERSION = (
+    sa.update(versions)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.label == sa.bindparam("at"))
+    .where(versions.c.dropped_by.is_(None))
+    .values(dropped_by=sa.bindparam("number_"))
+)
+_ADD_VERSION = sa.insert(versions)
+_COUNT_CODE = (
+    sa.update(codes)
+    .where(codes.c.table_name == sa.bindparam("of"), codes.c.code == sa.bindparam("code_"))
+    .values(labels=codes.c.labels + sa.bindparam("more"))
+)
+_ADD_CODE = sa.insert(codes)
+_FORGET_ITEMS = sa.delete(items).where(items.c.table_name == sa.bindparam("of"), items.c.label == sa.bindparam("at"))
+_TAKEN = sa.select(items.c.item, items.c.label).where(
+    items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))
+)
+_ADD_ITEMS = sa.insert(items)
+
+# How much the newest claim weighs in the mean of seconds per batch.
+_NEWEST_WEIGHS = 0.2
+
+
+def record_done(database: Database, held: Claim, results: Sequence[BatchResult]) -> Recorded:
+    """Write down what a claim committed; labels of the claim without a result go back to what they were.
+
+    Raises  E411 where the claim is not open, E413 for a result of a label that was not claimed,
+            E414 for an item of the source that another batch has
+    """
+    with database.write() as write:
+        return record(write, held, results)
+
+
+def record(write: Write, held: Claim, results: Sequence[BatchResult]) -> Recorded:
+    """Do what `record_done` does, within a transaction."""
+    table = held.request.table
+    claimed = close(write, held.number, BatchStatus.DONE.value)
+    row = write.execute(_TABLE, {"of": table}).one()
+    before = _before(write, held, results)
+    weights = {found.label: weight(found.label, found.digest, found.rows, held.number) for found in results}
+    changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
+    moved = _moved(results, before, changed, row.mode)
+    write.execute(_ADD_REVISIONS, [_revision(write, held, found) for found in results])
+    finished = [_finished(write, held, found, weights[found.label]) for found in results]
+    write.execute(_FINISH, [values | {"claimed": claimed} for values in finished])
+    put_back(write, held.number, set(held.request.labels) - before.keys())
+    cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
+    _map_versions(write, held, row, results)
+    _move_head(write, held, row, results, changes=bool(moved))
+    _count_codes(write, held, before)
+    _take_items(write, held, results)
+    suspects = mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved else 0
+    if held.request.inputs:
+        suspects += mark_outdated(write, table, held.number, before)
+    _log(write, held, results, changed)
+    return Recorded(changed, suspects)
+
+
+def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> dict[datetime, AnyRow]:
+    labels = [found.label for found in results]
+    rows = {row.label: row for row in write.execute(_BEFORE, {"of": held.request.table, "labels": labels})}
+    for label in labels:
+        if label not in held.request.labels or label not in rows:
+            raise refusals.impossible(
+                held.request.table, label, "cannot be recorded", why=f"claim {held.number} does not hold it"
+            )
+    return rows
+
+
+def _old_weight(row: AnyRow) -> tuple[int, int]:
+    return row.hash_high, row.hash_low
+
+
+def _revision(write: Write, held: Claim, found: BatchResult) -> dict[str, Any]:
+    return {
+        "table_name": held.request.table,
+        "label": found.label,
+        "claim": held.number,
+        "end": found.end,
+        "version": found.version,
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "digest": found.digest,
+        "slice_path": found.slice_path,
+        "stands_from": found.stands_from,
+        "measures": dict(found.measures),
+        "timings": dict(found.timings),
+        "source": dict(found.source),
+        "recorded_at": write.at,
+        "recorded_sequence": write.sequence,
+    }
+
+
+def _finished(write: Write, held: Claim, found: BatchResult, weighs: tuple[int, int]) -> dict[str, Any]:
+    return {
+        "of": held.request.table,
+        "at": found.label,
+        "new_end": found.end,
+        "new_current_claim": held.number,
+        "new_version": found.version,
+        "new_rows": found.rows,
+        "new_bytes": found.bytes,
+        "new_digest": found.digest,
+        "new_hash_high": weighs[0],
+        "new_hash_low": weighs[1],
+        "new_slice_path": found.slice_path,
+        "new_stands_from": found.stands_from,
+        "new_code": held.request.code,
+        "new_recorded_at": write.at,
+    }
+
+
+def _span(found: BatchResult) -> tuple[datetime, datetime]:
+    return (found.label if found.stands_from is None else found.stands_from), found.end
+
+
+def _moved(
+    results: Sequence[BatchResult], before: Mapping[datetime, AnyRow], changed: Sequence[datetime], mode: str
+) -> IntervalSet:
+    """Give where readers may find something else now: the spans of changed slices, and those they left.
+
+    A REPLACE batch changes what is read where it takes a window over from another, even with the rows it had.
+    """
+
+    def spans() -> Iterator[tuple[datetime, datetime]]:
+        for found in results:
+            old = before[found.label]
+            is_elsewhere = old.current_claim is None or old.stands_from != found.stands_from
+            if found.label in changed or (mode == Mode.REPLACE and is_elsewhere):
+                yield _span(found)
+                if old.stands_from is not None:
+                    yield old.stands_from, old.end
+
+    return IntervalSet.from_intervals(spans())
+
+
+def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[BatchResult]) -> None:
+    """Keep which version holds the state at which label; the head only moves forward in labels (ARCHITECTURE 5)."""
+    if row.mode == Mode.APPEND:
+        return
+    newest = max(results, key=lambda found: found.label)
+    head = newest.label if row.head_label is None else max(row.head_label, newest.label)
+    if row.mode == Mode.REPLACE and newest.label < head:
+        # an older state is its sealed slice: no version holds it, and the head stays
+        write.execute(_DROP_VERSION, {"of": row.name, "at": newest.label, "number_": held.number})
+        return
+    if row.head_label is not None:
+        oldest = min(found.label for found in results) if row.mode in FOLDS else head
+        if oldest <= row.head_label:
+            write.execute(_DROP_VERSIONS, {"of": row.name, "since": oldest, "number_": held.number})
+    entry = {"table_name": row.name, "label": head, "version": newest.version, "claim": held.number}
+    write.execute(_ADD_VERSION, entry | {"dropped_by": None})
+
+
+def _move_head(write: Write, held: Claim, row: AnyRow, results: Sequence[BatchResult], *, changes: bool) -> None:
+    newest = max(results, key=lambda found: found.label)
+    is_history = row.mode == Mode.REPLACE and row.head_label is not None and newest.label < row.head_label
+    version = row.head_version if is_history else max(row.head_version, newest.version)
+    mean = _mean_seconds(held, write.at, len(results), row.seconds)
+    values = {"of": row.name, "new_head_version": version, "new_changes": row.changes + changes, "new_seconds": mean}
+    head = newest.label if row.head_label is None else max(row.head_label, newest.label)
+    write.execute(_MOVE_HEAD, values | {"new_head_label": head})
+
+
+def _mean_seconds(held: Claim, at: datetime, labels: int, mean: float | None) -> float | None:
+    """Follow the seconds a batch takes; a claim that was taken over says nothing about them."""
+    if at > held.lease_until:
+        return mean
+    # a claim's number is its time in milliseconds, or just above where many were given at once
+    seconds = max(0.0, at.timestamp() - held.number / 1000) / labels
+    return seconds if mean is None else mean + _NEWEST_WEIGHS * (seconds - mean)
+
+
+def _count_codes(write: Write, held: Claim, before: Mapping[datetime, AnyRow]) -> None:
+    more = Counter({held.request.code: len(before)})
+    more.subtract(row.code for row in before.values() if row.current_claim is not None)
+    for code, count in more.items():
+        values = {"of": held.request.table, "code_": code, "more": count}
+        if count and write.execute(_COUNT_CODE, values).rowcount == 0:
+            write.execute(_ADD_CODE, {"table_name": held.request.table, "code": code, "labels": count})
+
+
+def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
+    """Note which items of the source are taken; those that an older revision had and this one has not are free."""
+    table = held.request.table
+    for found in results:
+        taken = {str(item["name"]): dict(item) for item in found.source.get("items", ())}
+        if not taken and "items" not in found.source:
+            continue
+        write.execute(_FORGET_ITEMS, {"of": table, "at": found.label})
+        other = write.execute(_TAKEN, {"of": table, "names": list(taken)}).first()
+        if other is not None:
+            raise refusals.taken_twice(table, found.label, other.item, other.label)
+        rows = [
+            {"table_name": table, "item": name, "label": found.label, "claim": held.number, "data": data}
+            for name, data in taken.items()
+        ]
+        if rows:
+            write.execute(_ADD_ITEMS, rows)
+
+
+def _log(write: Write, held: Claim, results: Sequence[BatchResult], changed: Sequence[datetime]) -> None:
+    request = held.request
+    for found in results:
+        data = {"rows": found.rows, "version": found.version, "is_changed": found.label in changed}
+        write.log(
+            "done",
+            who=request.who,
+            table=request.table,
+            labels=[found.label],
+            claim=held.number,
+            run=request.run,
+            data=data,
+        )

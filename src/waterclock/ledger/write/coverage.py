@@ -1,0 +1,58 @@
+"""Which spans of each table are done, skipped or stood for, as merged intervals beside the detail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.ledger.store.schema import coverage
+from waterclock.timelabel.intervals import IntervalSet
+
+_TOUCHING = sa.select(coverage.c.low, coverage.c.high).where(
+    coverage.c.table_name == sa.bindparam("name"),
+    coverage.c.low <= sa.bindparam("until"),
+    coverage.c.high >= sa.bindparam("since"),
+)
+_ADD = sa.insert(coverage)
+_EXTEND = (
+    sa.update(coverage)
+    .where(coverage.c.table_name == sa.bindparam("name"), coverage.c.low == sa.bindparam("since"))
+    .values(high=sa.bindparam("until"))
+)
+_REMOVE = sa.delete(coverage).where(
+    coverage.c.table_name == sa.bindparam("name"), coverage.c.low == sa.bindparam("since")
+)
+Interval = tuple[datetime, datetime]
+
+
+def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
+    """Add spans to what is covered, joining what touches."""
+    for low, high in spans:
+        found = _touching(connection, table, low, high)
+        if any(start <= low and high <= end for start, end in found):
+            continue
+        if len(found) == 1 and found[0][0] <= low:
+            connection.execute(_EXTEND, {"name": table, "since": found[0][0], "until": high})
+        else:
+            _put(connection, table, found, IntervalSet.from_intervals([*found, (low, high)]))
+
+
+def uncover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
+    """Take spans out of what is covered."""
+    for low, high in spans:
+        found = _touching(connection, table, low, high)
+        _put(connection, table, found, IntervalSet.from_intervals(found) - IntervalSet.from_intervals([(low, high)]))
+
+
+def _touching(connection: sa.Connection, table: str, low: datetime, high: datetime) -> list[Interval]:
+    rows = connection.execute(_TOUCHING, {"name": table, "since": low, "until": high})
+    return [(row.low, row.high) for row in rows]
+
+
+def _put(connection: sa.Connection, table: str, old: list[Interval], new: Iterable[Interval]) -> None:
+    for low, _ in old:
+        connection.execute(_REMOVE, {"name": table, "since": low})
+    for low, high in new:
+        connection.execute(_ADD, {"table_name": table, "low": low, "high": high})

@@ -1,0 +1,210 @@
+"""What people decide about batches: leave them out, try them again, make them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import FOLLOW, STRENGTH, BatchStatus
+from waterclock.flow.choices import Kind, Mode
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import AnyRow, batches, tables
+from waterclock.ledger.write.coverage import cover, uncover
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
+
+_NAMES = sa.select(tables.c.name)
+_BATCHES = sa.select(batches).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True))
+)
+_ADD_SKIPPED = sa.insert(batches).values(
+    status=BatchStatus.SKIPPED.value, attempts=0, is_suspect=False, hash_high=0, hash_low=0
+)
+_OF_BATCH = sa.and_(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+_SKIP = (
+    sa.update(batches)
+    .where(_OF_BATCH)
+    .values(status=BatchStatus.SKIPPED.value, end=sa.bindparam("until"), error=None, is_transient=None, due_again=None)
+)
+_CLEAR = (
+    sa.update(batches)
+    .where(_OF_BATCH)
+    .values(status=sa.bindparam("as_"), attempts=0, error=None, is_transient=None, due_again=None)
+)
+_REQUEST = (
+    sa.update(batches)
+    .where(_OF_BATCH)
+    .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
+)
+_NEWEST_SNAPSHOT = (
+    sa.select(sa.func.max(batches.c.label))
+    .join(tables, tables.c.name == batches.c.table_name)
+    .where(
+        tables.c.name == sa.bindparam("of"),
+        tables.c.kind == Kind.COLLECT,
+        tables.c.mode == Mode.REPLACE,
+        batches.c.current_claim.is_not(None),
+    )
+)
+_CHUNK = 500
+
+
+def record_skipped(database: Database, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
+    """Leave batches out: they count as covered, without rows, until somebody takes that back.
+
+    Raises  E413 for a label that is done or under an open claim, E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        known = _known(write, table, [window.start for window in windows])
+        for row in known.values():
+            if row.current_claim is not None:
+                raise refusals.impossible(
+                    table, row.label, "cannot be skipped", why="it is done, and its rows are read by others"
+                )
+            _refuse_running(table, row, "skipped")
+        new = [
+            {"table_name": table, "label": window.start, "end": window.end}
+            for window in windows
+            if window.start not in known
+        ]
+        old = [{"of": table, "at": window.start, "until": window.end} for window in windows if window.start in known]
+        _each(write, _ADD_SKIPPED, new)
+        _each(write, _SKIP, old)
+        cover(write.connection, table, IntervalSet.from_windows(windows))
+        write.log("skipped", who=who, table=table, labels=[window.start for window in windows], data={"why": why})
+
+
+def retry(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
+    """Make failed, held and skipped batches due again, with all their attempts; give which of `labels` were.
+
+    Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
+            E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        known = _known(write, table, labels)
+        troubled = [row for row in known.values() if row.status in _UNDONE]
+        for row in known.values():
+            _refuse_running(table, row, "tried again")
+        _refuse_stood_for(write, table, troubled)
+        cleared = [
+            {"of": table, "at": row.label, "as_": None if row.current_claim is None else BatchStatus.DONE.value}
+            for row in troubled
+        ]
+        _each(write, _CLEAR, cleared)
+        skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
+        uncover(write.connection, table, IntervalSet.from_intervals(skipped))
+        _log_each(write, "retried", table, troubled, who)
+        return tuple(row.label for row in troubled)
+
+
+def request_restate(
+    database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str
+) -> tuple[datetime, ...]:
+    """Ask that done batches are made again, by one of `STRENGTH`'s verbs; give those not asked for before.
+
+    `follow` makes a batch again only where what it read has changed, `recompute` always, `recollect` from what the
+    source then says, `skip` without its rows, which are lost; of two requests the stronger one stays, of two as strong
+    the newer one. A batch that is being made is made once more.
+
+    Raises  E413 for a label that is not done, E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        known = _known(write, table, labels)
+        for label in labels:
+            if label not in known or known[label].current_claim is None:
+                raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
+        asked = [row for row in known.values() if not _is_asked(row, verb)]
+        told = {"of": table, "sequence": write.sequence}
+        _each(write, _REQUEST, [told | {"at": row.label, "verb": _stronger(row.requested, verb)} for row in asked])
+        _log_each(write, f"{verb} requested", table, asked, who)
+        return tuple(row.label for row in asked)
+
+
+def _is_asked(row: AnyRow, verb: str) -> bool:
+    """Tell whether a request is there that comes to no less, and is not being carried out already."""
+    if row.requested is None or _stronger(row.requested, verb) != row.requested:
+        return False
+    return verb == FOLLOW or row.status != BatchStatus.RUNNING
+
+
+def _stronger(known: str | None, verb: str) -> str:
+    return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
+
+
+def withdraw_restate(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
+    """Take requests to restate back; give which of `labels` had one."""
+    with database.write() as write:
+        _check_table(write, table)
+        asked = [row for row in _known(write, table, labels).values() if row.requested is not None]
+        told = {"of": table, "verb": None, "sequence": None}
+        _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
+        _log_each(write, "request withdrawn", table, asked, who)
+        return tuple(row.label for row in asked)
+
+
+def end_following(database: Database, table: str, labels: Collection[datetime], *, who: str) -> None:
+    """Take the request to follow from those of `labels` that have it: nothing that they read has changed."""
+    with database.write() as write:
+        asked = [row for row in _known(write, table, labels).values() if row.requested == FOLLOW]
+        told = {"of": table, "verb": None, "sequence": None}
+        _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
+        _log_each(write, "needs not follow", table, asked, who)
+
+
+_UNDONE = {BatchStatus.FAILED.value, BatchStatus.HELD.value, BatchStatus.SKIPPED.value}
+
+
+def _check_table(write: Write, table: str) -> None:
+    names = set(write.execute(_NAMES).scalars())
+    if table not in names:
+        raise refusals.unknown_table(table, names)
+
+
+def _known(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
+    asked = sorted(set(labels))
+    found: dict[datetime, AnyRow] = {}
+    for start in range(0, len(asked), _CHUNK):
+        values = {"of": table, "labels": asked[start : start + _CHUNK]}
+        found |= {row.label: row for row in write.execute(_BATCHES, values)}
+    return found
+
+
+def _refuse_running(table: str, row: AnyRow, done: str) -> None:
+    if row.status == BatchStatus.RUNNING:
+        raise refusals.impossible(
+            table,
+            row.label,
+            f"cannot be {done}",
+            why=f"claim {row.claim} is open and may still commit it",
+            fix="wait for it, or let a run take it over when its lease has run out",
+        )
+
+
+def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
+    """Refuse to take back the skip of an old snapshot: its source holds what it holds now, so nobody could make it."""
+    newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
+    for row in troubled:
+        if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:
+            raise refusals.impossible(
+                table,
+                row.label,
+                "cannot be made any more",
+                why="its source can only say what it holds now, and a newer snapshot is done",
+                fix="leave it skipped",
+            )
+
+
+def _each(write: Write, statement: sa.Executable, values: Sequence[dict[str, Any]]) -> None:
+    if values:
+        write.execute(statement, values)
+
+
+def _log_each(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str) -> None:
+    write.log(kind, who=who, table=table, labels=[row.label for row in rows])

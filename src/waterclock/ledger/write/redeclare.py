@@ -1,0 +1,136 @@
+"""What may a table change by `rebuild` alone? How it is told, and written down once the table is made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from waterclock.batches.facts import BEGINNING, FOREVER, OpenClaim
+from waterclock.batches.records import Claim
+from waterclock.flow.declarations import Flow, Table
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
+from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.applying import SIGNATURE, signature_of
+from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.completion import record
+from waterclock.ledger.write.suspects import mark_readers
+from waterclock.timelabel.intervals import IntervalSet
+
+Difference = tuple[str, str, str]
+
+_TABLES = sa.select(tables)
+_TABLE = _TABLES.where(tables.c.name == sa.bindparam("of"))
+_WITH_BATCHES = sa.select(batches.c.table_name).distinct()
+_OPEN = sa.select(claims.c.number, claims.c.runner, claims.c.lease_until).where(
+    IS_OPEN, claims.c.table_name == sa.bindparam("of")
+)
+_REDECLARE = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"))
+    .values({name: sa.bindparam(name) for name in SIGNATURE})
+    .values(head_version=sa.bindparam("version"), changes=tables.c.changes + 1)
+)
+_FORGET_VERSIONS = (
+    sa.update(versions)
+    .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
+    .values(dropped_by=sa.bindparam("claim_"))
+)
+_ADD_VERSION = sa.insert(versions)
+_ASKED = sa.select(batches.c.label, batches.c.requested, batches.c.requested_sequence).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.requested.is_not(None)
+)
+_ASK = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("then"))
+)
+# another half of the hash: whatever is compared with what it was before differs
+_DIFFER = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None), batches.c.rows > 0)
+    .values(hash_low=(batches.c.hash_low + 1) % (1 << 32))
+)
+
+
+def differences(database: Database, flow: Flow) -> dict[str, list[Difference]]:
+    """Say of each table with batches what its declaration would change in what only `rebuild` may change."""
+    with database.read() as connection:
+        known = {row.name: row for row in connection.execute(_TABLES)}
+        busy = set(connection.execute(_WITH_BATCHES).scalars())
+    found = {name: _differs(row, flow.tables[name]) for name, row in known.items() if name in busy & flow.tables.keys()}
+    return {name: differs for name, differs in found.items() if differs}
+
+
+def draw_claim(database: Database) -> int:
+    """Draw a claim's number, under which a table is made anew."""
+    with database.write(claims=True) as write:
+        return write.last_claim
+
+
+def refuse_busy(database: Database, table: str) -> None:
+    """Refuse a table of which a batch is running.
+
+    Raises  E407 naming who runs it
+    """
+    with database.read() as connection:
+        _refuse_open(table, connection.execute(_OPEN, {"of": table}).first())
+
+
+def redeclare(
+    database: Database,
+    table: Table,
+    *,
+    version: int,
+    claim: int,
+    who: str,
+    found: Committed | None = None,
+    is_new_log: bool = False,
+) -> None:
+    """Write down that a table was made anew, at a version, under the declaration that it has now.
+
+    `found` are new revisions of its slices, where the same slices mean other rows now: whoever read the table is
+    suspect then. `is_new_log`: older versions are not what they were, and nothing is read from them any more.
+    Raises  E407 where a batch began meanwhile; nothing is written then
+    """
+    with database.write() as write:
+        _refuse_open(table.name, write.execute(_OPEN, {"of": table.name}).first())
+        row = write.execute(_TABLE, {"of": table.name}).one()
+        differs = {what for what, _, _ in _differs(row, table)}
+        write.execute(_REDECLARE, {"of": table.name, "version": version} | signature_of(table))
+        if found is not None or table.is_fold or is_new_log:
+            write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
+        if found is not None:
+            _record(write, found)
+            write.execute(_DIFFER, {"of": table.name})
+            mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
+        elif table.is_fold and row.head_label is not None and version >= 0:
+            entry = {"table_name": table.name, "label": row.head_label, "version": version, "claim": claim}
+            write.execute(_ADD_VERSION, entry | {"dropped_by": None})
+        write.log("rebuilt", who=who, table=table.name, data={"version": version, "changed": sorted(differs)})
+
+
+def _record(write: Write, found: Committed) -> None:
+    """Record the new revisions; what people asked for before is still to be done."""
+    asked = write.execute(_ASKED, {"of": found.request.table}).all()
+    put_claim(write, found.request, found.number, found.at)
+    # its lease is over: what a batch takes is not told by it
+    record(write, Claim(found.number, found.request, BEGINNING), found.results)
+    values = [
+        {"of": found.request.table, "at": row.label, "verb": row.requested, "then": row.requested_sequence}
+        for row in asked
+    ]
+    if values:
+        write.execute(_ASK, values)
+
+
+def _differs(row: AnyRow, table: Table) -> list[Difference]:
+    says: Mapping[str, str] = signature_of(table)
+    return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
+
+
+def _refuse_open(table: str, row: AnyRow | None) -> None:
+    if row is not None:
+        raise refusals.held(table, None, OpenClaim(row.number, (), row.runner, row.lease_until))

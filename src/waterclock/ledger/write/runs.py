@@ -1,0 +1,47 @@
+"""Which runs there were: one call of the project each, begun and ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import Run
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import AnyRow, runs
+
+_ADD = sa.insert(runs)
+_END = (
+    sa.update(runs)
+    .where(runs.c.run == sa.bindparam("which"))
+    .values(ended_at=sa.bindparam("ended"), outcome=sa.bindparam("came_to"))
+)
+_NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
+
+
+def begin_run(database: Database, *, who: str, command: str, now: datetime) -> str:
+    """Note that a run began, for the logical `now`; give the name that its claims carry."""
+    name = uuid4().hex[:12]
+    with database.write() as write:
+        told = {"run": name, "who": who, "command": command, "now": now, "started_at": write.at}
+        write.execute(_ADD, told)
+        write.log("run began", who=who, run=name, data={"command": command, "now": now.isoformat()})
+    return name
+
+
+def end_run(database: Database, run: str, outcome: str, *, who: str) -> None:
+    """Note how a run ended: `done`, `failed`, `interrupted`. One that was killed never ends."""
+    with database.write() as write:
+        write.execute(_END, {"which": run, "ended": write.at, "came_to": outcome})
+        write.log("run ended", who=who, run=run, data={"outcome": outcome})
+
+
+def newest_runs(database: Database, most: int = 20) -> list[Run]:
+    """Give the newest runs, newest first."""
+    with database.read() as connection:
+        return [_run(row) for row in connection.execute(_NEWEST, {"most": most})]
+
+
+def _run(row: AnyRow) -> Run:
+    return Run(row.run, row.who, row.command, row.now, row.started_at, row.ended_at, row.outcome)

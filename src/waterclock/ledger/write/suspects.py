@@ -1,0 +1,106 @@
+"""Which done batches may rest on other data than what is there now.
+
+A batch is suspect where an input of its current revision has another content than at its claim. The flag is kept as
+data is recorded: whoever changes an interval marks its readers, and looks again at those that were marked before, for
+a second change may have undone the first. Nobody else ever changes content, so the flag is exact at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.ledger.read.content import contents_of
+from waterclock.ledger.store.database import Write
+from waterclock.ledger.store.schema import AnyRow, batches, inputs, tables
+from waterclock.timelabel.intervals import IntervalSet
+
+Key = tuple[str, datetime]
+_CHUNK = 500
+
+_IS_CURRENT = sa.and_(
+    batches.c.table_name == inputs.c.reader,
+    batches.c.label == inputs.c.label,
+    batches.c.current_claim == inputs.c.claim,
+)
+_READERS = (
+    sa.select(inputs.c.reader, inputs.c.label, batches.c.is_suspect)
+    .join(batches, _IS_CURRENT)
+    .where(
+        inputs.c.table_name == sa.bindparam("name"),
+        inputs.c.high > sa.bindparam("low"),
+        inputs.c.low < sa.bindparam("high"),
+    )
+    .distinct()
+)
+_OUTDATED = (
+    sa.select(inputs, tables.c.mode)
+    .join(tables, tables.c.name == inputs.c.table_name)
+    .where(inputs.c.claim == sa.bindparam("number_"), tables.c.changes != inputs.c.changes)
+)
+_READ = (
+    sa.select(inputs, tables.c.mode)
+    .join(batches, _IS_CURRENT)
+    .join(tables, tables.c.name == inputs.c.table_name)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
+)
+_MARK = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .values(is_suspect=sa.bindparam("suspect"))
+)
+
+
+def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool = False) -> int:
+    """Mark the done batches whose current revision read any of what changed; give how many were marked anew.
+
+    With `look`, what changed is only where something may have: every reader is looked at.
+    """
+    found: dict[Key, bool] = {}
+    for low, high in changed:
+        for row in write.execute(_READERS, {"name": table, "low": low, "high": high}):
+            found[row.reader, row.label] = row.is_suspect
+    surely = [] if look else [key for key, is_suspect in found.items() if not is_suspect]
+    _mark(write, surely, suspect=True)
+    return len(surely) + _look_again(write, {key: of for key, of in found.items() if look or of})
+
+
+def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetime]) -> int:
+    """Mark the labels of a claim just recorded whose inputs changed since it was given; give how many."""
+    wanted = set(labels)
+    rows = [row for row in write.execute(_OUTDATED, {"number_": claim}).all() if row.label in wanted]
+    outdated = {(table, row.label) for row in _changed(write.connection, rows)}
+    _mark(write, outdated, suspect=True)
+    return len(outdated)
+
+
+def _look_again(write: Write, flags: Mapping[Key, bool]) -> int:
+    """Set the flag of batches by what they read and what is there now; give how many were marked anew."""
+    by_table: dict[str, list[datetime]] = {}
+    for table, label in flags:
+        by_table.setdefault(table, []).append(label)
+    anew = 0
+    for table, labels in by_table.items():
+        chunks = (labels[start : start + _CHUNK] for start in range(0, len(labels), _CHUNK))
+        rows = [row for chunk in chunks for row in write.execute(_READ, {"of": table, "labels": chunk})]
+        differ = {(table, row.label) for row in _changed(write.connection, rows)}
+        new = [key for key in differ if not flags[key]]
+        _mark(write, new, suspect=True)
+        _mark(write, [(table, label) for label in labels if (table, label) not in differ], suspect=False)
+        anew += len(new)
+    return anew
+
+
+def _changed(connection: sa.Connection, rows: Iterable[AnyRow]) -> list[AnyRow]:
+    read = list(rows)
+    modes: Mapping[str, str] = {row.table_name: row.mode for row in read}
+    now = contents_of(connection, modes, ((row.table_name, row.low, row.high) for row in read))
+    return [row for row in read if now[row.table_name, row.low, row.high] != row.content]
+
+
+def _mark(write: Write, keys: Iterable[Key], *, suspect: bool) -> None:
+    values = [{"of": table, "at": label, "suspect": suspect} for table, label in keys]
+    if values:
+        write.execute(_MARK, values)

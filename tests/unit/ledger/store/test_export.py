@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from tests.ledgers import Clock, Desk, day, desk, result, table
+from waterclock.batches.facts import BatchStatus
+from waterclock.batches.records import Input
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.store.export import Head
+from waterclock.ledger.write.adopt import Committed
+from waterclock.timelabel.window import Window
+
+
+@dataclass
+class Shelf:
+    """The exports there are, newest first."""
+
+    exports: list[tuple[str, list[str]]] = field(default_factory=list)
+
+    def take(self, ledger: Ledger, *, whole: bool = False) -> Head:
+        earlier = [] if whole else [(name, Head.of_line(lines[0])) for name, lines in self.exports]
+        lines = list(ledger.keeping.export_lines(earlier))
+        self.exports.insert(0, (f"e{len(self.exports)}", lines))
+        return Head.of_line(lines[0])
+
+    def chain(self) -> Iterator[Sequence[str]]:
+        by_name = dict(self.exports)
+        name: str | None = self.exports[0][0]
+        while name is not None:
+            yield by_name[name]
+            name = Head.of_line(by_name[name][0]).follows
+
+
+def told(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
+    return {
+        "batches": list(ledger.batches_rows()),
+        "inputs": list(ledger.inputs_rows()),
+        "events": list(ledger.events_rows()),
+    }
+
+
+def again(shelf: Shelf) -> Ledger:
+    ledger = Ledger.open("sqlite://", clock=Clock())
+    ledger.keeping.load(shelf.chain())
+    return ledger
+
+
+def live(at_desk: Desk, drawn: random.Random, days: int) -> None:
+    """Let a day or more of a small flow go by: done, failed, held, skipped, restated, asked for, left open."""
+    for at in range(days):
+        at_desk.clock.pass_by(hours=1)
+        fate = drawn.choice(["done", "done", "failed", "skipped", "restated", "open", "asked"])
+        name = drawn.choice(["a.rows", "a.state"])
+        label = drawn.randrange(30)
+        known = {cell.label: cell for cell in at_desk.ledger.grid([name])}
+        held = any(claim.request.table == name for claim in at_desk.ledger.open_claims())
+        is_done = day(label) in known and known[day(label)].current_claim is not None
+        if fate == "skipped" and day(label) not in known:
+            at_desk.ledger.record_skipped(name, [Window(day(label), day(label + 1))], who="ann", why="no source")
+        elif fate == "asked" and is_done:
+            at_desk.ledger.request_restate(name, [day(label)], "recompute", who="ann")
+        elif held or (day(label) in known and known[day(label)].status in {"skipped", "running"}):
+            continue
+        elif fate == "failed" and not is_done:
+            at_desk.ledger.record_failed(at_desk.claim(name, label), error="no", is_transient=False)
+        elif fate == "open" and name == "a.rows" and not is_done:
+            at_desk.claim(name, label)
+        elif fate in {"done", "restated"}:
+            digest = f"{drawn.randrange(1, 4)}:{at}:{label}"
+            reads: dict[float, list[Input]] = {}
+            if name == "a.state":
+                reads[label] = [at_desk.read("a.rows", 0, label)]
+            at_desk.done(name, label, digest=digest, restates="asked", reads=reads)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_ledger_is_taken_up_from_its_exports_as_it_was(seed: int, at_desk: Desk) -> None:
+    drawn, shelf = random.Random(seed), Shelf()
+    at_desk.apply(table("a.rows", partitioned=True), table("a.state", mode=Mode.REPLACE, reads=["a.rows"]))
+    for _ in range(drawn.randrange(1, 5)):
+        live(at_desk, drawn, drawn.randrange(1, 12))
+        shelf.take(at_desk.ledger, whole=drawn.random() < 0.2)
+    with again(shelf) as found:
+        assert told(found) == told(at_desk.ledger)
+        before = at_desk.ledger.snapshot(at_desk.flow)
+        assert replace(found.snapshot(at_desk.flow), sequence=before.sequence) == before
+        assert found.tables() == at_desk.ledger.tables()
+        assert found.open_claims() == at_desk.ledger.open_claims()
+        assert found.versions("a.state") == at_desk.ledger.versions("a.state")
+
+
+def test_what_grows_is_told_once(at_desk: Desk) -> None:
+    shelf = Shelf()
+    at_desk.apply(table("a.rows", partitioned=True))
+    at_desk.done("a.rows", 1)
+    first = shelf.take(at_desk.ledger)
+    at_desk.done("a.rows", 2)
+    second = shelf.take(at_desk.ledger)
+    assert (first.follows, second.follows) == (None, "e0")
+    assert sum('"done","ann"' in line for line in shelf.exports[0][1]) == 1
+    with again(shelf) as found:
+        assert len(list(found.events_rows())) == len(list(at_desk.ledger.events_rows()))
+
+
+def test_an_export_that_was_cut_off_is_refused_and_leaves_nothing(at_desk: Desk) -> None:
+    shelf = Shelf()
+    at_desk.apply(table("a.rows", partitioned=True))
+    at_desk.done("a.rows", 1)
+    shelf.take(at_desk.ledger)
+    shelf.exports[0] = ("e0", shelf.exports[0][1][:-3])
+    found = Ledger.open("sqlite://", clock=Clock())
+    with found, pytest.raises(WaterclockError, match="cut off") as refused:
+        found.keeping.load(shelf.chain())
+    assert refused.value.code == "E418"
+
+
+def test_an_export_of_newer_code_is_refused() -> None:
+    with pytest.raises(WaterclockError, match="newer version"):
+        Head.of_line(
+            '{"export": {"schema": "9000", "project": null, "created_at": 0, "at": 0, "sequence": 0, "last_claim": 0,'
+            ' "flows": 0, "events": 0, "open": []}}'
+        )
+
+
+def test_a_commit_that_the_ledger_lacks_is_adopted_once(at_desk: Desk) -> None:
+    at_desk.apply(table("a.rows", partitioned=True), table("b.sums", partitioned=True, reads=["a.rows"]))
+    at_desk.done("a.rows", 1, digest="1:1:1")
+    read = at_desk.read("a.rows", 1, 2)
+    request = at_desk.request("b.sums", 1, reads={1: [read]})
+    found = Committed(at_desk.claim("a.rows", 5).number + 1000, request, (result(1, version=7),), at_desk.clock.at)
+    assert at_desk.ledger.keeping.adopt(found)
+    assert not at_desk.ledger.keeping.adopt(found)
+    [cell] = at_desk.ledger.grid(["b.sums"])
+    assert (cell.status, cell.current_claim) == ("done", found.number)
+    assert at_desk.ledger.table("b.sums").head_version == 7
+    assert at_desk.suspects() == set()
+    at_desk.done("a.rows", 1, digest="1:9:9", restates="again")
+    assert at_desk.suspects() == {("b.sums", day(1))}
+    assert at_desk.claim("b.sums", 2).number > found.number
+
+
+def test_a_reader_that_is_adopted_before_what_it_read_is_no_suspect_in_the_end(at_desk: Desk) -> None:
+    at_desk.apply(table("a.rows", partitioned=True), table("b.sums", partitioned=True, reads=["a.rows"]))
+    other = desk()
+    with other.ledger:
+        other.apply(table("a.rows", partitioned=True), table("b.sums", partitioned=True, reads=["a.rows"]))
+        first = other.claim("a.rows", 1)
+        other.done("a.rows", 1, claim=first)
+        second = other.claim("b.sums", 1, reads={1: [other.read("a.rows", 1, 2)]})
+    for claim in (second, first):
+        found = Committed(claim.number, claim.request, (result(1),), at_desk.clock.at)
+        assert at_desk.ledger.keeping.adopt(found)
+    assert at_desk.suspects() == set()
+
+
+def test_an_open_claim_that_committed_is_recorded_as_itself(at_desk: Desk) -> None:
+    at_desk.apply(table("a.rows", partitioned=True))
+    held = at_desk.claim("a.rows", 1)
+    assert at_desk.ledger.keeping.adopt(Committed(held.number, held.request, (result(1),), at_desk.clock.at))
+    assert at_desk.ledger.open_claims() == []
+    failed = at_desk.claim("a.rows", 2)
+    at_desk.ledger.record_failed(failed, error="no", is_transient=False, status=BatchStatus.HELD)
+    assert not at_desk.ledger.keeping.adopt(Committed(failed.number, failed.request, (result(2),), at_desk.clock.at))
+
+
+def test_what_retain_has_dropped_is_told_to_the_planner(at_desk: Desk) -> None:
+    at_desk.apply(table("a.rows", partitioned=True))
+    at_desk.done("a.rows", 1)
+    at_desk.ledger.keeping.drop_windows("a.rows", day(3), 9, who="ann")
+    assert at_desk.ledger.snapshot(at_desk.flow).of("a.rows").dropped_before == day(3)
+    assert at_desk.ledger.table("a.rows").head_version == 9
+
+
+def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) -> None:
+    at_desk.apply(table("a.state", mode=Mode.MERGE, keys=("id",)))
+    at_desk.done("a.state", 1)
+    at_desk.done("a.state", 2)
+    at_desk.ledger.keeping.move_head("a.state", 9)
+    assert at_desk.ledger.versions("a.state") == {day(1): 1, day(2): 9}
+    at_desk.ledger.keeping.forget_versions("a.state", 5)
+    assert at_desk.ledger.versions("a.state") == {day(2): 9}
