@@ -26,17 +26,17 @@ from product import Project, warm_spark
 
 from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Merge, Place, Table
-from waterclock.storage.creation import create_table
-from waterclock.storage.folding import fold
-from waterclock.storage.history import frame_of_resolved
-from waterclock.storage.identity import Identity
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.folds.fold import fold
+from waterclock.storage.folds.history import frame_of_resolved
+from waterclock.storage.folds.merge import merge_slice, restate_slice
 from waterclock.storage.lake import Lake
-from waterclock.storage.log import head
-from waterclock.storage.manifest import read_manifest
-from waterclock.storage.merge import merge_slice, restate_slice
-from waterclock.storage.read import frame_at, table_schema
-from waterclock.storage.resolving import CommitRecord, resolve
-from waterclock.storage.stage import write_slices
+from waterclock.storage.log.delta_log import head
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.log.resolving import CommitRecord, resolve
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.read import frame_at, table_schema
+from waterclock.storage.slices.writer import write_slices
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import parse_period

@@ -23,14 +23,14 @@ from product import warm_spark
 
 from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Table, Temporal
-from waterclock.storage.creation import create_table
-from waterclock.storage.identity import Identity
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.folds.place_versions import place_slice
+from waterclock.storage.folds.versions import table_schema_of, versions_of
 from waterclock.storage.lake import Lake
-from waterclock.storage.manifest import read_manifest
-from waterclock.storage.resolving import CommitRecord, resolve
-from waterclock.storage.stage import write_slices
-from waterclock.storage.timelines import table_schema_of, versions_of
-from waterclock.storage.touching import place_slice
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.log.resolving import CommitRecord, resolve
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.writer import write_slices
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import parse_period

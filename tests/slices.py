@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
-from waterclock.storage.commit import commit_slices, kill
-from waterclock.storage.creation import create_table
-from waterclock.storage.identity import Identity, Killed
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.commit.pointers import commit_slices, kill
 from waterclock.storage.lake import Lake
-from waterclock.storage.manifest import Manifest, read_manifest, seal
-from waterclock.storage.statistics import read_file
+from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.slices.manifest import Manifest, read_manifest, seal
+from waterclock.storage.slices.statistics import read_file
 from waterclock.timelabel.label import label_of
 
 START = datetime(2018, 3, 5, 8, tzinfo=UTC)

@@ -151,7 +151,7 @@ def _described(at: Reading, table: Table) -> Described:
 def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
     """Give columns and types as the table has them; nothing before its first batch."""
     from waterclock.storage.lake import Lake
-    from waterclock.storage.log import table_exists
+    from waterclock.storage.log.delta_log import table_exists
 
     lake = Lake(at.project.storage)
     if table.destination is not None or not table_exists(lake.folder(table.name)):

@@ -14,8 +14,8 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Group
-from waterclock.storage.manifest import read_manifest
-from waterclock.storage.read import frame_of_slices
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.storage.keys import duplicate_keys
-from waterclock.storage.manifest import Manifest
-from waterclock.storage.read import frame_of_slices
-from waterclock.storage.timelines import lacking_sql
+from waterclock.storage.folds.versions import lacking_sql
+from waterclock.storage.slices.key_checks import duplicate_keys
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.read import frame_of_slices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -33,12 +33,12 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import GIVE_UP, Group
-from waterclock.storage.creation import create_table
-from waterclock.storage.log import table_exists
-from waterclock.storage.manifest import Manifest
-from waterclock.storage.read import frame_of_slices
-from waterclock.storage.schema import row_error
-from waterclock.storage.stage import Written, write_slices
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.slices.conform import row_error
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.writer import Written, write_slices
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

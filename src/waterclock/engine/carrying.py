@@ -24,11 +24,11 @@ from waterclock.flow.declarations import RECORD, Flat, Read, Table
 from waterclock.flow.flats import flat_columns
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quoted
-from waterclock.storage.damage import damage_of
-from waterclock.storage.live import live_bytes
-from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.read import frame_of_slices
-from waterclock.storage.state import MOST_ROWS_BROADCAST
+from waterclock.storage.folds.write_state import MOST_ROWS_BROADCAST
+from waterclock.storage.log.live_files import live_bytes
+from waterclock.storage.slices.damage import damage_of
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.types import TIMELABEL, fields_of
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quoted
-from waterclock.storage.live import is_readable
-from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.read import frame_at, frame_of_slices, table_schema
+from waterclock.storage.log.live_files import is_readable
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
 from waterclock.storage.types import TIMELABEL
 
 if TYPE_CHECKING:

@@ -16,16 +16,16 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.storage.change import NeedsSpark
-from waterclock.storage.commit import commit_older, commit_slices
-from waterclock.storage.creation import require_owner
-from waterclock.storage.identity import Identity, Killed
-from waterclock.storage.log import foreign_commits, outcome
-from waterclock.storage.manifest import Manifest
-from waterclock.storage.merge import merge_slice, restate_slice
-from waterclock.storage.rewrite import commit_by_spark
-from waterclock.storage.touching import place_slice
-from waterclock.storage.undone import is_undone
+from waterclock.storage.commit.by_spark import commit_by_spark
+from waterclock.storage.commit.change import NeedsSpark
+from waterclock.storage.commit.creation import require_owner
+from waterclock.storage.commit.pointers import commit_older, commit_slices
+from waterclock.storage.folds.merge import merge_slice, restate_slice
+from waterclock.storage.folds.place_versions import place_slice
+from waterclock.storage.log.delta_log import foreign_commits, outcome
+from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.undo import is_undone
+from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, RECOMPUTE
-from waterclock.storage.damage import FilePlace, place_in
 from waterclock.storage.lake import Lake
-from waterclock.storage.log import damaged_log, head, is_older_than, is_unfinished
+from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished
+from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
 # what is mended outside of the run: the next run tries the batch again by itself

@@ -17,10 +17,10 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import GIVE_UP, Group
-from waterclock.storage.damage import damage_of
-from waterclock.storage.empty import brought_schema
-from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.read import frame_of_slices
+from waterclock.storage.folds.table_columns import brought_schema
+from waterclock.storage.slices.damage import damage_of
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

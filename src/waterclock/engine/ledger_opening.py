@@ -39,7 +39,7 @@ def _is_anothers(folder: str, project: str) -> bool:
     """Tell whether another project made the table, whose batches will say so; not where its log cannot be read."""
     from deltalake.exceptions import DeltaError  # loaded only where a ledger is missing beside tables
 
-    from waterclock.storage.creation import require_owner
+    from waterclock.storage.commit.creation import require_owner
 
     try:
         require_owner(folder, project)

@@ -26,12 +26,12 @@ from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ledger_there
 from waterclock.ledger.write.adopt import Committed
-from waterclock.storage.commit import kill
-from waterclock.storage.commits import Commit, commits_after
+from waterclock.storage.commit.pointers import kill
 from waterclock.storage.exports import read_export
-from waterclock.storage.leaves import Leaf, leaves
-from waterclock.storage.log import table_exists
-from waterclock.storage.manifest import read_manifest
+from waterclock.storage.log.commit_history import Commit, commits_after
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.slices.inventory import Leaf, leaves
+from waterclock.storage.slices.manifest import read_manifest
 
 # kinds of commits that are no batch's
 RETAINED = "retain"

@@ -9,7 +9,7 @@ from waterclock.batches.records import Slice
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Group
-from waterclock.storage.manifest import Manifest
+from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.window import Window
 
 

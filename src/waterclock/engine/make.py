@@ -24,12 +24,12 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import GIVE_UP, Group
-from waterclock.storage.empty import state_schema
-from waterclock.storage.log import table_exists
-from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.read import table_schema
-from waterclock.storage.schema import Conformed, conform
-from waterclock.storage.timelines import MISSING, raw_known, require_fit, require_instant
+from waterclock.storage.folds.table_columns import state_schema
+from waterclock.storage.folds.versions import MISSING, raw_known, require_fit, require_instant
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

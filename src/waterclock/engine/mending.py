@@ -14,14 +14,14 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.storage.damage import damage_of
-from waterclock.storage.empty import brought_schema
-from waterclock.storage.log import head, is_older_than, is_unfinished, table_exists
-from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.opened import opened
-from waterclock.storage.remaking import raise_versions, recreate, set_log_aside
-from waterclock.storage.resealing import Remembered, reseal
-from waterclock.storage.timelines import table_schema_of
+from waterclock.storage.commit.rebuild import raise_versions, recreate, set_log_aside
+from waterclock.storage.folds.table_columns import brought_schema
+from waterclock.storage.folds.versions import table_schema_of
+from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished, table_exists
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.slices.damage import damage_of
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.reseal import Remembered, reseal
 from waterclock.storage.types import schema_text
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, Read
 from waterclock.spark_sql import quoted
-from waterclock.storage.counting import version_counts
-from waterclock.storage.live import live_bytes
+from waterclock.storage.folds.version_counts import version_counts
+from waterclock.storage.log.live_files import live_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,9 +21,9 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch, Group
-from waterclock.storage.link import link_slice
-from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.stage import Written
+from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.writer import Written
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
-from waterclock.storage.log import head, table_exists
-from waterclock.storage.read import frame_at
+from waterclock.storage.log.delta_log import head, table_exists
 from waterclock.storage.rows import rows_of
+from waterclock.storage.slices.read import frame_at
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -11,14 +11,20 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Batch, BoundRead
-from waterclock.storage.empty import empty_schema
-from waterclock.storage.folding import with_all_columns
-from waterclock.storage.history import state_of
+from waterclock.storage.folds.fold import with_all_columns
+from waterclock.storage.folds.history import state_of
+from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.lake import Lake
-from waterclock.storage.live import is_readable
-from waterclock.storage.manifest import read_manifest
-from waterclock.storage.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, frame_of_version, table_schema
-from waterclock.storage.resolving import Step
+from waterclock.storage.log.live_files import is_readable
+from waterclock.storage.log.resolving import Step
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.read import (
+    FILES_READ_DIRECTLY,
+    frame_at,
+    frame_of_slices,
+    frame_of_version,
+    table_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

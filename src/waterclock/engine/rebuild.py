@@ -27,15 +27,15 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import cannot_recut, needs_rebuild
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.redeclare import Difference
-from waterclock.storage.digest import digests
-from waterclock.storage.history import state_from
-from waterclock.storage.identity import Identity
-from waterclock.storage.link import link_slice
-from waterclock.storage.log import table_exists
-from waterclock.storage.manifest import Manifest
-from waterclock.storage.order import order_measures
-from waterclock.storage.read import frame_of_slices, table_schema
-from waterclock.storage.remaking import commit_whole_state, remake
+from waterclock.storage.commit.rebuild import commit_whole_state, remake
+from waterclock.storage.folds.history import state_from
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.slices.digest import digests
+from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.order_values import order_measures
+from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

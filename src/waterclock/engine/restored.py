@@ -17,8 +17,8 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quoted, sql_text
-from waterclock.storage.manifest import read_manifest
-from waterclock.storage.read import frame_of_slices
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.types import TIMELABEL
 from waterclock.timelabel.label import label_of
 

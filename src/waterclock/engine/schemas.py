@@ -8,10 +8,10 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import RECORD
 from waterclock.storage.lake import Lake
-from waterclock.storage.leaves import newest_sealed
-from waterclock.storage.log import table_exists
-from waterclock.storage.manifest import read_manifest
-from waterclock.storage.opened import opened
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.slices.inventory import newest_sealed
+from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.types import TIMELABEL, fields_of
 
 _SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}

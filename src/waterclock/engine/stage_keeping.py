@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.storage.leaves import Leaf
+from waterclock.storage.slices.inventory import Leaf
 from waterclock.timelabel.duration import Duration, parse_duration
 
 USUALLY_KEPT = parse_duration("30 days")

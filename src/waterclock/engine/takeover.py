@@ -14,9 +14,9 @@ from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import ClaimClosed
-from waterclock.storage.commit import kill
-from waterclock.storage.log import outcome, table_exists
-from waterclock.storage.manifest import Manifest, read_manifest
+from waterclock.storage.commit.pointers import kill
+from waterclock.storage.log.delta_log import outcome, table_exists
+from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
 
 

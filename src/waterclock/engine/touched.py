@@ -16,12 +16,12 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow, Read, Table
 from waterclock.spark_sql import quoted
-from waterclock.storage.digest import row_hash
-from waterclock.storage.folding import with_all_columns
-from waterclock.storage.live import is_readable
-from waterclock.storage.manifest import Manifest, read_manifest
-from waterclock.storage.read import frame_of_slices, frame_of_version
-from waterclock.storage.timelines import raw_schema
+from waterclock.storage.folds.fold import with_all_columns
+from waterclock.storage.folds.versions import raw_schema
+from waterclock.storage.log.live_files import is_readable
+from waterclock.storage.slices.digest import row_hash
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices, frame_of_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

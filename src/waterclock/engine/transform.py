@@ -18,7 +18,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, PythonFunction, Query, Table
 from waterclock.planner.plan import Batch
-from waterclock.storage.timelines import MISSING
+from waterclock.storage.folds.versions import MISSING
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:

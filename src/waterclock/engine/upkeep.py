@@ -22,11 +22,11 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
-from waterclock.storage.identity import Identity
-from waterclock.storage.leaves import Leaf, bytes_below, leaves, made_again, remove, size_of
-from waterclock.storage.live import live_files
-from waterclock.storage.log import table_exists
-from waterclock.storage.opened import opened
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.log.live_files import live_files
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.slices.inventory import Leaf, bytes_below, leaves, made_again, remove, size_of
 from waterclock.storage.upkeep import (
     Joinable,
     drop_windows,

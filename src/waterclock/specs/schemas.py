@@ -18,7 +18,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.specs.named import named_columns
 from waterclock.specs.script import TIMELABEL
-from waterclock.storage.timelines import MISSING
+from waterclock.storage.folds.versions import MISSING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,7 +84,7 @@ class Schemas:
     def _made(self, table: Table, extras: Extras) -> Schema:
         from pyspark.errors import PySparkException
 
-        from waterclock.storage.schema import conform
+        from waterclock.storage.slices.conform import conform
 
         window = table.cadence.window_of(_ANY_TIME)
         try:
@@ -99,7 +99,7 @@ class Schemas:
 
     def _held(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
         """Give what a table holds whose batches bring rows with these columns."""
-        from waterclock.storage.empty import state_schema
+        from waterclock.storage.folds.table_columns import state_schema
 
         held = state_schema(self._frame(brought).schema, table)
         return Schema(_types_of(held), is_whole, brought)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from waterclock.errors import WaterclockError
 from waterclock.spark_sql import quoted
-from waterclock.storage.manifest import DataFile, Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -38,11 +36,6 @@ def fields_of(schema: str) -> dict[str, dict[str, Any]]:
     return {field["name"]: field for field in json.loads(schema)["fields"]}
 
 
-def spark_columns(manifest: Manifest) -> tuple[tuple[str, str], ...]:
-    """Give the names and Spark SQL types of a slice's columns, `timelabel` first."""
-    return tuple((name, type_text(field["type"])) for name, field in fields_of(manifest.schema).items())
-
-
 def widened(table: str, new: str) -> str | None:
     """Give the table's schema with the columns that only `new` has, nullable and at its end; None if there are none."""
     known = {name.lower() for name in fields_of(table)}
@@ -51,33 +44,6 @@ def widened(table: str, new: str) -> str | None:
         return None
     parsed = json.loads(table)
     return json.dumps(parsed | {"fields": [*parsed["fields"], *added]}, separators=(",", ":"))
-
-
-def check_files(manifest: Manifest, table_schema: str) -> None:
-    """Hold the slice's real Parquet files against the table's schema, which a commit must fit (ARCHITECTURE 5.3).
-
-    Raises  E617 naming the columns whose name or type would break reading later
-            E616 naming the NOT NULL columns that hold nulls
-    """
-    table = fields_of(table_schema)
-    broken = list(_misfits(manifest, table))
-    if broken:
-        raise WaterclockError(
-            "E617",
-            f"the slice does not fit {manifest.table}: {broken[0]}",
-            where=manifest.slice_path,
-            why="; ".join(broken[1:]) or "committed all the same, it would break reading the table later",
-            fix="give the columns the table's names and types",
-        )
-    nulls = _forbidden_nulls(manifest, table)
-    if nulls:
-        raise WaterclockError(
-            "E616",
-            f"{manifest.table} holds nulls in {', '.join(nulls)}",
-            where=manifest.slice_path,
-            why="the table declares NOT NULL",
-            fix="mend the source, or leave NOT NULL out",
-        )
 
 
 def readable_as(file_type: Any, table_type: Any) -> bool:
@@ -140,28 +106,6 @@ def _nullable_within(type_: Any) -> Any:
         return type_ | {"containsNull": True, "elementType": _nullable_within(type_["elementType"])}
     parts = {part: _nullable_within(type_[part]) for part in ("keyType", "valueType")}
     return type_ | {"valueContainsNull": True} | parts
-
-
-def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    by_lower = {name.lower(): name for name in table}
-    types = {name: type_ for file in manifest.files for name, type_ in file.types.items()}
-    for name, type_ in types.items():
-        if name not in table:
-            other = by_lower.get(name.lower())
-            yield f"column {name} is {'written ' + other if other else 'unknown'} in the table"
-        elif not readable_as(type_, table[name]["type"]):
-            yield f"column {name} is {type_text(type_)} in the slice and {type_text(table[name]['type'])} in the table"
-    if any(file.types != types for file in manifest.files):
-        yield "its files differ in their columns"
-
-
-def _forbidden_nulls(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    never = [name for name, field in table.items() if not field["nullable"]]
-    return [name for name in never if any(file.nulls.get(name) or _lacks(file, name) for file in manifest.files)]
-
-
-def _lacks(file: DataFile, name: str) -> bool:
-    return name not in file.types
 
 
 def _is_narrower(file_type: str, table_type: str) -> bool:

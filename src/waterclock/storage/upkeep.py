@@ -17,11 +17,11 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, RemoveAction
 
 from waterclock.spark_sql import quoted
-from waterclock.storage.commits import commits_after
-from waterclock.storage.identity import Identity
 from waterclock.storage.lake import STAGE
-from waterclock.storage.live import LiveFile, files_with_deletion_vectors, is_plain, live_files
-from waterclock.storage.opened import opened
+from waterclock.storage.log.commit_history import commits_after
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.log.live_files import LiveFile, files_with_deletion_vectors, is_plain, live_files
+from waterclock.storage.log.open_tables import opened
 from waterclock.storage.types import TIMELABEL
 from waterclock.timelabel.label import label_of_hive_path
 

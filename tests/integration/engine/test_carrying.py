@@ -12,7 +12,7 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine import carrying, parents
 from waterclock.engine.carrying import Limits
-from waterclock.storage.manifest import read_manifest
+from waterclock.storage.slices.manifest import read_manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

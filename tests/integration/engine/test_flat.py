@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.storage.counting import version_counts
+from waterclock.storage.folds.version_counts import version_counts
 from waterclock.temporal import Numbers
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine.as_of import frame_as_of
 from waterclock.faults import striking
-from waterclock.storage.log import records_in_log
-from waterclock.storage.resolving import resolve
+from waterclock.storage.log.delta_log import records_in_log
+from waterclock.storage.log.resolving import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

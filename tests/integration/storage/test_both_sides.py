@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 
 from tests.slices import PROJECT, SCHEMA, actions, commit, hour, identity, ids, new_table, rows_of, sealed, version
 from waterclock.faults import striking
-from waterclock.storage.change import NeedsSpark
-from waterclock.storage.commit import commit_slices, kill
-from waterclock.storage.identity import Killed
-from waterclock.storage.log import foreign_commits, outcome
-from waterclock.storage.read import frame_at, frame_of_slices, table_schema
-from waterclock.storage.rewrite import commit_by_spark
+from waterclock.storage.commit.by_spark import commit_by_spark
+from waterclock.storage.commit.change import NeedsSpark
+from waterclock.storage.commit.pointers import commit_slices, kill
+from waterclock.storage.log.delta_log import foreign_commits, outcome
+from waterclock.storage.log.identity import Killed
+from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

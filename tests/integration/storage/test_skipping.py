@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.slices import PROJECT, hour
-from waterclock.storage.commit import commit_slices
-from waterclock.storage.creation import create_table
-from waterclock.storage.identity import Identity
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.lake import Lake
-from waterclock.storage.read import frame_of_slices
-from waterclock.storage.stage import write_slices
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.writer import write_slices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Source, Table, Unit
 from waterclock.planner.plan import Batch, Group, Status
-from waterclock.storage.manifest import Manifest
+from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import parse_period

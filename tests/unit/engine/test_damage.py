@@ -11,9 +11,9 @@ import pytest
 from tests.slices import PROJECT, SCHEMA, TABLE, new_table, schema_json
 from waterclock.engine.damage import require_log, require_versions
 from waterclock.errors import WaterclockError
-from waterclock.storage.commit import kill
+from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.rebuild import recreate, set_log_aside
 from waterclock.storage.lake import Lake
-from waterclock.storage.remaking import recreate, set_log_aside
 
 KNOWN = 3
 

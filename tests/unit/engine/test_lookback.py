@@ -10,7 +10,7 @@ from tests.unit.engine.fakes import collect, group, manifest
 from waterclock.batches.records import Slice
 from waterclock.engine.lookback import changed, revisited, windows_read
 from waterclock.flow.choices import Mode
-from waterclock.storage.manifest import Manifest
+from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
 

@@ -10,7 +10,7 @@ from tests.ledgers import ZERO, day, table
 from waterclock.engine.stage_keeping import Known, kept_since, may_go, replaced_at
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.storage.leaves import Leaf
+from waterclock.storage.slices.inventory import Leaf
 from waterclock.timelabel.duration import parse_duration
 
 NOW = ZERO + timedelta(days=100)

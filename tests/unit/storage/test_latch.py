@@ -11,7 +11,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 from tests.slices import actions, commit, hour, ids, new_table, race, rows_of, sealed, version
-from waterclock.storage.log import outcome
+from waterclock.storage.log.delta_log import outcome
 
 
 def test_threads_race_data_against_kills_and_each_claim_has_one_commit(tmp_path: Path) -> None:

@@ -11,16 +11,8 @@ import pytest
 
 from tests.slices import SCHEMA, hour, rows_of, schema_json, sealed
 from waterclock.errors import WaterclockError
-from waterclock.storage.types import (
-    check_files,
-    clashes,
-    illegal_characters,
-    readable_as,
-    schema_text,
-    spark_columns,
-    type_text,
-    widened,
-)
+from waterclock.storage.slices.type_checks import check_files, spark_columns
+from waterclock.storage.types import clashes, illegal_characters, readable_as, schema_text, type_text, widened
 
 ARRAY = {"type": "array", "elementType": "integer", "containsNull": True}
 

@@ -1,0 +1,92 @@
+"""How does Spark commit sealed slices where delta-rs must not? By `replaceWhere`, under the same claim's id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.errors import WaterclockError
+from waterclock.spark_sql import quoted
+from waterclock.storage.log.delta_log import find_claim, head
+from waterclock.storage.log.identity import Identity, Killed, app_id
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.type_checks import check_files
+from waterclock.storage.types import TIMELABEL, fields_of, widened
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+_MOST_TRIES = 5
+
+
+def commit_by_spark(
+    spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, mode: str
+) -> int:
+    """Write sealed slices again, into the table, in place of their labels' rows (or of all: mode 'replace').
+
+    Gives the version that bears the claim's id, also where it was there already. Cost: a read of the slices and a
+    Delta write, a second or so; only where `commit_slices` raises NeedsSpark.
+
+    Raises  Killed where the claim was killed first
+    """
+    known = json.dumps(json.loads(spark.read.format("delta").load(folder).schema.json()))
+    wide = known
+    for manifest in manifests:
+        wide = widened(wide, manifest.schema) or wide
+    for manifest in manifests:
+        check_files(manifest, wide)
+    writer = (
+        _rows(spark, folder, manifests, wide)
+        .write.format("delta")
+        .mode("overwrite")
+        .option("txnAppId", app_id(identity.claim))
+        .option("txnVersion", 1)
+        .option("userMetadata", identity.to_json())
+    )
+    if wide != known:
+        writer = writer.option("mergeSchema", "true")
+    if mode != "replace":
+        labels = ", ".join(f"'{label_of(manifest.label)}'" for manifest in manifests)
+        writer = writer.option("replaceWhere", f"{TIMELABEL} IN ({labels})")
+    _save(writer, folder, identity.claim)
+    return version_of(folder, identity.claim)
+
+
+def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
+    """Write, and again where another commit came between: OPTIMIZE, or a kill of some other claim."""
+    for attempt in range(_MOST_TRIES):
+        try:
+            writer.save(folder)
+        except Exception as raised:
+            # Delta's conflicts come as they are in Java: no class of PySpark's stands for them
+            is_race = "CONCURRENT" in str(raised).upper()
+            if not is_race or attempt == _MOST_TRIES - 1:
+                raise
+            if find_claim(folder, claim, newest=head(folder)).kind != "none":
+                return
+        else:
+            return
+
+
+def version_of(folder: str, claim: int) -> int:
+    """Give the version at which Spark committed the claim; it skips a write whose claim was used, without a word.
+
+    Raises  Killed where the claim was killed first
+            E632 where the log shows no commit of it
+    """
+    found = find_claim(folder, claim, newest=head(folder))
+    if found.kind == "killed":
+        raise Killed(claim, where=folder)
+    if found.kind == "none":
+        raise WaterclockError("E632", f"Spark wrote nothing under claim {claim}", where=folder, transient=True)
+    return found.version
+
+
+def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: str) -> DataFrame:
+    rows = frame_of_slices(spark, folder, manifests, schema)
+    return rows.select(*(F.col(quoted(name)) for name in fields_of(schema)))

@@ -1,0 +1,209 @@
+"""How is a table made anew from its sealed slices? In one commit, by pointers where its layout stays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import CommitProperties, RemoveAction, Transaction
+
+from waterclock.faults import fault
+from waterclock.spark_sql import quoted
+from waterclock.storage.commit.by_spark import version_of
+from waterclock.storage.commit.change import NeedsSpark, add_of, may_rewrite
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.commit.pointers import commit_slices, commit_state
+from waterclock.storage.log.delta_log import is_unfinished
+from waterclock.storage.log.identity import RECREATED, Identity, app_id
+from waterclock.storage.log.live_files import live_files
+from waterclock.storage.log.open_tables import forget, opened
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.read import frame_of_slices, table_schema
+from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOST_LOOKS = 20
+
+
+def shows(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
+    """Tell whether a table shows exactly the files of these slices, in this layout."""
+    with opened(folder) as table:
+        columns = table.metadata().partition_columns
+        live = {file.path for file in live_files(table)}
+    return live == _paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
+
+
+def remake(
+    spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, is_partitioned: bool
+) -> int:
+    """Have a table show these slices and nothing else; gives the version, the newest where it does so already.
+
+    Cost: milliseconds where a table without partitions stays one; else all its rows are written, once.
+    """
+    if shows(folder, manifests, is_partitioned=is_partitioned):
+        return _version_of_all(folder, identity)
+    point = _point_partitions if is_partitioned else _point
+    version = point(folder, identity, manifests)
+    if version is not None:
+        return version
+    rows = frame_of_slices(spark, folder, manifests, table_schema(folder)) if manifests else _nothing(spark, folder)
+    return _overwrite(rows, folder, identity, is_partitioned=is_partitioned)
+
+
+def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
+    """Have a table hold these rows and nothing else, in one commit under the claim's id; gives its version.
+
+    Cost: one write of the rows, one more for each commit of others that came between.
+
+    Raises  Killed where the claim was killed first
+    """
+    for _ in range(_MOST_LOOKS):
+        with opened(folder) as table:
+            base, has_layout = int(table.version()), may_rewrite(table, folder)
+            names = [field.name for field in table.schema().fields]
+        if not has_layout or set(names) != set(state.columns):
+            break
+        version = try_whole_state(folder, identity, state.select(*map(quoted, names)), base=base)
+        if version is not None:
+            return version
+    return _overwrite(state, folder, identity, is_partitioned=False)
+
+
+def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
+    """Have a table hold these rows, in its columns' order, in place of what it held at version `base`.
+
+    Gives the version; None where another commit came since. Cost: one write of the rows.
+
+    Raises  Killed where the claim was killed first
+    """
+    path = f"state/c={identity.claim}/v={base}"
+    fault("merge")
+    state.write.mode("overwrite").parquet(str(Path(folder, path)))
+    return commit_state(folder, identity, path, base=base)
+
+
+def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:
+    """Create a table anew whose log was lost, and let its versions go on above the last one that anybody knows.
+
+    What was written down of an older version must never be read from a newer one of the same number. Cost: 10 ms for
+    each version there was.
+    """
+    forget(folder)
+    create_table(folder, schema, is_partitioned=is_partitioned, project=project)
+    raise_versions(folder, project=project, above=above)
+
+
+def raise_versions(folder: str, *, project: str, above: int) -> None:
+    """Let a table's versions go on above the last one that anybody knows, by commits of nothing. Cost: 10 ms each."""
+    nothing = Identity(project, "", RECREATED, (), "", 0, "")
+    with opened(folder) as table:
+        while table.version() < above:
+            _commit_nothing(table, nothing)
+
+
+def set_log_aside(folder: str, stamp: str) -> str:
+    """Move a table's damaged log out of the way, and return where it lies now; the table has none then."""
+    forget(folder)
+    aside = Path(folder, f"_delta_log.damaged-{stamp}")
+    Path(folder, "_delta_log").rename(aside)
+    return str(aside)
+
+
+def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
+    """Swap pointers in a partitioned table; None where it is laid out otherwise, or holds labels that it should not."""
+    with opened(folder) as table:
+        live = {(file.label, file.path) for file in live_files(table)}
+        is_so = table.metadata().partition_columns == [TIMELABEL]
+    wanted = {(label_of(manifest.label), file.path) for manifest in manifests for file in manifest.files}
+    labels = {label for label, _ in live ^ wanted}
+    if not is_so or not labels <= {label_of(manifest.label) for manifest in manifests}:
+        return None
+    try:
+        return commit_slices(
+            folder, identity, [each for each in manifests if label_of(each.label) in labels], mode="append"
+        )
+    except NeedsSpark:
+        return None
+
+
+def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
+    """Swap pointers in a table without partitions; None where that may not be, or others are quicker each time."""
+    wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
+    for _ in range(_MOST_LOOKS):
+        with opened(folder) as table:
+            if not may_rewrite(table, folder):
+                return None
+            shown, live, now = table.version(), {file.path: file for file in live_files(table)}, int(time.time() * 1000)
+            # what is live stays so: added again it would be hidden from Spark (M5)
+            gone = [RemoveAction(path, True, now, file.size, {}) for path, file in live.items() if path not in wanted]  # noqa: FBT003
+            new = [
+                add_of(file, {}, int(manifest.sealed_at.timestamp() * 1000))
+                for path, (file, manifest) in wanted.items()
+                if path not in live
+            ]
+            try:
+                table.create_write_transaction(
+                    [*gone, *new],
+                    "append",
+                    Schema.from_json(table.schema().to_json()),
+                    commit_properties=CommitProperties(
+                        custom_metadata={"userMetadata": identity.to_json()},
+                        max_commit_retries=0,
+                        app_transactions=[Transaction(app_id(identity.claim), 1, now)],
+                    ),
+                )
+            except CommitFailedError:
+                table.update_incremental()
+                if table.version() == shown:
+                    raise
+                continue
+            return int(shown) + 1
+    return None
+
+
+def _overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
+    """Write all rows in the layout that is wanted, in one commit of Spark's."""
+    writer = (
+        rows.write.format("delta")
+        .mode("overwrite")
+        .option("overwriteSchema", "true")
+        .option("txnAppId", app_id(identity.claim))
+        .option("txnVersion", 1)
+        .option("userMetadata", identity.to_json())
+    )
+    (writer.partitionBy(TIMELABEL) if is_partitioned else writer).save(folder)
+    return version_of(folder, identity.claim)
+
+
+def _nothing(spark: SparkSession, folder: str) -> DataFrame:
+    return spark.createDataFrame([], table_schema(folder))
+
+
+def _paths(manifests: Sequence[Manifest]) -> set[str]:
+    return {file.path for manifest in manifests for file in manifest.files}
+
+
+def _version_of_all(folder: str, identity: Identity) -> int:
+    """Give the newest version of a table that shows all it is to show; one that says so, where its log is new."""
+    with opened(folder) as table:
+        if is_unfinished(folder, table.version()):
+            _commit_nothing(table, identity)
+        return int(table.version())
+
+
+def _commit_nothing(table: DeltaTable, identity: Identity) -> None:
+    table.create_write_transaction(
+        [],
+        "append",
+        Schema.from_json(table.schema().to_json()),
+        partition_by=table.metadata().partition_columns or None,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": identity.to_json()}, max_commit_retries=0),
+    )
+    table.update_incremental()

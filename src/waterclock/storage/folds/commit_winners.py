@@ -1,0 +1,123 @@
+"""How do the rows that a MERGE has won come into its table? In one commit under the claim's id, by one of two roads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from waterclock.faults import fault
+from waterclock.spark_sql import quoted
+from waterclock.storage.commit.by_spark import version_of
+from waterclock.storage.commit.pointers import MergeLook, commit_nothing, prepare_merge
+from waterclock.storage.folds.write_state import (
+    DELETED,
+    Winners,
+    is_small,
+    may_rewrite_files,
+    rewrite_files,
+    rewrite_state,
+)
+from waterclock.storage.log.delta_log import find_claim, head
+from waterclock.storage.log.identity import Identity, app_id
+from waterclock.storage.slices.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_TRIES = 5
+_APP_ID = "spark.databricks.delta.write.txnAppId"
+_APP_VERSION = "spark.databricks.delta.write.txnVersion"
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+# MERGE reads its source twice. Sealed files never change, so what it reads is the same both times: only a source that
+# is work to make is written down in between
+_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
+
+
+def commit_winners(
+    spark: SparkSession, folder: str, winners: Winners, manifest: Manifest, identity: Identity, look: MergeLook
+) -> int:
+    """Put the winners into the table, in one commit; gives the version that bears the claim's id.
+
+    Cost: one Spark job while the table is small; beyond, a look at its keys and the files that change; a Delta MERGE
+    (seconds) where delta-rs must not write, which runs under the session's confs: the session must be the batch's.
+
+    Raises  Killed where the claim was killed first
+    """
+    for _ in range(_MOST_TRIES):
+        if not may_rewrite_files(look):
+            break
+        rewrite = rewrite_state if is_small(look) else rewrite_files
+        version = rewrite(spark, folder, winners, identity, look)
+        if version is not None:
+            return version
+        look = prepare_merge(folder, identity, manifest)
+        if look.done is not None:
+            return look.done
+    return _merge_by_delta(spark, folder, winners, identity)
+
+
+@contextmanager
+def committing_as(spark: SparkSession, identity: Identity, *, materialize: str = "none") -> Iterator[None]:
+    """Have every Delta commit of the session bear the claim's id and identity, within the block."""
+    confs = {
+        _APP_ID: app_id(identity.claim),
+        _APP_VERSION: "1",
+        _METADATA: identity.to_json(),
+        _MATERIALIZE: materialize,
+    }
+    try:
+        for key, value in confs.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in confs:
+            spark.conf.unset(key)
+
+
+def _merge_by_delta(spark: SparkSession, folder: str, winners: Winners, identity: Identity) -> int:
+    _merge_winners(spark, folder, winners, identity)
+    if find_claim(folder, identity.claim, newest=head(folder)).kind == "none":
+        return commit_nothing(folder, identity)  # nothing changed, so Delta committed nothing
+    return version_of(folder, identity.claim)
+
+
+def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity: Identity) -> None:
+    view = f"_waterclock_merge_{identity.claim}"
+    winners.rows.createOrReplaceTempView(view)
+    statement = _statement(folder, view, winners)
+    try:
+        for attempt in range(_MOST_TRIES):
+            fault("merge")
+            try:
+                with committing_as(spark, identity, materialize="all" if winners.is_work else "none"):
+                    spark.sql(statement).collect()
+                return
+            except PySparkException as raised:
+                if find_claim(folder, identity.claim, newest=head(folder)).kind != "none":
+                    return
+                if attempt == _MOST_TRIES - 1 or not _is_race(raised):
+                    raise
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def _is_race(raised: PySparkException) -> bool:
+    """Tell whether another commit came between: OPTIMIZE, or a kill of some other claim. The merge is planned anew."""
+    said = f"{raised.getCondition() or ''} {raised}".upper()
+    return any(word in said for word in ("CONCURRENT", "METADATA_CHANGED", "PROTOCOL_CHANGED"))
+
+
+def _statement(folder: str, view: str, winners: Winners) -> str:
+    names = [name for name in winners.rows.columns if name != DELETED]
+    on = " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in winners.keys)
+    sets = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
+    target, values = (", ".join(f"{side}{quoted(name)}" for name in names) for side in ("", "s."))
+    return (
+        f"MERGE INTO delta.{quoted(folder)} AS t USING {view} AS s ON {on} "
+        f"WHEN MATCHED AND s.{DELETED} AND {winners.beats} THEN DELETE "
+        f"WHEN MATCHED AND NOT s.{DELETED} AND {winners.beats} THEN UPDATE SET {sets} "
+        f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({target}) VALUES ({values})"
+    )

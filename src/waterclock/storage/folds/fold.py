@@ -1,0 +1,257 @@
+"""What do slices of changes add up to, from nothing or from a state before them? (ARCHITECTURE 5, MERGE is a fold).
+
+Per key the row with the highest (ORDER BY, label) wins; where it is a delete the key is gone. A column that a slice
+does not carry keeps its value, back to the key's last delete.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.spark_sql import quoted
+from waterclock.storage.folds.write_state import DELETED
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.order_values import deletes_sql, may_beat, order_struct, place_sql
+from waterclock.storage.slices.read import frame_of_files, frame_of_slices
+from waterclock.storage.types import TIMELABEL, fields_of, sql_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from waterclock.flow.declarations import Merge
+
+_SLICE = "_waterclock_slice"
+_ORDER = "_waterclock_order"
+_CARRIES = "_waterclock_carries"
+# what comes first at equal order: what must be looked up, deletes before the state, the state, the slices after it
+_ASKED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
+_ALL = -1
+
+# the highest ORDER BY among a sealed slice's deletes, None where it holds none: slices never change, so it is kept
+_delete_highs: dict[tuple[str, str], tuple[bool, str | None]] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What slices are folded onto: the rows of a state, and earlier slices of which a delete may beat later rows."""
+
+    state: DataFrame | None = None
+    deletes: tuple[Manifest, ...] = ()
+
+
+def fold(
+    spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past | None = None
+) -> DataFrame:
+    """Give the state that the slices of a table add up to, onto `past` or from nothing; `schema` is the table's.
+
+    Cost: one shuffle of their rows; a second look by key where some slices lack columns.
+    """
+    rows = _won(_all_rows(spark, folder, manifests, merge, schema, past or Past()), manifests, merge, schema)
+    return rows.where(f"NOT {DELETED}").drop(DELETED)
+
+
+def winners_of(
+    spark: SparkSession,
+    folder: str,
+    keys: DataFrame,
+    manifests: Sequence[Manifest],
+    merge: Merge,
+    schema: str,
+    past: Past,
+) -> DataFrame:
+    """Give what the fold makes of some keys alone, one row each; the column `_waterclock_deleted` says which are gone.
+
+    Cost: the rows of these keys are shuffled, all others are only read.
+    """
+    rows = _all_rows(spark, folder, manifests, merge, schema, past)
+    same = [F.col(quoted(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
+    asked = keys.select(*(F.col(quoted(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
+    known = rows.join(asked, _all_of(same), "left_semi")
+    nothing = _deletes_only(keys.select(*map(quoted, merge.keys)), merge, schema, _ASKED)
+    return _won(known.unionByName(nothing), manifests, merge, schema)
+
+
+def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
+    """Give the keys that slices hold, each once."""
+    return frame_of_slices(spark, folder, manifests, schema).select(*map(quoted, merge.keys)).distinct()
+
+
+def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
+    """Give per key the last row by ORDER BY, NULL lowest; of equal rows one."""
+    every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
+    last = F.max_by(every, order_struct(merge.order_by)) if merge.order_by else F.first(every)
+    return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")
+
+
+def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
+    """Give a slice's own columns, in the table's types, and which rows are deletes."""
+    own = fields_of(manifest.schema)
+    fields = [field for name, field in fields_of(schema).items() if name in own]
+    rows = frame_of_slices(spark, folder, [manifest], json.dumps({"type": "struct", "fields": fields}))
+    return marked(rows, merge)
+
+
+def marked(rows: DataFrame, merge: Merge) -> DataFrame:
+    """Say of every row whether it is a delete."""
+    return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
+
+
+def beating(
+    folder: str, earlier: Iterable[str], later: Sequence[Manifest], merge: Merge, schema: str
+) -> tuple[Manifest, ...]:
+    """Give those of the earlier slices that hold a delete ordered above the lowest order of some later one.
+
+    Cost: a manifest is read once in the life of the process.
+    """
+    if not (merge.delete_when and merge.order_by):
+        return ()  # without an order a later label always wins
+    fields = fields_of(schema)
+    types = [fields[name]["type"] for name in merge.order_by]
+    lows = {manifest.order_low for manifest in later}
+    found = []
+    for path in earlier:
+        has_deletes, high = _delete_high(folder, path)
+        if has_deletes and any(may_beat(high, low, types) for low in lows):
+            found.append(read_manifest(folder, path))
+    return tuple(found)
+
+
+def beating_later(manifest: Manifest, after: Sequence[Manifest], merge: Merge, schema: str) -> tuple[Manifest, ...]:
+    """Give those of the slices after one that hold a delete at or above the lowest order of its rows."""
+    fields = fields_of(schema)
+    types = [fields[name]["type"] for name in merge.order_by]
+    return tuple(
+        later
+        for later in after
+        if later.has_deletes and (not types or may_beat(later.delete_high, manifest.order_low, types, is_later=True))
+    )
+
+
+def highest_deletes(
+    spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
+) -> DataFrame:
+    """Give per key the last of the slices' deletes: columns `_key<n>` and its order and label."""
+    rows = marked(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
+    return rows.groupBy(*_keys(merge)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
+
+
+def unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
+    """Leave out the rows whose key has a delete after them, by order and label."""
+    same = [F.col(quoted(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
+    return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
+
+
+def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
+    """Give the columns of a schema, NULL where the rows lack one."""
+    there = set(rows.columns)
+    texts = [
+        quoted(name) if name in there else f"CAST(NULL AS {sql_type(field['type'])}) AS {quoted(name)}"
+        for name, field in fields_of(schema).items()
+    ]
+    return rows.selectExpr(*texts, *([DELETED] if DELETED in there else []))
+
+
+def _all_rows(
+    spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past
+) -> DataFrame:
+    """Give every row that has a say, with its order, its slice and which columns it carries."""
+    parts = []
+    for number, (_, members) in enumerate(_by_columns(manifests).items()):
+        paths = [file.path for manifest in members for file in manifest.files]
+        rows = marked(frame_of_files(spark, folder, paths, schema), merge)
+        parts.append(_placed(rows, merge, f"concat('{_AFTER}', {TIMELABEL})", number))
+    if past.state is not None:
+        state = with_all_columns(past.state, schema).withColumn(DELETED, F.expr("false"))
+        parts.append(_placed(state, merge, f"'{_STATE}'", _ALL))
+    if past.deletes:
+        rows = marked(frame_of_slices(spark, folder, past.deletes, schema), merge).where(DELETED)
+        parts.append(_placed(rows, merge, f"concat('{_BEFORE}', {TIMELABEL})", _ALL))
+    if not parts:
+        parts.append(_placed(marked(frame_of_files(spark, folder, [], schema), merge), merge, "''", _ALL))
+    union = parts[0]
+    for part in parts[1:]:
+        union = union.unionByName(part)
+    return union
+
+
+def _placed(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataFrame:
+    order = order_struct(merge.order_by) if merge.order_by else F.lit(0)
+    return rows.withColumns({_ORDER: order, _SLICE: F.expr(place), _CARRIES: F.lit(carries)})
+
+
+def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
+    """Give for each key a delete below all others, by which a key that nobody knows is gone."""
+    rows = with_all_columns(keys, schema).withColumn(DELETED, F.expr("true"))
+    return _placed(rows, merge, f"'{place}'", _ALL)
+
+
+def _by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[Manifest]]:
+    """Bring slices of the same columns together: each group is one read, however many they are."""
+    groups: dict[tuple[str, ...], list[Manifest]] = {}
+    for manifest in manifests:
+        if manifest.files:
+            groups.setdefault(tuple(sorted(fields_of(manifest.schema))), []).append(manifest)
+    return groups
+
+
+def _won(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
+    groups = list(_by_columns(manifests))
+    lacking = {name: [n for n, own in enumerate(groups) if name not in own] for name in fields_of(schema)}
+    if any(lacking.values()):
+        return _carried(rows, lacking, merge)
+    every = F.struct(*(F.col(quoted(name)) for name in (*fields_of(schema), DELETED)))
+    last = F.max_by(every, F.struct(_ORDER, _SLICE))
+    return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")
+
+
+def _carried(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
+    """Give the winners where some slices lack columns: each such value is that of the last row that carries it."""
+    from pyspark.sql import Window
+
+    keys = [F.col(quoted(key)) for key in merge.keys]
+    last_of_slice = F.max_by(F.struct("*"), F.col(_ORDER)).alias("_last")
+    single = rows.groupBy(*_keys(merge), _SLICE).agg(last_of_slice).select("_last.*")
+    before = Window.partitionBy(*keys).orderBy(_SLICE).rowsBetween(Window.unboundedPreceding, -1)
+    counting = single.withColumn("_highest", F.max(_ORDER).over(before))
+    counting = counting.where(F.isnull("_highest") | (F.col(_ORDER) >= F.col("_highest")))
+    last_delete = F.max(F.expr(f"if({DELETED}, {_SLICE}, NULL)")).over(Window.partitionBy(*keys))
+    told = counting.withColumn("_gone", last_delete)
+    values = [
+        F.expr(
+            f"max_by(struct({quoted(name)} AS v), if((_gone IS NULL OR {_SLICE} > _gone) "
+            f"AND NOT {_CARRIES} IN ({', '.join(map(str, [-2, *groups]))}), {_SLICE}, NULL)).v"
+        ).alias(name)
+        for name, groups in lacking.items()
+        if name not in merge.keys
+    ]
+    grouped = told.groupBy(*_keys(merge)).agg(*values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED))
+    names = {key: f"_key{index}" for index, key in enumerate(merge.keys)}
+    return grouped.select(*(F.col(names.get(name, quoted(name))).alias(name) for name in lacking), F.col(DELETED))
+
+
+def _keys(merge: Merge) -> list[Column]:
+    return [F.col(quoted(key)).alias(f"_key{index}") for index, key in enumerate(merge.keys)]
+
+
+def _all_of(conditions: Sequence[Column]) -> Column:
+    joined = conditions[0]
+    for condition in conditions[1:]:
+        joined = joined & condition
+    return joined
+
+
+def _delete_high(folder: str, path: str) -> tuple[bool, str | None]:
+    known = _delete_highs.get((folder, path))
+    if known is None:
+        manifest = read_manifest(folder, path)
+        known = (manifest.has_deletes, manifest.delete_high)
+        with _lock:
+            _delete_highs[(folder, path)] = known
+    return known

@@ -1,0 +1,191 @@
+"""How are the rows of an older state had? From the version that holds it, from its slices, or made again and kept.
+
+A MERGE state that no version holds any more is made by the fold, from the newest stored state before it (a TEMPORAL one
+from all its slices), and kept below
+`history/<schema>/<table>/<label>/`, named by what it was made of: whoever makes it makes the same, so nobody waits for
+anybody, and nothing there is ever changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Merge, Temporal
+from waterclock.storage.folds.fold import Past, beating, fold, with_all_columns
+from waterclock.storage.folds.table_columns import empty_schema
+from waterclock.storage.folds.versions import temporal_of, versions_of
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.resolving import NO_VERSION, Resolved, Step
+from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
+from waterclock.storage.slices.read import frame_if_kept, frame_of_files, frame_of_slices, table_schema
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.flow.declarations import Table
+
+# VACUUM takes old versions' files: where so many in a row have lost theirs, those before have lost them too
+_MOST_VERSIONS_TRIED = 20
+
+
+def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: Resolved) -> DataFrame:
+    """Give the rows of what `resolve` found, in the table's columns as of now; no steps, no rows.
+
+    Cost: no job, as `frame_at` and `frame_of_slices`, but where a MERGE state has to be made again: a fold of the
+    slices since the newest stored state before it, once.
+
+    Raises  E640 where neither a version nor the slices are kept
+            E705 where nothing was ever committed and no types are declared
+    """
+    folder = lake.folder(table.name)
+    if not resolved.steps:
+        return spark.createDataFrame([], empty_schema(folder, table))
+    schema = table_schema(folder).json()
+    if table.is_fold:
+        return state_of(spark, lake, table, resolved.steps)
+    is_replace = table.mode is Mode.REPLACE
+    if not (is_replace and is_sealed(folder, resolved.steps[0].slice_path)):
+        bounds = {} if is_replace else {"low": resolved.low, "high": resolved.high}
+        rows = frame_if_kept(spark, folder, resolved.version, is_partitioned=table.is_partitioned, **bounds)
+        if rows is not None:
+            return with_all_columns(rows, schema)
+    return frame_of_slices(spark, folder, manifests_of(folder, resolved.steps), schema)
+
+
+def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[Step]) -> DataFrame:
+    """Give a MERGE or TEMPORAL table's state after `steps`, its current slices from START on.
+
+    It has the table's columns as of now. Cost: none beyond the read where it is stored; else a fold of the slices
+    since the newest stored state (MERGE), or of all slices (TEMPORAL), once.
+
+    Raises  E640 where a slice is gone that is needed to make it again
+    """
+    folder, keyed = lake.folder(table.name), table.merge or temporal_of(table)
+    schema, names = table_schema(folder).json(), _names(keyed, steps)
+    stored = _stored(spark, lake, table.name, steps[-1], names[-1], schema)
+    if stored is not None:
+        return stored
+    if table.merge is None:
+        made = with_all_columns(versions_of(spark, folder, manifests_of(folder, steps), table), schema)
+    else:
+        start = beginning(spark, lake, table.name, steps, table.merge, schema)
+        past = start.past(folder, start.manifests, table.merge, schema)
+        made = fold(spark, folder, start.manifests, table.merge, schema, past)
+    return _read(spark, _keep(made, _place(lake, table.name, steps[-1], names[-1])), schema)
+
+
+def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
+    """Give what all slices of a MERGE or TEMPORAL table add up to, in its columns as they are declared now."""
+    if table.merge is None:
+        return versions_of(spark, folder, manifests, table)
+    return fold(spark, folder, manifests, table.merge, table_schema(folder).json())
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The newest stored state at or before a label: its rows, the slices it was made of, and those after it."""
+
+    state: DataFrame | None
+    made_of: tuple[str, ...]
+    manifests: tuple[Manifest, ...]
+
+    def past(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> Past:
+        """Give what `later` slices are folded onto."""
+        return Past(self.state, beating(folder, self.made_of, later, merge, schema))
+
+
+def beginning(
+    spark: SparkSession, lake: Lake, table: str, steps: Sequence[Step], merge: Merge, schema: str
+) -> Beginning:
+    """Find the newest of the states after each of `steps` that is stored: in a version, or in the history.
+
+    Raises  E640 where a slice after it is gone
+    """
+    folder, names = lake.folder(table), _names(merge, steps)
+    state: DataFrame | None = None
+    count, tried = len(steps), 0
+    while count and state is None:
+        step = steps[count - 1]
+        has_version = step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED
+        tried += has_version
+        step = step if has_version else replace(step, version=NO_VERSION)
+        state = _stored(spark, lake, table, step, names[count - 1], schema)
+        count -= state is None
+    made_of = tuple(step.slice_path for step in steps[:count])
+    return Beginning(state, made_of, manifests_of(folder, steps[count:]))
+
+
+def _stored(spark: SparkSession, lake: Lake, table: str, step: Step, name: str, schema: str) -> DataFrame | None:
+    """Give the state after a step where a version holds it, or it was made before."""
+    if step.version != NO_VERSION:
+        state = frame_if_kept(spark, lake.folder(table), step.version, is_partitioned=False)
+        if state is not None:
+            return with_all_columns(state, schema)
+    place = _place(lake, table, step, name)
+    return _read(spark, place, schema) if place.is_dir() else None
+
+
+def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
+    """Read the manifests of slices.
+
+    Raises  E640 where one is gone
+    """
+    found = []
+    for step in steps:
+        if not is_sealed(folder, step.slice_path):
+            raise WaterclockError(
+                "E640",
+                "a state is beyond what is kept",
+                where=f"{folder}/{step.slice_path}",
+                why=f"no version holds it any more, and the slice of {label_of(step.label)} that it is made of is gone",
+                fix="ask for a newer tick; a longer KEEP VERSIONS keeps more",
+            )
+        found.append(read_manifest(folder, step.slice_path))
+    return tuple(found)
+
+
+def _names(keyed: Merge | Temporal, steps: Sequence[Step]) -> list[str]:
+    """Name the state after each step by all that it is made of."""
+    how = [keyed.keys, keyed.order_by, keyed.delete_when] if isinstance(keyed, Merge) else list(astuple(keyed))
+    made_of = blake2b(json.dumps(how).encode(), digest_size=12)
+    names = []
+    for step in steps:
+        made_of.update(f"\n{step.slice_path}".encode())
+        names.append(made_of.hexdigest())
+    return names
+
+
+def _place(lake: Lake, table: str, step: Step, name: str) -> Path:
+    return Path(lake.history(table), label_of(step.label), name)
+
+
+def _keep(state: DataFrame, place: Path) -> Path:
+    """Write a state into the history, whole or not at all; who comes second leaves the first's."""
+    beside = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+    fault("history")
+    try:
+        state.write.mode("overwrite").parquet(str(beside))
+        fault("history_written")
+        os.rename(beside, place)  # noqa: PTH104 - Path.rename is the same, and says less of what it refuses
+    except OSError:
+        if not place.is_dir():
+            raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return place
+
+
+def _read(spark: SparkSession, place: Path, schema: str) -> DataFrame:
+    return frame_of_files(spark, "", [str(place)], schema)

@@ -1,0 +1,167 @@
+"""How does a sealed slice of changes become part of a MERGE table's state? (ARCHITECTURE 5, MERGE is a fold)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from waterclock.spark_sql import quoted
+from waterclock.storage.commit.pointers import commit_nothing, commit_slices, prepare_merge
+from waterclock.storage.commit.rebuild import commit_whole_state
+from waterclock.storage.folds.commit_winners import commit_winners
+from waterclock.storage.folds.fold import (
+    beating,
+    fold,
+    highest_deletes,
+    keys_in,
+    last_rows,
+    own_rows,
+    unbeaten,
+    winners_of,
+)
+from waterclock.storage.folds.history import beginning, manifests_of
+from waterclock.storage.folds.restate import Restatement, is_decided_by_head, winners_at_head
+from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.log.resolving import Step
+from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, require_one_row_per_order
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.types import fields_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.flow.declarations import Merge
+
+
+def merge_slice(
+    spark: SparkSession,
+    folder: str,
+    manifest: Manifest,
+    merge: Merge,
+    identity: Identity,
+    earlier: Sequence[str] = (),
+) -> int:
+    """Merge a new label's sealed slice into its table, in one commit under the claim's id; gives its version.
+
+    `manifest` is newer than every label of the table. `earlier` are the paths of the slices before it, whose deletes
+    beat late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
+
+    Raises  Killed where the claim was killed first
+            E620 for two different rows of one key and order
+            E616, E617 where the slice does not fit the table
+    """
+    _require_one_label(identity)
+    look = prepare_merge(folder, identity, manifest)
+    if look.done is not None:
+        return look.done
+    if not manifest.rows:
+        return commit_nothing(folder, identity)
+    is_unique = _is_unique(spark, folder, manifest, merge)
+    rivals = beating(folder, [path for path in earlier if path != manifest.slice_path], [manifest], merge, look.schema)
+    if not look.live and is_unique and not manifest.has_deletes and not rivals:
+        return commit_slices(folder, identity, [manifest], mode="append")
+    rows = own_rows(spark, folder, manifest, merge, look.schema)
+    won = rows if is_unique else last_rows(rows, merge)
+    if rivals:
+        won = unbeaten(won, highest_deletes(spark, folder, rivals, merge, look.schema), merge)
+    winners = Winners(won, merge.keys, is_newer(merge.order_by), may_be_null=may_be_null([manifest], merge.keys))
+    return commit_winners(spark, folder, winners, manifest, identity, look)
+
+
+def restate_slice(
+    spark: SparkSession,
+    lake: Lake,
+    manifest: Manifest,
+    merge: Merge,
+    identity: Identity,
+    steps: Sequence[Step],
+    *,
+    is_whole: bool = False,
+) -> int:
+    """Put a late or restated label's sealed slice in its place, in one commit on the head; gives its version.
+
+    `steps` are the current slices of all labels, that of the same label (which it replaces) among them, with the
+    versions that hold their states. Where the head's rows decide (`late`), nothing else is read but the label's slices
+    and those whose deletes may beat it. Else the winners of the keys that the old and the new slice touch are made
+    again, from the newest stored state before the label and the slices after it, never from START where a state is
+    stored. The head stays at its label. Cost: a read of those, and as `commit_winners`.
+
+    `is_whole`: the slice that it replaces is damaged and not among `steps`, so nobody knows which keys it touched. The
+    whole table is made again then, from that stored state and those slices: a fold of them, one write of all rows.
+
+    Raises  as `merge_slice`
+            E640 where slices that are needed are gone
+    """
+    _require_one_label(identity)
+    folder = lake.folder(manifest.table)
+    look = prepare_merge(folder, identity, manifest)
+    if look.done is not None:
+        return look.done
+    is_unique = _is_unique(spark, folder, manifest, merge)
+    if is_whole:
+        return commit_whole_state(folder, identity, _whole(spark, lake, manifest, merge, look.schema, steps))
+    old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
+    touching = [each for each in (*old, manifest) if each.rows]
+    if not touching or any(_is_same(each, manifest) for each in old):
+        return commit_nothing(folder, identity)
+    before = tuple(step for step in steps if step.label < manifest.label)
+    after = manifests_of(folder, [step for step in steps if step.label > manifest.label])
+    asked = Restatement(
+        lake, merge, look.schema, manifest, next((each for each in old if each.rows), None), before, after
+    )
+    if is_decided_by_head(asked):
+        winners = winners_at_head(spark, asked, is_unique=is_unique)
+    else:
+        winners = _winners_by_fold(spark, asked, touching)
+    return commit_winners(spark, folder, winners, manifest, identity, look)
+
+
+def _whole(
+    spark: SparkSession, lake: Lake, manifest: Manifest, merge: Merge, schema: str, steps: Sequence[Step]
+) -> DataFrame:
+    """Return what all slices add up to, from the newest stored state before one of them."""
+    folder = lake.folder(manifest.table)
+    before = tuple(step for step in steps if step.label < manifest.label)
+    after = manifests_of(folder, [step for step in steps if step.label > manifest.label])
+    start = beginning(spark, lake, manifest.table, before, merge, schema)
+    later = [*start.manifests, manifest, *after]
+    return fold(spark, folder, later, merge, schema, start.past(folder, later, merge, schema))
+
+
+def _winners_by_fold(spark: SparkSession, asked: Restatement, touching: Sequence[Manifest]) -> Winners:
+    folder, merge, schema = asked.folder, asked.merge, asked.schema
+    start = beginning(spark, asked.lake, asked.new.table, asked.before, merge, schema)
+    later = [*start.manifests, asked.new, *asked.after]
+    keys = keys_in(spark, folder, touching, merge, schema)
+    won = winners_of(spark, folder, keys, later, merge, schema, start.past(folder, later, merge, schema))
+    return Winners(won, merge.keys, _differs(schema), is_work=True)
+
+
+def _require_one_label(identity: Identity) -> None:
+    if len(identity.labels) > 1:
+        raise AssertionError("a claim is one commit, so a MERGE claim has one label")
+
+
+def _is_unique(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> bool:
+    """Tell whether no key has two rows; two that contradict each other are refused (E620)."""
+    if not duplicate_keys(spark, folder, manifest, merge.keys, most=1):
+        return True
+    require_one_row_per_order(spark, folder, manifest, merge)
+    return False
+
+
+def _is_same(old: Manifest, new: Manifest) -> bool:
+    """Tell whether a restatement changes nothing: the same rows, under the same code."""
+    return old.digest is not None and old.digest == new.digest and old.code == new.code
+
+
+def _differs(schema: str) -> str:
+    """Write the condition that `s` is another row than `t`: what stays as it is need not be written."""
+    fields = fields_of(schema)
+    if any('"map"' in json.dumps(field["type"]) for field in fields.values()):
+        return "true"  # maps are not compared
+    new, old = (", ".join(f"{side}.{quoted(name)}" for name in fields) for side in "st")
+    return f"(s.{DELETED} OR NOT (struct({new}) <=> struct({old})))"

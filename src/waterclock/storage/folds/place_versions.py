@@ -1,0 +1,188 @@
+"""How do the versions of the keys that a slice touches come into a TEMPORAL table? In one commit, old labels or new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.spark_sql import quoted
+from waterclock.storage.commit.pointers import commit_nothing, prepare_merge
+from waterclock.storage.commit.rebuild import commit_whole_state
+from waterclock.storage.folds.commit_winners import commit_winners
+from waterclock.storage.folds.fold import with_all_columns
+from waterclock.storage.folds.history import manifests_of
+from waterclock.storage.folds.swap_keys import Make, swap_rows
+from waterclock.storage.folds.versions import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of
+from waterclock.storage.folds.write_state import DELETED, MOST_ROWS_BROADCAST, Winners
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.log.resolving import Step
+from waterclock.storage.slices.digest import row_hash
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.read import frame_of_slices, frame_of_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.flow.declarations import Table
+    from waterclock.storage.commit.pointers import MergeLook
+
+# from this share of all raw rows on, the whole table is made again, without a look at what it holds
+_WHOLE_FROM = 0.25
+_MOST_TRIES = 5
+_NEW = "_waterclock_new"
+
+
+@dataclass(frozen=True, slots=True)
+class _Among:
+    """A slice among `slices`, all of the table with it, in their labels' order.
+
+    `rivals` said before what it says now. `most`: so many rows tell which keys are touched, so no more keys are.
+    """
+
+    new: Manifest
+    slices: tuple[Manifest, ...]
+    rivals: tuple[Manifest, ...]
+    most: int
+
+
+def place_slice(
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    manifest: Manifest,
+    identity: Identity,
+    steps: Sequence[Step],
+    *,
+    is_whole: bool = False,
+) -> int:
+    """Put a label's sealed slice in its place, newest, late or restated, in one commit; gives its version.
+
+    `steps` are the current slices of all labels, that of the same label (which it replaces) among them. The keys that
+    the old and the new slice touch are made again from all their raw rows, and put in place of those keys' versions as
+    `swap_rows` does; where delta-rs must not write, Spark merges what differs.
+    Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. Where the slice is a
+    quarter of all raw rows, the whole table is made again; so it is where `is_whole` says that the slice that it
+    replaces is damaged and not among `steps`.
+
+    Raises  Killed where the claim was killed first
+            E616, E617 where the slice does not fit the table
+            E640 where slices that are needed are gone
+    """
+    folder = lake.folder(table.name)
+    shown = as_shown(manifest, temporal_of(table))
+    look = prepare_merge(folder, identity, shown)
+    if look.done is not None:
+        return look.done
+    among = _among(folder, table, manifest, steps, is_whole=is_whole)
+    if among is None:
+        return commit_nothing(folder, identity)
+    slices, schema = among.slices, look.schema
+
+    def make(keys: DataFrame | None) -> DataFrame:
+        return with_all_columns(versions_of(spark, folder, slices, table, keys), schema)
+
+    if is_whole or not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
+        return commit_whole_state(folder, identity, make(None))
+    with _keys_touched(spark, folder, table, among) as keys:
+        if keys is None:
+            return commit_nothing(folder, identity)
+        return _put(spark, folder, make, keys, shown, identity, look)
+
+
+def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step], *, is_whole: bool) -> _Among | None:
+    """Put a slice among the others; None where it says nothing that the table does not show."""
+    old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
+    if any(each.digest is not None and each.digest == manifest.digest and each.code == manifest.code for each in old):
+        return None
+    others = manifests_of(folder, [step for step in steps if step.label != manifest.label])
+    rivals = tuple(old) or (_one_before(others, manifest) if table.is_snapshot else ())
+    # rows of both are told apart in snapshots: those of the one before do not come on top
+    most = manifest.rows if table.is_snapshot else sum(each.rows for each in (manifest, *rivals))
+    if not most and not rivals and not is_whole:
+        return None
+    return _Among(manifest, tuple(sorted((*others, manifest), key=lambda each: each.label)), rivals, most)
+
+
+def _one_before(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
+    """Give the snapshot that a new one follows."""
+    earlier = sorted((each for each in others if each.label < manifest.label), key=lambda each: each.label)
+    return tuple(earlier[-1:])
+
+
+@contextmanager
+def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among) -> Iterator[DataFrame | None]:
+    """Give each key of which a slice says something else than was said before, None where there is none.
+
+    A slice of changes touches what it holds, and what the one held that it replaces. A snapshot holds every key: it
+    touches those of which it says something else than the one that it replaces or follows, and that is found out once.
+    """
+    if not table.is_snapshot:
+        slices = [among.new, *among.rivals]
+        rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
+        # keys that come twice do no harm: to leave them out costs a shuffle
+        yield _few(rows.select(*map(quoted, temporal_of(table).keys)), among.most)
+        return
+    keys = _keys_changed(spark, folder, table, among).persist()
+    try:
+        count = keys.count()
+        yield _few(keys, count) if count else None
+    finally:
+        keys.unpersist()
+
+
+def _few(keys: DataFrame, most: int) -> DataFrame:
+    return keys.hint("broadcast") if most <= MOST_ROWS_BROADCAST else keys
+
+
+def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
+    """Give the keys of which one of two snapshots says something else than the other, or nothing."""
+    names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, among.new])
+    rows = [frame_of_slices(spark, folder, members, schema) for members in ([among.new], among.rivals)]
+    sides = [
+        each.withColumn("told", row_hash(each.schema)).selectExpr(*names, "told", f"{is_new} AS is_new")
+        for each, is_new in zip(rows, ("true", "false"), strict=True)
+    ]
+    said = sides[0].unionByName(sides[1]).groupBy(*names)
+    both = said.agg(F.expr("max(if(is_new, told, NULL)) AS new"), F.expr("max(if(is_new, NULL, told)) AS old"))
+    return both.where("NOT (new <=> old)").select(*names)
+
+
+def _put(
+    spark: SparkSession,
+    folder: str,
+    make: Make,
+    keys: DataFrame,
+    manifest: Manifest,
+    identity: Identity,
+    look: MergeLook,
+) -> int:
+    on = keys.columns
+    for _ in range(_MOST_TRIES):
+        if not look.may_rewrite:
+            break
+        version = swap_rows(spark, folder, make, keys, identity, look)
+        if version is not None:
+            return version
+        look = prepare_merge(folder, identity, manifest)
+        if look.done is not None:
+            return look.done
+    differs = _difference(make(keys), frame_of_version(spark, folder, look.base).join(keys, on, "left_semi"), on)
+    winners = Winners(differs, (*on, EFFECTIVE), "true", is_work=True)
+    return commit_winners(spark, folder, winners, manifest, identity, look)
+
+
+def _difference(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Give the versions that are new or changed, and those that are gone, marked as deleted."""
+    on = [*keys, EFFECTIVE]
+    rest = [name for name in new.columns if name not in on]
+    ours = new.selectExpr(*map(quoted, on), f"struct({', '.join(map(quoted, rest))}) AS {_NEW}")
+    theirs = old.selectExpr(*map(quoted, on), f"struct({', '.join(map(quoted, rest))}) AS _old")
+    met = ours.join(theirs, on, "full_outer").where(f"NOT ({_NEW} <=> _old)")
+    return met.selectExpr(
+        *map(quoted, on), *(f"{_NEW}.{quoted(name)} AS {quoted(name)}" for name in rest), f"{_NEW} IS NULL AS {DELETED}"
+    ).select(*map(quoted, new.columns), DELETED)

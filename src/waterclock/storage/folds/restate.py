@@ -1,0 +1,150 @@
+"""Which rows does a label that comes late or again bring to the head, found without the state before it?
+
+The head's row of a key is the last of all the key's rows by (ORDER BY, label). So a row that is put among them wins
+exactly where it is after the head's row and after the key's deletes, which only slices know; what else lies in slices
+and older states decides nothing. A slice that stood at the label takes part only by what it takes back: keys that the
+new slice lacks, or holds with a lower order. Of these alone the winners are made again by the fold.
+
+All this is so where a winner brings all columns of its key: where a slice at or after the label lacks some, the fold
+decides.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.folds.fold import (
+    beating,
+    beating_later,
+    highest_deletes,
+    last_rows,
+    own_rows,
+    unbeaten,
+    winners_of,
+)
+from waterclock.storage.folds.history import beginning
+from waterclock.storage.folds.write_state import MOST_BYTES_REWRITTEN, MOST_ROWS_BROADCAST, Winners, is_newer
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.resolving import Step
+from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, same_key_sql
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.order_values import place_sql
+from waterclock.storage.types import TIMELABEL, fields_of
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.flow.declarations import Merge
+
+
+@dataclass(frozen=True, slots=True)
+class Restatement:
+    """A label's new slice, the one it replaces if that had rows, and the slices around; `schema` is the table's."""
+
+    lake: Lake
+    merge: Merge
+    schema: str
+    new: Manifest
+    old: Manifest | None
+    before: tuple[Step, ...]
+    after: tuple[Manifest, ...]
+
+    @property
+    def folder(self) -> str:
+        """The table's folder."""
+        return self.lake.folder(self.new.table)
+
+    @property
+    def may_be_null(self) -> bool:
+        """Whether a key of the label's slices may hold a null."""
+        return may_be_null([self.new, *([self.old] if self.old else [])], self.merge.keys)
+
+
+def is_decided_by_head(asked: Restatement) -> bool:
+    """Tell whether the slices at the label and after it bring all columns."""
+    names = fields_of(asked.schema).keys()
+    return all(names <= fields_of(manifest.schema).keys() for manifest in (asked.new, *asked.after))
+
+
+def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool) -> Winners:
+    """Give what the head's rows are held against; `is_unique` tells whether the new slice has one row a key.
+
+    Cost: a look at both slices of the label, and at the slices whose deletes may beat it. Where rows are taken back,
+    a fold of their keys as well.
+
+    Raises  E640 where slices that are needed are gone
+    """
+    merge, folder = asked.merge, asked.folder
+    rows = _rows(spark, asked, asked.new, is_unique=is_unique)
+    won, lost = rows, None
+    if asked.old is not None:
+        was_unique = not duplicate_keys(spark, folder, asked.old, merge.keys, most=1)
+        was = _rows(spark, asked, asked.old, is_unique=was_unique)
+        won, lost = _changed(rows, was, asked, asked.old), _lost(rows, was, asked)
+    paths = [step.slice_path for step in asked.before]
+    rivals = (
+        *beating(folder, paths, [asked.new], merge, asked.schema),
+        *beating_later(asked.new, asked.after, merge, asked.schema),
+    )
+    if rivals:
+        won = unbeaten(won, highest_deletes(spark, folder, rivals, merge, asked.schema), merge)
+    if lost is not None and not lost.isEmpty():
+        won = won.unionByName(_made_again(spark, asked, lost))
+    return Winners(won, merge.keys, _beats(asked), is_work=True, may_be_null=asked.may_be_null)
+
+
+def _rows(spark: SparkSession, asked: Restatement, manifest: Manifest, *, is_unique: bool) -> DataFrame:
+    rows = own_rows(spark, asked.folder, manifest, asked.merge, asked.schema)
+    return rows if is_unique else last_rows(rows, asked.merge)
+
+
+def _changed(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest) -> DataFrame:
+    """Leave out the rows that the older slice holds as they are: the head minds them; and those that are `_lost`."""
+    fields = fields_of(asked.schema)
+    passed = f"NOT {is_newer(asked.merge.order_by)}"
+    # maps are not compared
+    if fields.keys() <= set(was.columns) and not any('"map"' in json.dumps(field["type"]) for field in fields.values()):
+        new_row, old_row = (", ".join(f"{side}.{quoted(name)}" for name in rows.columns) for side in "st")
+        passed += f" OR struct({new_row}) <=> struct({old_row})"
+    on = F.expr(f"{_same_key(asked)} AND ({passed})")
+    return rows.alias("s").join(_few(was, old).alias("t"), on, "left_anti")
+
+
+def _lost(rows: DataFrame, was: DataFrame, asked: Restatement) -> DataFrame:
+    """Give the keys of the older slice that the new one lacks, or holds with a lower order."""
+    kept = f"{_same_key(asked)} AND {is_newer(asked.merge.order_by)}"
+    joined = was.alias("t").join(_few(rows, asked.new).alias("s"), F.expr(kept), "left_anti")
+    return joined.select(*(F.col(f"t.{quoted(key)}") for key in asked.merge.keys))
+
+
+def _made_again(spark: SparkSession, asked: Restatement, keys: DataFrame) -> DataFrame:
+    merge, schema = asked.merge, asked.schema
+    start = beginning(spark, asked.lake, asked.new.table, asked.before, merge, schema)
+    later = [*start.manifests, asked.new, *asked.after]
+    past = start.past(asked.folder, later, merge, schema)
+    return winners_of(spark, asked.folder, keys, later, merge, schema, past)
+
+
+def _beats(asked: Restatement) -> str:
+    """Write when a winner takes the place of the head's row.
+
+    What the older slice put there goes in any case. Of another label's row a winner made again is that very row.
+    """
+    own = f"t.{TIMELABEL} = {sql_text(label_of(asked.new.label))}"
+    after = f"{place_sql(asked.merge.order_by, 's.')} >= {place_sql(asked.merge.order_by, 't.')}"
+    return f"({own} OR (NOT (s.{TIMELABEL} <=> t.{TIMELABEL}) AND {after}))"
+
+
+def _same_key(asked: Restatement) -> str:
+    return same_key_sql(asked.merge.keys, may_be_null=asked.may_be_null)
+
+
+def _few(rows: DataFrame, manifest: Manifest) -> DataFrame:
+    is_small = manifest.rows <= MOST_ROWS_BROADCAST and manifest.bytes <= MOST_BYTES_REWRITTEN
+    return rows.hint("broadcast") if is_small else rows

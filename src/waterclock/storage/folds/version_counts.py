@@ -1,0 +1,83 @@
+"""How many versions do the keys of a TEMPORAL table have? What the plan of a look-up by time is chosen from."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.spark_sql import quoted
+from waterclock.storage.log.live_files import is_plain, live_files, version_if_kept
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.slices.read import frame_of_version
+from waterclock.temporal import Numbers
+from waterclock.temporal.numbers import LONG_KEY
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import SparkSession
+
+# Up to here the keys are counted in this process, in milliseconds; beyond, Spark does it.
+_MOST_ROWS_HERE = 2_000_000
+_MOST_KEPT = 512
+_kept: OrderedDict[tuple[str, int], Numbers] = OrderedDict()
+_lock = threading.Lock()
+
+
+def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> Numbers | None:
+    """Count the versions of each key as of a version of the table; None where that cannot be read any more.
+
+    Cost: a read of the key columns, a Spark job with one shuffle beyond two million rows; nothing the second time.
+    """
+    with _lock:
+        known = _kept.get((folder, version))
+    if known is not None:
+        return known
+    with opened(folder) as newest:
+        table = newest if newest.version() == version else version_if_kept(folder, version)
+        counts = None if table is None else _counts_here(table, folder, keys)
+    if table is None:
+        return None
+    found = _counts_by_spark(spark, folder, version, keys) if counts is None else _numbers(counts)
+    with _lock:
+        _kept[folder, version] = found
+        while len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    return found
+
+
+def _counts_here(table: DeltaTable, folder: str, keys: Sequence[str]) -> pa.ChunkedArray | None:
+    """Count in this process, by Arrow; None where there are too many rows, or types that it does not group."""
+    if not is_plain(table):
+        return None
+    files = [pq.ParquetFile(Path(folder, file.path)) for file in live_files(table)]
+    if sum(file.metadata.num_rows for file in files) > _MOST_ROWS_HERE:
+        return None
+    parts = [file.read(columns=list(keys)) for file in files]
+    if not parts:
+        return pa.chunked_array([], pa.int64())
+    try:
+        grouped = pa.concat_tables(parts, promote_options="permissive").group_by(list(keys))
+        return grouped.aggregate([([], "count_all")])["count_all"]
+    except pa.ArrowNotImplementedError:
+        return None
+
+
+def _numbers(counts: pa.ChunkedArray) -> Numbers:
+    if not len(counts):
+        return Numbers(0, 0, 0, 0)
+    versions, most = pc.sum(counts).as_py(), pc.max(counts).as_py()
+    return Numbers(versions, len(counts), most, pc.sum(pc.greater(counts, LONG_KEY)).as_py())
+
+
+def _counts_by_spark(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> Numbers:
+    by_key = frame_of_version(spark, folder, version).groupBy(*map(quoted, keys)).agg(F.expr("count(*) AS n"))
+    row = by_key.selectExpr("sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})").first()
+    return Numbers(*(int(value or 0) for value in row or (0, 0, 0, 0)))

@@ -1,0 +1,282 @@
+"""What do the slices of a TEMPORAL table add up to: all versions of its keys, or of those that a slice touches?
+
+Slices hold raw rows, the table what `compute_temporal` makes of them. It is never made from itself: a late row is put
+right only beside the rows that were dropped as "no change" (field-notes part 3, fixture F).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import RECORD
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.types import TIMELABEL, fields_of, schema_text, type_text, widened
+from waterclock.temporal.bounds import can_begin_sql
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.flow.declarations import Table, Temporal
+
+EFFECTIVE, EXPIRES, CURRENT = RECORD
+# names the columns that a row's source does not have at all: missing there, even where NULL is a value
+MISSING = "_waterclock_missing"
+_LABEL, _GONE, _ORDER = "_waterclock_label", "_waterclock_gone", "_waterclock_order"
+_NEXT, _NEXT_END = "_waterclock_next", "_waterclock_next_end"
+_SAID = "waterclock_said"
+
+
+def temporal_of(table: Table) -> Temporal:
+    """Give how a TEMPORAL table is keyed and timed."""
+    if table.temporal is None:
+        raise AssertionError(f"{table.name} keeps no versions, and its caller did not ask")
+    return table.temporal
+
+
+def attributes_of(raw: str, temporal: Temporal) -> list[str]:
+    """Give the columns of raw rows that versions show, in their order."""
+    return list(temporal.attributes(name for name in fields_of(raw) if name not in {TIMELABEL, MISSING}))
+
+
+def table_schema_of(raw: str, temporal: Temporal) -> str:
+    """Give the schema of the table whose raw rows have the schema `raw`: keys, since when, attributes, until when.
+
+    A key that `raw` lacks is left out: before the first batch only columns with declared types are known.
+    """
+    fields = {name.lower(): field for name, field in fields_of(raw).items()}
+    keys = [fields[key.lower()] for key in temporal.keys if key.lower() in fields]
+    shown = [fields[name.lower()] for name in attributes_of(raw, temporal)]
+    record = [_field(EFFECTIVE, "timestamp"), _field(EXPIRES, "timestamp"), _field(CURRENT, "boolean")]
+    return schema_text(json.dumps({"type": "struct", "fields": [*keys, record[0], *shown, *record[1:]]}))
+
+
+def raw_schema(manifests: Iterable[Manifest]) -> str:
+    """Give all columns that slices hold, in the order in which they came."""
+    schemas = [manifest.schema for manifest in manifests]
+    text = schemas[0]
+    for schema in schemas[1:]:
+        text = widened(text, schema) or text
+    return text
+
+
+def raw_known(newest: Manifest, table: str, temporal: Temporal) -> str:
+    """Give the columns that raw rows are known to have: those of the newest slice, and the attributes of `table`."""
+    fields = [field for name, field in fields_of(table).items() if name not in RECORD or name == temporal.at]
+    return widened(newest.schema, json.dumps({"type": "struct", "fields": fields})) or newest.schema
+
+
+def as_shown(manifest: Manifest, temporal: Temporal) -> Manifest:
+    """Give a slice's manifest with those of its columns alone that the table has, to hold them against its types."""
+    kept = set(fields_of(table_schema_of(manifest.schema, temporal)))
+    files = tuple(replace(file, types={n: t for n, t in file.types.items() if n in kept}) for file in manifest.files)
+    return replace(manifest, schema=table_schema_of(manifest.schema, temporal), files=files)
+
+
+def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
+    """Refuse raw rows of which no versions can be made.
+
+    Raises  E301 for a key, time or other column that they lack
+            E302 where the time is no TIMESTAMP
+            E303 for an attribute that cannot be compared
+            E308 for a column that versions have of their own
+    """
+    fields = fields_of(schema)
+    at = [temporal.at] if temporal.at else []
+    needed = [*temporal.keys, *at, *temporal.order_by, *temporal.track, *temporal.values]
+    for name in needed:
+        if name not in fields:
+            fix = did_you_mean(name, fields, otherwise="bring it into the rows, or take it out of TEMPORAL")
+            raise WaterclockError("E301", f"unknown column {name}", where=table, why=_has(fields), fix=fix)
+    if temporal.at and (kind := type_text(fields[temporal.at]["type"])) != "timestamp":
+        raise WaterclockError(
+            "E302",
+            f"{temporal.at} is of type {kind}, which is no instant",
+            where=table,
+            why="versions are compared as instants, and a zone that nobody said is nobody's decision",
+            fix=f"declare it: ({temporal.at} TIMESTAMP, *), or convert it in the query in the zone it is meant in",
+        )
+    clashes = [name for name in attributes_of(schema, temporal) if name.lower() in RECORD]
+    if clashes:
+        raise WaterclockError(
+            "E308",
+            f"{', '.join(clashes)} is there already",
+            where=table,
+            why="versions are made of raw rows; those of a temporal table would pose as observations",
+            fix="give the raw rows, or leave it out",
+        )
+    for name in attributes_of(schema, temporal):
+        if _is_incomparable(fields[name]["type"]):
+            raise WaterclockError(
+                "E303",
+                f"{name} is of type {type_text(fields[name]['type'])}, which cannot be compared",
+                where=table,
+                fix="a map: map_entries(…), sorted; a variant: the fields that count, or its text",
+            )
+
+
+def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
+    """Refuse a query's time that is no TIMESTAMP, before it is cast to what is declared: that would be in UTC.
+
+    Raises  E302 for a date, a text or a time without a zone
+    """
+    found = {name.lower(): field["type"] for name, field in fields_of(made).items()}.get((temporal.at or "").lower())
+    kind = None if found is None else type_text(found)
+    if kind not in {None, "timestamp", "void"}:
+        raise WaterclockError(
+            "E302",
+            f"{temporal.at} is of type {kind}, which is no instant",
+            where=table,
+            why="declared a TIMESTAMP it would become one in UTC, and a zone that nobody said is nobody's decision",
+            fix="declare it where it is collected, or convert it in the query in the zone it is meant in",
+        )
+
+
+def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
+    """Write the conditions under which a raw row has no place on any timeline, by what is wrong; one holds at most."""
+    no_key = " OR ".join(f"{quoted(key)} IS NULL" for key in temporal.keys)
+    found = {"no_key": f"({no_key})"}
+    if temporal.at:
+        at, has_key = quoted(temporal.at), f"NOT ({no_key})"
+        found["no_time"] = f"({has_key} AND {at} IS NULL)"
+        found["bad_time"] = f"({has_key} AND {at} IS NOT NULL AND NOT ({can_begin_sql(at)}))"
+    return found
+
+
+def versions_of(
+    spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table, keys: DataFrame | None = None
+) -> DataFrame:
+    """Give the versions that slices add up to, of some keys or of all, in the columns of the table.
+
+    Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row which began the
+    version. Rows that have no place on a timeline (`lacking_sql`) are left out. Of snapshots, a key ends where the next
+    one lacks it.
+    Cost: a scan of the slices; one shuffle and sort of what is left of them.
+    """
+    from waterclock.temporal import compute_temporal
+
+    temporal, raw = temporal_of(table), raw_schema(manifests)
+    rows = frame_of_slices(spark, folder, manifests, raw)
+    if keys is not None:
+        rows = rows.join(keys, list(temporal.keys), "left_semi")
+    rows = rows.where(f"NOT ({' OR '.join(lacking_sql(temporal).values())})")
+    lacking = _labels_lacking(raw, manifests)
+    windows = None if temporal.at else _windows(spark, manifests, table)
+    said = _said(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)
+    if table.is_snapshot and windows is not None:
+        said = _with_ends(said, windows, temporal)
+    attributes = attributes_of(raw, temporal)
+    whole = [name for name in _values(attributes, temporal) if not _may_be_missing(name, rows, lacking)]
+    made = compute_temporal(
+        said,
+        temporal.keys,
+        time=EFFECTIVE,
+        sequence=[*(f"{_ORDER}{at}" for at, _ in enumerate(temporal.order_by)), _LABEL],
+        nulls=dict.fromkeys(whole, "value"),
+        delete_when=_GONE if _GONE in said.columns else None,
+        track=temporal.track or attributes,
+        keep=TIMELABEL,
+        fill_back=temporal.fills_back,
+    )
+    return made.select(*map(quoted, fields_of(table_schema_of(raw, temporal))))
+
+
+def _said(rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping[str, Sequence[str]]) -> DataFrame:
+    """Give raw rows as `compute_temporal` takes them: time, order and deletes by names of our own."""
+    values = set(_values(attributes_of(raw, temporal), temporal))
+    attributes = [
+        _wrapped(name, labels_lacking, has_marks=MISSING in rows.columns)
+        if name in values and _may_be_missing(name, rows, labels_lacking)
+        else quoted(name)
+        for name in attributes_of(raw, temporal)
+    ]
+    gone = [f"(({temporal.delete_when}\n) IS TRUE) AS {_GONE}"] if temporal.delete_when else []
+    return rows.selectExpr(
+        *map(quoted, temporal.keys),
+        f"{quoted(temporal.at or EFFECTIVE)} AS {EFFECTIVE}",
+        *(f"{quoted(name)} AS {_ORDER}{at}" for at, name in enumerate(temporal.order_by)),
+        f"{TIMELABEL} AS {_LABEL}",
+        *gone,
+        TIMELABEL,
+        *attributes,
+    )
+
+
+def _values(attributes: Sequence[str], temporal: Temporal) -> list[str]:
+    """Give the attributes of which NULL says "empty now"."""
+    return [name for name in attributes if temporal.are_all_values or name in temporal.values]
+
+
+def _may_be_missing(name: str, rows: DataFrame, labels_lacking: Mapping[str, Sequence[str]]) -> bool:
+    return bool(labels_lacking.get(name)) or MISSING in rows.columns
+
+
+def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[str]]:
+    """Give by column the labels whose slices do not carry it."""
+    found: dict[str, list[str]] = {}
+    for manifest in manifests:
+        own = fields_of(manifest.schema)
+        for name in fields_of(raw):
+            if name not in own:
+                found.setdefault(name, []).append(label_of(manifest.label))
+    return found
+
+
+def _wrapped(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_marks: bool) -> str:
+    """Write a value as one that fills where it is NULL, and does not where its row's source has no such column."""
+    lacks = []
+    if labels_lacking.get(name):
+        lacks.append(f"{TIMELABEL} IN ({', '.join(sql_text(label) for label in labels_lacking[name])})")
+    if has_marks:
+        lacks.append(f"coalesce(array_contains({MISSING}, {sql_text(name)}), false)")
+    return f"if({' OR '.join(lacks)}, NULL, struct({quoted(name)} AS {_SAID})) AS {quoted(name)}"
+
+
+def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
+    """Give the end of each label's window, and of the next label that there is: few rows, of this process."""
+    labels = sorted({manifest.label for manifest in manifests})
+    ends = [table.cadence.next(label) for label in labels]
+    texts = [label_of(label) for label in labels]
+    rows = list(zip(texts, ends, [*texts[1:], None], [*ends[1:], None], strict=True))
+    schema = f"{TIMELABEL} string, {EFFECTIVE} timestamp, {_NEXT} string, {_NEXT_END} timestamp"
+    return F.broadcast(spark.createDataFrame(rows, schema))
+
+
+def _with_ends(said: DataFrame, windows: DataFrame, temporal: Temporal) -> DataFrame:
+    """Add, for each key that the snapshot after one lacks, a row that deletes it as of that snapshot."""
+    from pyspark.sql import Window
+
+    keys = list(map(quoted, temporal.keys))
+    order = Window.partitionBy(*keys).orderBy(TIMELABEL)
+    seen = said.select(*keys, TIMELABEL, F.lead(TIMELABEL).over(order).alias("_seen"))
+    gone = seen.join(windows, TIMELABEL).where(f"{_NEXT} IS NOT NULL AND (_seen IS NULL OR _seen > {_NEXT})")
+    deletes = gone.selectExpr(
+        *keys, f"{_NEXT_END} AS {EFFECTIVE}", f"{_NEXT} AS {_LABEL}", f"true AS {_GONE}", f"{_NEXT} AS {TIMELABEL}"
+    )
+    if _GONE not in said.columns:
+        said = said.withColumn(_GONE, F.expr("false"))
+    return said.unionByName(deletes, allowMissingColumns=True)
+
+
+def _field(name: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def _has(fields: Mapping[str, Any]) -> str:
+    return f"the rows have {', '.join(name for name in fields if name != TIMELABEL)}"
+
+
+def _is_incomparable(type_: Any) -> bool:
+    if isinstance(type_, str):
+        return type_ in {"variant", "interval"}
+    if type_["type"] == "struct":
+        return any(_is_incomparable(field["type"]) for field in type_["fields"])
+    return type_["type"] == "map" or _is_incomparable(type_["elementType"])

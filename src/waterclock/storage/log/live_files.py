@@ -1,0 +1,122 @@
+"""Which files make up a table, on the snapshot that delta-rs shows?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from waterclock.storage.lake import STAGE
+from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.types import TIMELABEL
+
+_WITH_COLUMN_MAPPING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file of the table: true size, the partition's label, or the range of labels its statistics know of."""
+
+    path: str
+    size: int
+    label: str | None
+    low: str | None
+    high: str | None
+
+
+def live_files(table: DeltaTable) -> list[LiveFile]:
+    """List the live files. Cost: about a millisecond for 1,000."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    names = set(actions.column_names)
+
+    def column(name: str) -> list[str | None]:
+        return actions.column(name).to_pylist() if name in names else [None] * actions.num_rows
+
+    return [
+        LiveFile(*parts)
+        for parts in zip(
+            actions.column("path").to_pylist(),
+            actions.column("size_bytes").to_pylist(),
+            column(f"partition.{TIMELABEL}"),
+            column(f"min.{TIMELABEL}"),
+            column(f"max.{TIMELABEL}"),
+            strict=True,
+        )
+    ]
+
+
+def live_bytes(folder: str) -> int:
+    """Give the size of a table as it is now. Cost: some milliseconds."""
+    with opened(folder) as table:
+        return sum(file.size for file in live_files(table))
+
+
+def may_hold(file: LiveFile, label: str) -> bool:
+    """Tell whether a file of an unpartitioned table that is no slice's may hold rows of `label`."""
+    if file.path.startswith(f"{STAGE}/"):
+        return False
+    return not (file.low and file.high) or file.low <= label <= file.high
+
+
+def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
+    """Tell whether a file may hold rows with labels in `[low, high)`; a bound that is None bounds nothing."""
+    least, most = (file.label, file.label) if file.label else (file.low, file.high)
+    return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
+
+
+def version_if_kept(folder: str, version: int, low: str | None = None, high: str | None = None) -> DeltaTable | None:
+    """Open a version that can still be read: its log is there, and all its files that may hold labels in `[low, high)`.
+
+    Where VACUUM took its files after an OPTIMIZE, a later version that has the same rows. None where there is none.
+    Cost: the log is opened at the version, some 10 ms, and a look-up a file.
+    """
+    if version < 0 or is_recreated(folder, version):
+        return None
+    table = _whole(folder, version, low, high)
+    same = version if table is not None else last_of_same_rows(folder, version)
+    return table if same == version else _whole(folder, same, low, high)
+
+
+def is_readable(folder: str, version: int) -> bool:
+    """Tell whether a version's rows can still be read; that of the newest one can."""
+    with opened(folder) as table:
+        if table.version() == version:
+            return True
+    return version_if_kept(folder, version) is not None
+
+
+def _whole(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:
+    try:
+        table = DeltaTable(folder, version=version)
+        files = live_files(table)
+        if "deletionVectors" in (table.protocol().reader_features or ()):
+            files_with_deletion_vectors(table, folder)  # reads them
+    except (DeltaError, OSError):
+        return None
+    is_whole = all(Path(folder, file.path).exists() for file in files if may_hold_any(file, low, high))
+    return table if is_whole else None
+
+
+def is_plain(table: DeltaTable) -> bool:
+    """Tell whether the table's files hold its rows as they are: no column mapping, no deletion vectors."""
+    protocol = table.protocol()
+    features = set(protocol.reader_features or ())
+    return protocol.min_reader_version != _WITH_COLUMN_MAPPING and not features - {"timestampNtz"}
+
+
+def files_with_deletion_vectors(table: DeltaTable, folder: str) -> set[str]:
+    """Give the paths, relative to the table's folder, of live files that carry a deletion vector."""
+    marked = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
+    return {relative_path(uri, folder) for uri in marked}
+
+
+def relative_path(uri: str, folder: str) -> str:
+    """Give the path of a file relative to the table's folder, from what Spark or delta-rs call it."""
+    # Spark writes file:/tmp, delta-rs file:///tmp, and both encode what is special in it
+    path = unquote(urlsplit(uri).path) if ":/" in uri else uri
+    return path.removeprefix(folder.rstrip("/") + "/")

@@ -1,0 +1,3 @@
+"""Sealed slices: written once, each with a manifest; checked, digested and read."""
+
+from __future__ import annotations

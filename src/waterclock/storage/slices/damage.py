@@ -1,0 +1,84 @@
+"""Finds which file of a table an error speaks of, and tells whether a sealed slice is whole."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+from waterclock.errors import WaterclockError
+from waterclock.storage.lake import STAGE
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.timelabel.label import instant_of, label_of_hive_path
+
+LOG = "_delta_log"
+_LEAF = re.compile(rf"{STAGE}/y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/c=\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """Where a file lies: in the stage or the folder of a table, at `path` below that folder.
+
+    `slice_path` and `label` are set for a file of a sealed slice.
+    """
+
+    table: str
+    path: str
+    slice_path: str | None = None
+    label: datetime | None = None
+
+    @property
+    def is_of_log(self) -> bool:
+        """Whether it belongs to the table's Delta log."""
+        return self.path.startswith(LOG)
+
+
+def place_in(root: str, text: str) -> FilePlace | None:
+    """Return the place of the first file of a table below `root` that a text names; None where it names none.
+
+    Spark and delta-rs write paths as URIs, so escapes are resolved first.
+    """
+    below = re.escape(unquote(root).rstrip("/"))
+    found = re.search(rf"{below}/(?:tables/([^/\s]+)/([^/\s]+)|(publish/[^/\s]+))/([^\s'\",;)\]]+)", unquote(text))
+    if found is None:
+        return None
+    schema, name, publish, path = found.groups()
+    path = path.rstrip(".:")
+    table = publish or f"{schema}.{name}"
+    leaf = _LEAF.match(path)
+    if leaf is None:
+        return FilePlace(table, path)
+    return FilePlace(table, path, leaf[0], instant_of(label_of_hive_path(leaf[0])))
+
+
+def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | None:
+    """Say what is wrong with a sealed slice: its manifest, or a file that is gone, cut off or has no footer.
+
+    None where nothing is. Cost: a look at each file's footer; with `is_deep`, which finds rows that cannot be read,
+    a scan of all columns in this process.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        manifest = read_manifest(folder, slice_path)
+    except WaterclockError as error:
+        return error.why
+    for file in manifest.files:
+        path = Path(folder, file.path)
+        try:
+            size = path.stat().st_size
+            with pq.ParquetFile(path) as parquet:
+                rows = parquet.metadata.num_rows
+                if is_deep:
+                    for _ in parquet.iter_batches():
+                        pass
+        except FileNotFoundError:
+            return f"{path.name} is gone"
+        except (OSError, pa.ArrowException) as error:
+            return f"{path.name} cannot be read: {str(error).splitlines()[0]}"
+        if (size, rows) != (file.size, file.rows):
+            return f"{path.name} has {size} bytes and {rows} rows, and was sealed with {file.size} and {file.rows}"
+    return None

@@ -1,0 +1,101 @@
+"""Are a slice's keys unique, and where they are not, do its rows contradict each other?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StructType
+
+from waterclock.errors import WaterclockError
+from waterclock.spark_sql import quoted
+from waterclock.storage.rows import rows_of
+from waterclock.storage.slices.digest import row_hash
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.order_values import order_struct
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.types import fields_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from waterclock.flow.declarations import Merge
+
+# Up to here the key columns are grouped in this process, in milliseconds; beyond, Spark does it.
+_MOST_ROWS_HERE = 2_000_000
+# Arrow groups these as Spark does; of floats it tells the two zeros apart
+_GROUPED_ALIKE = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "boolean")
+
+
+def duplicate_keys(
+    spark: SparkSession, folder: str, manifest: Manifest, keys: Sequence[str], *, most: int = 3
+) -> list[tuple[Any, ...]]:
+    """Give some of the keys that more than one row of the slice bears, at most `most`; none where all are unique.
+
+    Cost: milliseconds up to two million rows of plain key types, a Spark job beyond.
+    """
+    if manifest.rows <= 1:
+        return []
+    if manifest.rows <= _MOST_ROWS_HERE and _are_plain(manifest, keys):
+        return _duplicates_here(folder, manifest, keys, most)
+    rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quoted, keys)).count().where("count > 1")
+    return [row[: len(keys)] for row in rows_of(rows, most)]
+
+
+def may_be_null(manifests: Iterable[Manifest], keys: Sequence[str]) -> bool:
+    """Tell whether a key of these slices may hold a null: without one a join by `=` costs two thirds as much."""
+    return any(file.nulls.get(key) != 0 for manifest in manifests for file in manifest.files for key in keys)
+
+
+def same_key_sql(keys: Sequence[str], *, may_be_null: bool) -> str:
+    """Write the condition that `s` and `t` have the same key."""
+    equals = "<=>" if may_be_null else "="
+    return " AND ".join(f"s.{quoted(key)} {equals} t.{quoted(key)}" for key in keys)
+
+
+def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> None:
+    """Refuse a slice with two different rows of one key and order: neither would be the last (ARCHITECTURE 5).
+
+    Raises  E620 naming such a key
+    """
+    rows = frame_of_slices(spark, folder, [manifest])
+    grouped = [F.col(quoted(key)) for key in merge.keys]
+    order = [order_struct(merge.order_by).alias("_order")] if merge.order_by else []
+    found = (
+        rows.withColumn("_hash", row_hash(StructType.fromJson(json.loads(manifest.schema))))
+        .groupBy(*grouped, *order)
+        .agg(F.min("_hash").alias("_least"), F.max("_hash").alias("_most"))
+        .where("_least <> _most")
+        .first()
+    )
+    if found is not None:
+        key = ", ".join(f"{name} = {found[name]}" for name in merge.keys)
+        told = f"one {' and '.join(merge.order_by)}" if merge.order_by else "nothing that orders them"
+        raise WaterclockError(
+            "E620",
+            f"two different rows of one key in {manifest.table}: {key}",
+            where=manifest.slice_path,
+            why=f"the batch holds both, with {told}, so neither is the last",
+            fix="order them: MERGE ORDER BY a column that differs, or leave one of them out",
+        )
+
+
+def _are_plain(manifest: Manifest, keys: Sequence[str]) -> bool:
+    types = {name: field["type"] for name, field in fields_of(manifest.schema).items()}
+    return all(types.get(key) in _GROUPED_ALIKE or str(types.get(key)).startswith("decimal") for key in keys)
+
+
+def _duplicates_here(folder: str, manifest: Manifest, keys: Sequence[str], most: int) -> list[tuple[Any, ...]]:
+    columns = list(keys)
+    parts = [pq.ParquetFile(Path(folder, file.path)).read(columns=columns) for file in manifest.files]
+    counted = pa.concat_tables(parts, promote_options="permissive").group_by(columns).aggregate([([], "count_all")])
+    if counted.num_rows == manifest.rows:
+        return []
+    doubled = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, most)
+    return [tuple(row[key] for key in columns) for row in doubled.to_pylist()]

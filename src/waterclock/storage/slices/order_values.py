@@ -1,0 +1,96 @@
+"""How are MERGE's ORDER BY values written down and compared, so that a manifest tells what need not be read?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.spark_sql import quoted
+from waterclock.storage.slices.digest import JSON_OPTIONS_SQL
+from waterclock.storage.types import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from waterclock.flow.declarations import Merge
+
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
+_TEXTS = ("string", "date", "timestamp", "timestamp_ntz")
+_Key = tuple[tuple[int, Any], ...]
+
+
+def order_measures(merge: Merge) -> list[tuple[str, Column]]:
+    """Give the aggregates that bound a slice's ORDER BY values, as JSON, and count its deletes."""
+    deleted = deletes_sql(merge)
+    texts = {"_deletes": f"count_if({deleted})"}
+    if merge.order_by:
+        order = order_sql(merge.order_by)
+        texts |= {
+            "_order_high": _as_json(f"max({order})"),
+            "_order_low": _as_json(f"min({order})"),
+            "_delete_high": _as_json(f"max(if({deleted}, {order}, NULL))"),
+        }
+    return [(name, F.expr(text)) for name, text in texts.items()]
+
+
+def deletes_sql(merge: Merge) -> str:
+    """Write the condition of a delete; where it is NULL the row is none."""
+    # the line's end ends a comment in the user's own words
+    return f"(({merge.delete_when}\n) IS TRUE)" if merge.delete_when else "false"
+
+
+def order_sql(order_by: Sequence[str]) -> str:
+    """Write the ORDER BY columns as one value: Spark compares structs field by field, NULL lowest, NaN highest."""
+    return "struct(" + ", ".join(f"{quoted(name)} AS o{index}" for index, name in enumerate(order_by)) + ")"
+
+
+def order_struct(order_by: Sequence[str]) -> Column:
+    """Give the ORDER BY columns as one value, as `order_sql` writes them."""
+    return F.expr(order_sql(order_by))
+
+
+def place_sql(order_by: Sequence[str], side: str = "") -> str:
+    """Write the value by which the last of a key's rows is found: ORDER BY columns, then label (of `side`: 's.')."""
+    return "struct(" + ", ".join(f"{side}{quoted(name)}" for name in (*order_by, TIMELABEL)) + ")"
+
+
+def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:
+    """Tell whether a delete ordered at most `delete_high` may beat a row of another label.
+
+    `order_low` is the lowest order of that label's rows. At equal order the later label wins: the rows', or the
+    delete's where it `is_later`. True where it cannot be known. `types` are the ORDER BY columns' as in a
+    schema's JSON.
+    """
+    if delete_high is None or order_low is None:
+        return False
+    high, low = _key(delete_high, types), _key(order_low, types)
+    return high is None or low is None or high > low or (is_later and high == low)
+
+
+def _as_json(text: str) -> str:
+    return f"to_json({text}, {JSON_OPTIONS_SQL})"
+
+
+def _key(text: str, types: Sequence[Any]) -> _Key | None:
+    values = json.loads(text, parse_float=Decimal)
+    parts = [_part(values.get(f"o{index}"), type_) for index, type_ in enumerate(types)]
+    known = tuple(part for part in parts if part is not None)
+    return known if len(known) == len(parts) else None
+
+
+def _part(value: Any, type_: Any) -> tuple[int, Any] | None:
+    name = "" if isinstance(type_, Mapping) else str(type_).split("(", 1)[0]
+    if value is None:
+        return (0, 0)
+    if name == "boolean":
+        return (1, value)
+    if name in _NUMBERS:
+        return (2, 0) if value == "NaN" else (1, Decimal(value))
+    # a year beyond 9999 is written with a sign, and does not compare as text
+    if name in _TEXTS and (name == "string" or value[0] not in "+-"):
+        return (1, value)
+    return None

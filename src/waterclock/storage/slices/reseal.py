@@ -1,0 +1,109 @@
+"""Seals a slice again whose manifest is lost, where its files still hold the rows that were committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from waterclock.storage.slices.digest import digest_of_row, digests
+from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, seal
+from waterclock.storage.slices.order_values import order_measures
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.statistics import read_files
+from waterclock.storage.types import schema_text
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from waterclock.flow.declarations import Merge
+
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the ledger keeps of a slice, by which its files are known again."""
+
+    table: str
+    label: datetime
+    claim: int
+    slice_path: str
+    rows: int
+    digest: str | None
+    code: str
+    source: Mapping[str, Any]
+
+
+def reseal(
+    spark: SparkSession, folder: str, known: Remembered, merge: Merge | None, *, otherwise: str | None
+) -> Manifest | None:
+    """Write a slice's manifest again; None where its files are not the rows that the ledger knows.
+
+    `otherwise` is the schema of a slice without rows, of which no file tells, where it is known. A manifest that cannot
+    be read is kept beside the new one. Cost: one scan of the slice.
+    """
+    try:
+        files = read_files(Path(folder), known.slice_path)
+        schema = _schema_of(folder, files) or otherwise
+    except (OSError, pa.ArrowException, ValueError):
+        return None
+    rows = sum(file.rows for file in files)
+    if schema is None or not Path(folder, known.slice_path).is_dir() or rows != known.rows or known.digest is None:
+        return None
+    draft = Manifest(
+        table=known.table,
+        label=known.label,
+        claim=known.claim,
+        slice_path=known.slice_path,
+        files=files,
+        rows=rows,
+        bytes=sum(file.size for file in files),
+        digest=known.digest,
+        schema=schema,
+        code=known.code,
+        source=known.source,
+        sealed_at=datetime.now(UTC),
+    )
+    measured = _measured(spark, folder, draft, merge)
+    if rows and (not measured or digest_of_row(measured) != known.digest):
+        return None
+    manifest = _with_order(draft, measured)
+    path = Path(folder, known.slice_path, MANIFEST)
+    if path.exists():
+        path.rename(path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
+    seal(folder, manifest)
+    return manifest
+
+
+def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
+    """Return the schema that Spark left in a file; None without one."""
+    for file in files:
+        metadata = pq.read_schema(Path(folder, file.path)).metadata or {}
+        if _SPARK_SCHEMA in metadata:
+            return schema_text(json.dumps(json.loads(metadata[_SPARK_SCHEMA])))
+    return None
+
+
+def _measured(spark: SparkSession, folder: str, draft: Manifest, merge: Merge | None) -> Mapping[str, Any]:
+    if not draft.rows:
+        return {}
+    rows = frame_of_slices(spark, folder, [draft])
+    return digests(rows, order_measures(merge) if merge else ()).get(label_of(draft.label), {})
+
+
+def _with_order(draft: Manifest, measured: Mapping[str, Any]) -> Manifest:
+    return replace(
+        draft,
+        has_deletes=bool(measured.get("_deletes")),
+        order_high=measured.get("_order_high"),
+        order_low=measured.get("_order_low"),
+        delete_high=measured.get("_delete_high"),
+    )

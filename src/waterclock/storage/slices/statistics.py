@@ -1,0 +1,238 @@
+"""What does a Parquet file's footer say of its rows, in the words of Delta's `stats`? (DESIGN-NOTES 3, Statistics)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Context, Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import Schema
+
+from waterclock.storage.slices.manifest import DataFile
+
+# Spark looks at the statistics of a table's first 32 leaves only
+_MOST_LEAVES = 32
+_CUT = 32
+_LAST_CODE_POINT = "\U0010ffff"
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_LAST_DAY = date.max.toordinal()
+_DAY_MICROS = 86_400_000_000
+
+Bound = str | int | float | bool | Decimal | None
+_Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """What is known of one leaf over the row groups read so far. None: not known."""
+
+    type: pa.DataType
+    nulls: int | None = 0
+    low: Any = None
+    high: Any = None
+    is_bounded: bool = True
+
+
+def read_file(folder: Path, path: str) -> DataFile:
+    """Read the footer of the file at `path` below the table's folder. Cost: a millisecond or less.
+
+    Bounds are left out where they would not be exact or not be understood alike by Spark and delta-rs.
+    """
+    file = folder / path
+    with pq.ParquetFile(file) as parquet:
+        metadata, schema = parquet.metadata, parquet.schema_arrow
+    leaves = _leaves(metadata, schema)
+    rows = int(metadata.num_rows)
+    return DataFile(
+        path=path,
+        size=file.stat().st_size,
+        rows=rows,
+        stats=_dumps(_stats(leaves, rows)),
+        nulls={path[0]: leaf.nulls for path, leaf in leaves.items() if len(path) == 1 and leaf.nulls is not None},
+        types=_types(schema),
+    )
+
+
+def read_files(folder: Path, path: str) -> tuple[DataFile, ...]:
+    """Read the footers of what Spark wrote into the folder `path`, and remove files without rows."""
+    found = []
+    for file in sorted((folder / path).glob("*.parquet")):
+        read = read_file(folder, f"{path}/{file.name}")
+        if read.rows:
+            found.append(read)
+        else:
+            file.unlink()  # Spark writes one file even for no rows
+    return tuple(found)
+
+
+def _types(schema: pa.Schema) -> dict[str, Any]:
+    fields = json.loads(Schema.from_arrow(schema.remove_metadata()).to_json())["fields"]
+    return {field["name"]: field["type"] for field in fields}
+
+
+def _stats(leaves: Mapping[_Path, _Leaf], rows: int) -> dict[str, Any]:
+    stats: dict[str, Any] = {"numRecords": rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    for path, leaf in list(leaves.items())[:_MOST_LEAVES]:
+        if leaf.nulls is not None:
+            _put(stats["nullCount"], path, leaf.nulls)
+        low, high = _bounds(leaf)
+        if low is not None:
+            _put(stats["minValues"], path, low)
+        if high is not None:
+            _put(stats["maxValues"], path, high)
+    return stats
+
+
+def _put(tree: dict[str, Any], path: _Path, value: Bound) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def _leaves(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[_Path, _Leaf]:
+    found = {index: (path, _Leaf(type_)) for index, path, type_ in _flat_leaves(metadata, schema)}
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        if not row_group.num_rows:
+            continue
+        for index, (_, leaf) in found.items():
+            _add(leaf, row_group.column(index).statistics, row_group.num_rows)
+    return dict(found.values())
+
+
+def _flat_leaves(metadata: pq.FileMetaData, schema: pa.Schema) -> Iterator[tuple[int, _Path, pa.DataType]]:
+    """Leaves that are not repeated: index in the file, path, type. Statistics of list and map items tell nothing."""
+    index = 0
+    for field in schema:
+        for path, type_ in _walk((field.name,), field.type):
+            if metadata.schema.column(index).max_repetition_level == 0 and not pa.types.is_nested(type_):
+                yield index, path, type_
+            index += 1
+
+
+def _walk(path: _Path, type_: pa.DataType) -> Iterator[tuple[_Path, pa.DataType]]:
+    if pa.types.is_struct(type_):
+        for field in type_:
+            yield from _walk((*path, field.name), field.type)
+    elif pa.types.is_map(type_):
+        yield from _walk((*path, "key"), type_.key_type)
+        yield from _walk((*path, "value"), type_.item_type)
+    elif pa.types.is_list(type_):
+        yield from _walk((*path, "element"), type_.value_type)
+    else:
+        yield path, type_
+
+
+def _add(leaf: _Leaf, statistics: pq.Statistics | None, rows: int) -> None:
+    if statistics is None or not statistics.has_null_count:
+        leaf.nulls = None
+    elif leaf.nulls is not None:
+        leaf.nulls += statistics.null_count
+    if statistics is not None and statistics.has_min_max:
+        low, high = _value(leaf.type, statistics.min_raw), _value(leaf.type, statistics.max_raw)
+        if low is None or high is None or _is_nan(low) or _is_nan(high):
+            leaf.is_bounded = False
+        elif leaf.is_bounded:
+            leaf.low = low if leaf.low is None else min(leaf.low, low)
+            leaf.high = high if leaf.high is None else max(leaf.high, high)
+    elif statistics is None or not statistics.has_null_count or statistics.null_count < rows:
+        leaf.is_bounded = False  # rows with values that the footer does not bound
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _value(type_: pa.DataType, raw: Any) -> Any:
+    """Bring a raw bound into a form that compares as Spark compares; None where it is none."""
+    if pa.types.is_decimal(type_):
+        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+        return Decimal(unscaled).scaleb(-type_.scale, _EXACT)
+    if pa.types.is_string(type_):
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+    return raw
+
+
+def _bounds(leaf: _Leaf) -> tuple[Bound, Bound]:
+    if not leaf.is_bounded or leaf.low is None or leaf.high is None:
+        return None, None
+    for matches, write in _WRITERS:
+        if matches(leaf.type):
+            return write(leaf.type, leaf.low, leaf.high)
+    return None, None
+
+
+def _as_is(_: pa.DataType, low: Any, high: Any) -> tuple[Bound, Bound]:
+    return low, high
+
+
+def _floats(type_: pa.DataType, low: float, high: float) -> tuple[Bound, Bound]:
+    del type_
+    # a zero of either sign may stand for both, and JSON knows no infinity
+    return (
+        None if math.isinf(low) else (-0.0 if low == 0 else low),
+        None if math.isinf(high) else (0.0 if high == 0 else high),
+    )
+
+
+def _strings(type_: pa.DataType, low: str, high: str) -> tuple[Bound, Bound]:
+    del type_
+    if len(high) <= _CUT:
+        return low[:_CUT], high
+    is_topped = high[_CUT] == _LAST_CODE_POINT
+    return low[:_CUT], None if is_topped else high[:_CUT] + _LAST_CODE_POINT
+
+
+def _dates(type_: pa.DataType, low: int, high: int) -> tuple[Bound, Bound]:
+    del type_
+    return _date(low), _date(high)
+
+
+def _date(days: int) -> str | None:
+    ordinal = days + _EPOCH_DAY
+    return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= _LAST_DAY else None
+
+
+def _timestamps(type_: pa.DataType, low: int, high: int) -> tuple[Bound, Bound]:
+    if type_.unit != "us":
+        return None, None
+    zone = "Z" if type_.tz else ""
+    return _instant(low, zone), _instant(high, zone)
+
+
+def _instant(micros: int, zone: str) -> str | None:
+    days, rest = divmod(micros, _DAY_MICROS)
+    day = _date(days)
+    if day is None:
+        return None
+    seconds, fraction = divmod(rest, 1_000_000)
+    time = str(timedelta(seconds=seconds)).rjust(8, "0")
+    return f"{day}T{time}.{fraction:06d}{zone}"
+
+
+_EXACT = Context(prec=76)
+_WRITERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Any, Any], tuple[Bound, Bound]]], ...] = (
+    (pa.types.is_signed_integer, _as_is),
+    (pa.types.is_decimal, _as_is),
+    (pa.types.is_floating, _floats),
+    (pa.types.is_string, _strings),
+    (pa.types.is_date, _dates),
+    (pa.types.is_timestamp, _timestamps),
+)
+
+
+def _dumps(value: Any) -> str:
+    """Write JSON in which decimals are bare numbers with all their digits: `json` would make floats of them."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json.dumps(key)}:{_dumps(item)}" for key, item in value.items()) + "}"
+    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value)

@@ -1,0 +1,64 @@
+"""Holds the files of a slice against the types of their table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from waterclock.errors import WaterclockError
+from waterclock.storage.slices.manifest import DataFile, Manifest
+from waterclock.storage.types import fields_of, readable_as, type_text
+
+
+def check_files(manifest: Manifest, table_schema: str) -> None:
+    """Hold the slice's real Parquet files against the table's schema, which a commit must fit (ARCHITECTURE 5.3).
+
+    Raises  E617 naming the columns whose name or type would break reading later
+            E616 naming the NOT NULL columns that hold nulls
+    """
+    table = fields_of(table_schema)
+    broken = list(_misfits(manifest, table))
+    if broken:
+        raise WaterclockError(
+            "E617",
+            f"the slice does not fit {manifest.table}: {broken[0]}",
+            where=manifest.slice_path,
+            why="; ".join(broken[1:]) or "committed all the same, it would break reading the table later",
+            fix="give the columns the table's names and types",
+        )
+    nulls = _forbidden_nulls(manifest, table)
+    if nulls:
+        raise WaterclockError(
+            "E616",
+            f"{manifest.table} holds nulls in {', '.join(nulls)}",
+            where=manifest.slice_path,
+            why="the table declares NOT NULL",
+            fix="mend the source, or leave NOT NULL out",
+        )
+
+
+def spark_columns(manifest: Manifest) -> tuple[tuple[str, str], ...]:
+    """Give the names and Spark SQL types of a slice's columns, `timelabel` first."""
+    return tuple((name, type_text(field["type"])) for name, field in fields_of(manifest.schema).items())
+
+
+def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    by_lower = {name.lower(): name for name in table}
+    types = {name: type_ for file in manifest.files for name, type_ in file.types.items()}
+    for name, type_ in types.items():
+        if name not in table:
+            other = by_lower.get(name.lower())
+            yield f"column {name} is {'written ' + other if other else 'unknown'} in the table"
+        elif not readable_as(type_, table[name]["type"]):
+            yield f"column {name} is {type_text(type_)} in the slice and {type_text(table[name]['type'])} in the table"
+    if any(file.types != types for file in manifest.files):
+        yield "its files differ in their columns"
+
+
+def _forbidden_nulls(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    never = [name for name, field in table.items() if not field["nullable"]]
+    return [name for name in never if any(file.nulls.get(name) or _lacks(file, name) for file in manifest.files)]
+
+
+def _lacks(file: DataFile, name: str) -> bool:
+    return name not in file.types

@@ -1,0 +1,381 @@
+"""TEMPORAL tables at rest: slices in any order of arrival come to what the oracle makes of all their rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.model.temporal_oracle import Rules, versions_of
+from tests.slices import PROJECT, hour
+from waterclock.faults import striking
+from waterclock.flow.choices import Batching, Kind, Mode, TableType
+from waterclock.flow.declarations import Place, Table, Temporal, Unit
+from waterclock.flow.declarations import Source as DeclaredSource
+from waterclock.storage.commit import pointers as commit_module
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.commit.pointers import kill
+from waterclock.storage.folds import place_versions, swap_keys
+from waterclock.storage.folds import write_state as state_module
+from waterclock.storage.folds.history import frame_of_resolved
+from waterclock.storage.folds.place_versions import place_slice
+from waterclock.storage.folds.versions import require_fit, table_schema_of
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.delta_log import head
+from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.resolving import CommitRecord, resolve
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.writer import write_slices
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import parse_period
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+NAME = "raw.accounts"
+SCHEMA = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING, b INT"
+COLUMNS = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING"
+PLAIN = Temporal(("k",), "at", ("o",), "gone", consumed=("o", "gone"))
+ROADS = ("made again", "written anew", "copied", "merged by Delta")
+FIRST = datetime(2020, 1, 1, tzinfo=UTC)
+Row = tuple[Any, ...]
+
+
+@pytest.fixture(autouse=True)
+def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Take a road: all made again; or the versions of the touched keys alone, put in by each of the ways."""
+    taken = str(getattr(request, "param", "written anew"))
+    if taken != "made again":
+        monkeypatch.setattr(place_versions, "_WHOLE_FROM", 2)
+        monkeypatch.setattr(swap_keys, "_WHOLE_FROM", 2)
+    if taken == "copied":
+        monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    if taken == "merged by Delta":
+        monkeypatch.setattr(commit_module, "may_rewrite", lambda *_: False)
+    return taken
+
+
+by_every_road = pytest.mark.parametrize("road", ROADS, indirect=True)
+
+
+def declared(temporal: Temporal, *, is_snapshot: bool = False) -> Table:
+    place = Place("test", 1, 1)
+    source = DeclaredSource(Unit("shop", "accounts", None, {}, place), Batching.SNAPSHOT) if is_snapshot else None
+    return Table(
+        name=NAME,
+        kind=Kind.COLLECT,
+        type=TableType.REGULAR,
+        mode=Mode.TEMPORAL,
+        cadence=Cadence(parse_period("HOUR"), timedelta(0), "UTC"),
+        place=place,
+        temporal=temporal,
+        source=source,
+    )
+
+
+@dataclass
+class Accounts:
+    """A TEMPORAL table in the making: slices come in any order of labels, and again."""
+
+    spark: SparkSession
+    root: Path
+    table: Table
+    schema: str = SCHEMA
+    records: list[CommitRecord] = field(default_factory=list)
+    rows: dict[int, Sequence[Row]] = field(default_factory=dict)
+    claims: int = 0
+
+    def __post_init__(self) -> None:
+        self.lake = Lake(str(self.root))
+        self.folder = self.lake.folder(NAME)
+        raw = self.spark.createDataFrame([], self.schema).schema.json()
+        assert self.table.temporal is not None
+        require_fit(raw, self.table.temporal, table=NAME)
+        schema = table_schema_of(raw, self.table.temporal)
+        create_table(self.folder, schema, is_partitioned=False, project=PROJECT)
+
+    def seal(self, number: int, rows: Sequence[Row], schema: str = "") -> tuple[Manifest, Identity]:
+        self.claims += 1
+        manifest = write_slices(
+            self.spark.createDataFrame(list(rows), schema or self.schema).coalesce(1),
+            folder=self.folder,
+            claim=self.claims,
+            labels=[hour(number)],
+            lake=self.lake,
+            code="c",
+            name=NAME,
+        ).manifests[0]
+        newest = max([number, *self.rows])
+        label = label_of(hour(number))
+        told = Identity(PROJECT, NAME, "collect", (label,), label_of(hour(newest)), self.claims, "c")
+        return manifest, told
+
+    def place(self, number: int, rows: Sequence[Row], schema: str = "") -> int:
+        manifest, identity = self.seal(number, rows, schema)
+        steps = resolve(self.table, hour(999), self.records).steps
+        version = place_slice(self.spark, self.lake, self.table, manifest, identity, steps)
+        self.records.append(CommitRecord(version, datetime.now(UTC), {hour(number): manifest.slice_path}))
+        self.rows[number] = rows
+        return version
+
+    def found(self) -> list[Row]:
+        return shown(self.spark.read.format("delta").load(self.folder))
+
+    def as_of(self, number: int) -> list[Row]:
+        resolved = resolve(self.table, hour(number), self.records)
+        return shown(frame_of_resolved(self.spark, self.lake, self.table, resolved))
+
+    def wanted(self, rules: Rules, before: int = 999) -> list[Row]:
+        raw = [
+            {
+                "key": row[0],
+                "t": None if row[1] is None else micros(row[1]),
+                "seq": ((row[2] is not None, row[2] or 0), number),
+                "gone": bool(row[3]),
+                "a": row[4],
+                "b": row[5] if len(row) > 5 else None,
+            }
+            for number, rows in self.rows.items()
+            if number < before
+            for row in rows
+        ]
+        return sorted(((v["key"], v["eff"], v["exp"], v["a"], v["b"]) for v in versions_of(raw, rules)), key=repr)
+
+
+def micros(time: datetime) -> int:
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def shown(frame: Any) -> list[Row]:
+    columns = ["k", "unix_micros(rec_eff_time)", "unix_micros(rec_exp_time)", "a", "b"]
+    return sorted((tuple(row) for row in frame.selectExpr(*columns).collect()), key=repr)
+
+
+def random_slice(dice: random.Random, histories: int) -> list[Row]:
+    """Rows of many small histories, each in a key of its own: few times, so that ties and repeats are frequent."""
+    return [
+        (
+            f"k{history}" if dice.random() > 0.02 else None,
+            FIRST + timedelta(days=dice.randrange(4)) if dice.random() > 0.02 else None,
+            dice.choice([None, 1, 2]),
+            dice.random() < 0.2,
+            dice.choice([None, "x", "y"]),
+            dice.choice([None, 1, 2]),
+        )
+        for history in range(histories)
+        for _ in range(dice.choice([0, 0, 1, 2]))
+    ]
+
+
+SETTINGS = {
+    "plain": (PLAIN, Rules(("a", "b"), frozenset(("a", "b")))),
+    "tracked": (Temporal(("k",), "at", ("o",), "gone", ("o", "gone"), track=("b",)), Rules(("a", "b"), frozenset("b"))),
+    "values": (
+        Temporal(("k",), "at", ("o",), "gone", ("o", "gone"), values=("a",), fills_back=False),
+        Rules(("a", "b"), frozenset(("a", "b")), frozenset("a"), fill_back=False),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "road"),
+    [("plain", "made again"), ("plain", "copied"), ("tracked", "written anew"), ("values", "merged by Delta")],
+    indirect=["road"],
+)
+def test_slices_in_any_order_come_to_the_oracle_s_versions(spark: SparkSession, tmp_path: Path, asked: str) -> None:
+    temporal, rules = SETTINGS[asked]
+    dice = random.Random(7)
+    accounts = Accounts(spark, tmp_path, declared(temporal))
+    for number in (0, 2, 1, 3, 2, 0):
+        accounts.place(number, random_slice(dice, 150))
+        assert accounts.found() == accounts.wanted(rules), number
+    for number in (1, 2, 3):
+        assert accounts.as_of(number) == accounts.wanted(rules, before=number), number
+
+
+@by_every_road
+def test_keys_whose_rows_all_vanish_leave_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])
+    accounts.place(1, [("k3", FIRST, 1, False, "z", 3)])
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    assert [row[0] for row in accounts.found()] == ["k1", "k3"]
+
+
+def test_a_column_that_a_slice_lacks_is_missing_even_where_null_is_a_value(spark: SparkSession, tmp_path: Path) -> None:
+    temporal = Temporal(("k",), "at", ("o",), "gone", ("o", "gone"), are_all_values=True)
+    accounts = Accounts(spark, tmp_path, declared(temporal))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "y")], COLUMNS)
+    accounts.place(2, [("k1", FIRST + timedelta(days=2), 1, False, "y", None)])
+    assert [(row[3], row[4]) for row in accounts.found()] == [("x", 1), ("y", 1), ("y", None)]
+
+
+@pytest.mark.parametrize("road", ["made again", "copied"], indirect=True)
+def test_a_key_that_the_next_snapshot_lacks_ends_there(spark: SparkSession, tmp_path: Path) -> None:
+    table = declared(Temporal(("k",)), is_snapshot=True)
+    accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
+    accounts.place(0, [("k1", "x", 1), ("k2", "y", 2)])
+    accounts.place(1, [("k1", "x", 1)])
+    accounts.place(3, [("k1", None, 1), ("k2", "y", 2)])
+    ends = [micros(hour(number)) for number in (1, 2, 4)]
+    open_end = 253_402_214_400_000_000
+    # a snapshot's row says what is so at its window's end
+    assert accounts.found() == [
+        ("k1", ends[0], open_end, "x", 1),
+        ("k2", ends[0], ends[1], "y", 2),
+        ("k2", ends[2], open_end, "y", 2),
+    ]
+    accounts.place(4, [])
+    assert [row[2] for row in accounts.found()] == [micros(hour(5)), ends[1], micros(hour(5))]
+
+
+def test_a_slice_is_placed_once(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    manifest, identity = accounts.seal(1, [("k2", FIRST, 1, False, "y", 2)])
+    steps = resolve(accounts.table, hour(999), accounts.records).steps
+    version = place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
+    assert place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps) == version
+    assert head(accounts.folder) == version
+
+
+@by_every_road
+def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    before = accounts.found()
+    manifest, identity = accounts.seal(1, [("k2", FIRST, 1, False, "y", 2)])
+    steps = resolve(accounts.table, hour(999), accounts.records).steps
+
+    def strike(point: str) -> None:
+        if point == "merge":
+            kill(accounts.folder, identity.claim)
+
+    with striking(strike), pytest.raises(Killed):
+        place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
+    assert accounts.found() == before
+
+
+def live(accounts: Accounts) -> set[str]:
+    return set(DeltaTable(accounts.folder).file_uris())
+
+
+@by_every_road
+def test_each_road_is_told_by_what_it_leaves(spark: SparkSession, tmp_path: Path, road: str) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])
+    before = live(accounts)
+    accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
+    found = live(accounts)
+    assert any("/kept-" in path for path in found) == (road == "copied")
+    assert (DeltaTable(accounts.folder).history(1)[0]["operation"] == "MERGE") == (road == "merged by Delta")
+    assert not found & before
+    assert [row[:4] for row in accounts.found()] == [
+        ("k1", micros(FIRST), micros(FIRST + timedelta(days=1)), "x"),
+        ("k1", micros(FIRST + timedelta(days=1)), 253_402_214_400_000_000, "z"),
+        ("k2", micros(FIRST), 253_402_214_400_000_000, "y"),
+    ]
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_files_without_a_touched_key_stay_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1)])
+    first = live(accounts)
+    accounts.place(1, [("k2", FIRST, 1, False, "y", 2)])
+    assert first < live(accounts)
+    second = live(accounts) - first
+    accounts.place(2, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
+    assert live(accounts) & (first | second) == second
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_where_most_versions_would_go_all_are_made_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swap_keys, "_WHOLE_FROM", 0.5)
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [(f"k{number}", FIRST, 1, False, "x", number) for number in range(4)])
+    later = FIRST + timedelta(days=1)
+    accounts.place(1, [("k1", later, 1, False, "y", 1)])
+    assert any("/kept-" in path for path in live(accounts))
+    accounts.place(2, [(f"k{number}", later + timedelta(days=1), 1, False, "z", 0) for number in range(3)])
+    assert not any("/kept-" in path for path in live(accounts))
+    assert accounts.found() == accounts.wanted(SETTINGS["plain"][1])
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_what_stays_is_neither_shuffled_nor_written_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [(f"k{number}", FIRST, 1, False, "x", number) for number in range(5_000)])
+    manifest, identity = accounts.seal(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
+    steps = resolve(accounts.table, hour(999), accounts.records).steps
+    stages, jobs = work_so_far(spark)
+    place_slice(spark, accounts.lake, accounts.table, manifest, identity, steps)
+    later, more = work_so_far(spark)
+    new = [later[stage] for stage in later.keys() - stages.keys()]
+    assert sum(written for _, written in new) == 2
+    assert sum(shuffled for shuffled, _ in new) <= 20
+    assert more - jobs == 6
+
+
+def work_so_far(spark: SparkSession) -> tuple[dict[int, tuple[int, int]], int]:
+    """By stage, how many rows it shuffled and how many it wrote; and how many jobs there were."""
+    java: Any = spark.sparkContext
+    context = java._jsc.sc()
+    quantiles = java._gateway.new_array(java._jvm.double, 0)
+    context.listenerBus().waitUntilEmpty()
+    found = context.statusStore().stageList(None, False, False, quantiles, None)
+    stages = [found.apply(at) for at in range(found.size())]
+    told = {stage.stageId(): (stage.shuffleWriteRecords(), stage.outputRecords()) for stage in stages}
+    return told, int(context.dagScheduler().numTotalJobs())
+
+
+@pytest.mark.parametrize("road", ["written anew", "copied"], indirect=True)
+def test_where_another_commit_came_between_it_is_put_in_again(spark: SparkSession, tmp_path: Path) -> None:
+    accounts = Accounts(spark, tmp_path, declared(PLAIN))
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])
+    others = iter([999])
+
+    def strike(point: str) -> None:
+        if point == "rewritten":
+            for other in others:
+                kill(accounts.folder, other)
+
+    with striking(strike):
+        accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
+    assert [row[3] for row in accounts.found()] == ["x", "z", "y"]
+    written = {path.parent for path in Path(accounts.folder, "state").rglob("*.parquet")}
+    assert written == {Path(path).parent for path in live(accounts)} | {Path(accounts.folder, "state/c=1/v=0")}
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_a_snapshot_that_says_nothing_new_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table = declared(Temporal(("k",)), is_snapshot=True)
+    accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
+    accounts.place(0, [("k1", "x", 1), ("k2", "y", 2)])
+    before = live(accounts)
+    accounts.place(1, [("k2", "y", 2), ("k1", "x", 1)])
+    assert live(accounts) == before
+    accounts.place(2, [("k2", "z", 2), ("k1", "x", 1)])
+    assert [row[3] for row in accounts.found()] == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    table = declared(Temporal(("k",)), is_snapshot=True)
+    accounts = Accounts(spark, tmp_path, table, schema="k STRING, seen TIMESTAMP")
+    seen = datetime(2020, 1, 1, tzinfo=UTC)
+    accounts.place(0, [("k1", seen), ("k2", seen)])
+    accounts.place(1, [("k1", seen + timedelta(microseconds=1)), ("k2", seen)])
+    shows = accounts.spark.read.format("delta").load(accounts.folder).selectExpr("k", "unix_micros(seen) % 1000000")
+    assert sorted(map(tuple, shows.collect())) == [("k1", 0), ("k1", 1), ("k2", 0)]

@@ -1,0 +1,224 @@
+"""Spark writes each batch once, as sealed slices."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from waterclock.errors import WaterclockError
+from waterclock.faults import striking
+from waterclock.flow.declarations import Merge
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.commit.pointers import commit_slices
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.slices import writer as stage_module
+from waterclock.storage.slices.digest import digest_of_row, digests
+from waterclock.storage.slices.manifest import is_sealed, read_manifest
+from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
+from waterclock.storage.slices.writer import Written, write_slices
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+T = datetime(2018, 3, 5, 8, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+TABLE = "web.clicks"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path))
+
+
+@pytest.fixture
+def folder(lake: Lake) -> str:
+    return lake.folder(TABLE)
+
+
+def write(lake: Lake, frame: DataFrame, claim: int = 7, *labels: datetime, **options: Any) -> Written:
+    return write_slices(
+        frame, folder=lake.folder(TABLE), claim=claim, labels=labels or [T], lake=lake, code="c1", **options
+    )
+
+
+def identity(claim: int, *labels: datetime) -> Identity:
+    texts = tuple(map(label_of, labels))
+    return Identity("shop", TABLE, "collect", texts, max(texts), claim, "c1")
+
+
+def in_hours(spark: SparkSession, rows: int, hours: int) -> DataFrame:
+    texts = F.array(*(F.lit(label_of(T + HOUR * number)) for number in range(hours)))
+    return spark.range(rows).withColumn("timelabel", F.element_at(texts, (F.col("id") % hours + 1).cast("int")))
+
+
+def test_one_label_makes_one_sealed_slice_that_its_table_then_shows(
+    spark: SparkSession, lake: Lake, folder: str
+) -> None:
+    frame = spark.range(10).selectExpr("id", "concat('x', id) AS name", "timestamp_seconds(id) AS at")
+    written = write(lake, frame, measures=[("most", F.max("id"))], source={T: {"file": "a.csv"}}, name=TABLE)
+    manifest = written.manifests[0]
+    assert manifest == read_manifest(folder, "_stage/y=2018/m=03/d=05/h=08/n=00/c=7")
+    assert (manifest.table, manifest.rows, manifest.source) == (TABLE, 10, {"file": "a.csv"})
+    assert written.measures == {T: {"most": 9}}
+    create_table(folder, frame.schema, is_partitioned=False, project="shop")
+    assert commit_slices(folder, identity(7, T), written.manifests, mode="append") == 1
+    shown = frame_at(spark, folder, 1, is_partitioned=False).orderBy("id").collect()
+    read = frame_of_slices(spark, folder, [manifest], table_schema(folder)).orderBy("id").collect()
+    assert shown == read
+    assert tuple(shown[3])[:3] == (label_of(T), 3, "x3")
+
+
+def test_a_slice_holds_its_files_and_its_manifest_and_nothing_else(
+    spark: SparkSession, lake: Lake, folder: str
+) -> None:
+    manifest = write(lake, spark.range(10)).manifests[0]
+    found = sorted(path.name for path in Path(folder, manifest.slice_path).iterdir())
+    assert found == sorted([*(file.path.rsplit("/", 1)[1] for file in manifest.files), "_manifest.json"])
+    assert manifest.bytes == sum(Path(folder, file.path).stat().st_size for file in manifest.files)
+
+
+def test_one_label_costs_one_spark_job(spark: SparkSession, lake: Lake) -> None:
+    frame = spark.range(10)
+    group = f"slice of {id(frame)}"
+    spark.sparkContext.setJobGroup(group, "one slice")
+    try:
+        write(lake, frame, measures=[("n", F.sum("id"))])
+    finally:
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(group)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert len(jobs) == 1
+
+
+@pytest.mark.parametrize("query", ["id < 0", "false"])
+def test_a_label_without_rows_has_a_sealed_slice_without_files(
+    spark: SparkSession, lake: Lake, folder: str, query: str
+) -> None:
+    manifest = write(lake, spark.range(10).where(query), measures=[("n", F.sum("id"))]).manifests[0]
+    assert (manifest.rows, manifest.files, manifest.digest) == (0, (), "0:0:0")
+    assert is_sealed(folder, manifest.slice_path)
+    assert frame_of_slices(spark, folder, [manifest]).columns == ["timelabel", "id"]
+    assert frame_of_slices(spark, folder, [manifest]).count() == 0
+
+
+def test_a_group_without_any_rows_is_sealed_too(spark: SparkSession, lake: Lake) -> None:
+    nothing = in_hours(spark, 10, 2).where("xxhash64(id) = 1")  # which Spark finds out only as it runs
+    written = write(lake, nothing, 7, T, T + HOUR)
+    assert [(manifest.rows, manifest.digest) for manifest in written.manifests] == [(0, "0:0:0")] * 2
+
+
+def test_timelabel_is_stored_first_and_the_queries_own_is_not(spark: SparkSession, lake: Lake, folder: str) -> None:
+    manifest = write(lake, spark.sql("SELECT 5 AS id, 'mine' AS TimeLabel")).manifests[0]
+    stored = pq.read_table(Path(folder, manifest.files[0].path))
+    assert stored.column_names == ["timelabel", "id"]
+    assert stored.column("timelabel").to_pylist() == [label_of(T)]
+
+
+def test_columns_named_as_the_stages_folders_or_with_odd_letters_stay_what_they_are(
+    spark: SparkSession, lake: Lake, folder: str
+) -> None:
+    frame = spark.sql("SELECT 1 AS y, 'a' AS m, 2 AS c, 3 AS `d.e`, 4 AS `f``g`, 5 AS `größe`")
+    manifest = write(lake, frame).manifests[0]
+    row = frame_of_slices(spark, folder, [manifest]).drop("timelabel").first()
+    assert row is not None
+    assert row.asDict() == {"y": 1, "m": "a", "c": 2, "d.e": 3, "f`g": 4, "größe": 5}
+
+
+def test_a_group_is_sealed_label_by_label_with_the_digests_each_would_have_alone(
+    spark: SparkSession, lake: Lake, folder: str
+) -> None:
+    labels = [T + HOUR * number for number in range(4)]
+    written = write(lake, in_hours(spark, 9, 3), 7, *labels)
+    assert [manifest.rows for manifest in written.manifests] == [3, 3, 3, 0]
+    alone = write(lake, spark.range(9).where("id % 3 = 0"), 10).manifests[0]
+    assert [m.digest for m in written.manifests] == [alone.digest, *(m.digest for m in written.manifests[1:3]), "0:0:0"]
+    assert [len(manifest.files) for manifest in written.manifests] == [1, 1, 1, 0]
+    assert not Path(folder, "_stage", "c=7").exists()
+    create_table(folder, spark.range(1).schema, is_partitioned=True, project="shop")
+    assert commit_slices(folder, identity(7, *labels), written.manifests, mode="append") == 1
+    assert frame_at(spark, folder, 1, low=labels[1], high=labels[2], is_partitioned=True).count() == 3
+    assert frame_at(spark, folder, 1, high=labels[2], is_partitioned=True).count() == 6
+
+
+def test_digests_in_the_writes_pass_equal_those_of_a_scan(
+    spark: SparkSession, lake: Lake, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = [T + HOUR * number for number in range(5)]
+    frame = in_hours(spark, 40, 4).selectExpr("*", "if(id % 7 = 0, null, array(id, null)) AS items")
+    in_pass = write(lake, frame, 7, *labels)
+    monkeypatch.setattr(stage_module, "MOST_LABELS_IN_PASS", 1)
+    scanned = write(lake, frame, 8, *labels)
+    assert [m.digest for m in in_pass.manifests] == [m.digest for m in scanned.manifests]
+    recovered = digests(frame_of_slices(spark, folder, scanned.manifests))
+    assert {label: digest_of_row(row) for label, row in recovered.items()} == {
+        label_of(m.label): m.digest for m in in_pass.manifests if m.rows
+    }
+
+
+def test_a_group_is_measured_label_by_label(spark: SparkSession, lake: Lake) -> None:
+    labels = [T + HOUR * number for number in range(3)]
+    written = write(lake, in_hours(spark, 8, 2), 7, *labels, measures=[("most", F.max("id")), ("n", F.count("*"))])
+    assert written.measures == {
+        labels[0]: {"most": 6, "n": 4},
+        labels[1]: {"most": 7, "n": 4},
+        labels[2]: {"most": None, "n": 0},
+    }
+
+
+def test_a_row_of_a_label_that_is_not_being_made_is_refused(spark: SparkSession, lake: Lake, folder: str) -> None:
+    labels = [T, T + HOUR]
+    with pytest.raises(WaterclockError, match="E606 rows bear the label 20180305100000, which is not being made"):
+        write(lake, in_hours(spark, 9, 3), 7, *labels)
+    assert not any(Path(folder).rglob("*.parquet"))
+
+
+def test_a_sealed_slice_is_not_written_again(spark: SparkSession, lake: Lake, folder: str) -> None:
+    before = write(lake, spark.range(3)).manifests[0]
+    with pytest.raises(WaterclockError, match="E604 the slice is sealed already"):
+        write(lake, spark.range(5))
+    assert read_manifest(folder, before.slice_path) == before
+
+
+@pytest.mark.parametrize("point", ["make", "written", "seal"])
+@pytest.mark.parametrize("hours", [1, 3])
+def test_a_crash_before_the_manifest_leaves_nothing_that_is_read_and_can_be_made_again(
+    spark: SparkSession, lake: Lake, folder: str, point: str, hours: int
+) -> None:
+    def strike(name: str) -> None:
+        if name == point:
+            raise RuntimeError(name)
+
+    labels = [T + HOUR * number for number in range(hours)]
+    with striking(strike), pytest.raises(RuntimeError, match=point):
+        write(lake, in_hours(spark, 9, hours), 7, *labels)
+    assert not any(is_sealed(folder, lake.slice_path(label, 7)) for label in labels)
+    written = write(lake, in_hours(spark, 6, hours), 7, *labels)
+    assert sum(manifest.rows for manifest in written.manifests) == 6
+    assert frame_of_slices(spark, folder, written.manifests).count() == 6
+
+
+def test_a_merges_slice_knows_its_deletes_and_the_bounds_of_its_order(spark: SparkSession, lake: Lake) -> None:
+    rows = "VALUES (1, TIMESTAMP'2018-01-01 00:00:00.000001', 'u'), (2, NULL, 'd'), (3, TIMESTAMP'2018-01-02', NULL)"
+    frame = spark.sql(f"SELECT * FROM {rows} AS t(k, at, op)")
+    manifest = write(lake, frame, merge=Merge(("k",), ("at",), "op = 'd'")).manifests[0]
+    assert manifest.has_deletes
+    assert manifest.order_low == '{"o0":null}'
+    assert manifest.order_high == '{"o0":"2018-01-02T00:00:00.000000Z"}'
+    assert manifest.delete_high == '{"o0":null}'
+    plain = write(lake, frame, 8, merge=Merge(("k",))).manifests[0]
+    assert (plain.has_deletes, plain.order_high, plain.delete_high) == (False, None, None)
+
+
+def test_a_merges_group_is_measured_too(spark: SparkSession, lake: Lake) -> None:
+    labels = [T, T + HOUR]
+    written = write(lake, in_hours(spark, 4, 2), 7, *labels, merge=Merge(("id",), ("id",), "id = 3"))
+    assert [m.has_deletes for m in written.manifests] == [False, True]
+    assert [m.order_high for m in written.manifests] == ['{"o0":2}', '{"o0":3}']
+    assert written.measures == {labels[0]: {}, labels[1]: {}}

@@ -1,0 +1,37 @@
+"""A table whose log was lost is made anew; one that was broken off on the way is told from one that is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.slices import PROJECT, SCHEMA, hour, identity, ids, new_table, rows_of, schema_json, sealed
+from waterclock.storage.commit.pointers import commit_slices
+from waterclock.storage.commit.rebuild import recreate, remake, set_log_aside
+from waterclock.storage.log.delta_log import is_older_than, is_unfinished
+
+NO_SPARK: Any = None
+KNOWN = 3
+
+
+@pytest.mark.parametrize("shown", [[], [1, 2]])
+@pytest.mark.parametrize("is_partitioned", [False, True])
+def test_a_new_log_waits_for_its_rows_until_they_are_back(
+    tmp_path: Path, is_partitioned: bool, shown: list[int]
+) -> None:
+    folder = new_table(tmp_path, is_partitioned=is_partitioned)
+    manifest = sealed(folder, hour(0), 1, rows_of(1, 2))
+    commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
+    set_log_aside(folder, "now")
+    recreate(folder, schema_json(SCHEMA), is_partitioned=is_partitioned, project=PROJECT, above=KNOWN)
+    assert is_unfinished(folder, KNOWN)
+    manifests = [manifest] if shown else []
+    version = remake(
+        NO_SPARK, folder, identity(2, *(each.label for each in manifests)), manifests, is_partitioned=is_partitioned
+    )
+    assert version == KNOWN + 1
+    assert not is_unfinished(folder, version)
+    assert not is_older_than(folder, version)
+    assert ids(folder) == shown
