@@ -15,8 +15,7 @@ from waterclock.faults import striking
 from waterclock.flow.declarations import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
-from waterclock.storage.folds import commit_winners
-from waterclock.storage.folds import write_state as state_module
+from waterclock.storage.folds import commit_winners, write_state
 from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.merge import merge_slice
 from waterclock.storage.lake import Lake
@@ -43,7 +42,7 @@ Row = tuple[Any, ...]
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Take every road: small tables are rewritten whole, others file by file, or left to Delta's MERGE."""
     if request.param != "rewritten":
-        monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+        monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     if request.param == "merged by Delta":
         monkeypatch.setattr(commit_winners, "may_rewrite_files", lambda _: False)
     return str(request.param)

@@ -20,8 +20,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Merge, Table
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
-from waterclock.storage.folds import commit_winners
-from waterclock.storage.folds import write_state as state_module
+from waterclock.storage.folds import commit_winners, write_state
 from waterclock.storage.folds.history import frame_of_resolved
 from waterclock.storage.folds.merge import merge_slice, restate_slice
 from waterclock.storage.folds.restate import Restatement, is_decided_by_head, winners_at_head
@@ -117,11 +116,11 @@ def folded_by_hand(slices: Mapping[int, list[dict[str, Any]]], before: int) -> S
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Take every road: small tables are rewritten whole, others file by file, or left to Delta's MERGE."""
     if request.param != "rewritten":
-        monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+        monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     if request.param == "merged by Delta":
         monkeypatch.setattr(commit_winners, "may_rewrite_files", lambda _: False)
     if request.param == BY_SPARK:
-        monkeypatch.setattr(state_module, "_MOST_PLACES", -1)
+        monkeypatch.setattr(write_state, "_MOST_PLACES", -1)
     return str(request.param)
 
 
@@ -197,7 +196,7 @@ def test_a_late_label_reads_its_slice_and_deletes_that_may_beat_it_and_nothing_e
 def test_only_files_that_hold_a_changed_row_are_written_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     planes = Restated(spark, tmp_path)
     planes.put(0, [(1, 1, "u", "a"), (2, 1, "u", "b")])
     planes.put(2, [(3, 3, "u", "c"), (4, 3, "u", "d")])
@@ -212,7 +211,7 @@ def test_only_files_that_hold_a_changed_row_are_written_again(
 def test_what_fails_before_its_commit_is_written_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+    monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     planes = Restated(spark, tmp_path)
     planes.put(0, [(1, 1, "u", "a"), (2, 1, "u", "b")])
     planes.put(2, [(3, 3, "u", "c")])

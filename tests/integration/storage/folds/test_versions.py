@@ -18,11 +18,10 @@ from waterclock.faults import striking
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Table, Temporal, Unit
 from waterclock.flow.declarations import Source as DeclaredSource
-from waterclock.storage.commit import pointers as commit_module
+from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
-from waterclock.storage.folds import place_versions, swap_keys
-from waterclock.storage.folds import write_state as state_module
+from waterclock.storage.folds import place_versions, swap_keys, write_state
 from waterclock.storage.folds.history import frame_of_resolved
 from waterclock.storage.folds.place_versions import place_slice
 from waterclock.storage.folds.versions import require_fit, table_schema_of
@@ -57,9 +56,9 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
         monkeypatch.setattr(place_versions, "_WHOLE_FROM", 2)
         monkeypatch.setattr(swap_keys, "_WHOLE_FROM", 2)
     if taken == "copied":
-        monkeypatch.setattr(state_module, "MOST_BYTES_REWRITTEN", -1)
+        monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     if taken == "merged by Delta":
-        monkeypatch.setattr(commit_module, "may_rewrite", lambda *_: False)
+        monkeypatch.setattr(pointers, "may_rewrite", lambda *_: False)
     return taken
 
 

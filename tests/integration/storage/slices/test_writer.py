@@ -17,7 +17,7 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.slices import writer as stage_module
+from waterclock.storage.slices import writer
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
@@ -153,7 +153,7 @@ def test_digests_in_the_writes_pass_equal_those_of_a_scan(
     labels = [T + HOUR * number for number in range(5)]
     frame = in_hours(spark, 40, 4).selectExpr("*", "if(id % 7 = 0, null, array(id, null)) AS items")
     in_pass = write(lake, frame, 7, *labels)
-    monkeypatch.setattr(stage_module, "MOST_LABELS_IN_PASS", 1)
+    monkeypatch.setattr(writer, "MOST_LABELS_IN_PASS", 1)
     scanned = write(lake, frame, 8, *labels)
     assert [m.digest for m in in_pass.manifests] == [m.digest for m in scanned.manifests]
     recovered = digests(frame_of_slices(spark, folder, scanned.manifests))
