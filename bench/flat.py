@@ -19,7 +19,7 @@ from chain import DAY, HEADER, START
 from measure import Cost, grid, middle, ratio
 from product import Project, warm_spark
 
-from waterclock.engine import carrying
+from waterclock.engine.reads import carry_over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ COLLECT dim.accounts (id BIGINT KEY, branch BIGINT REFERENCES dim.branches ROLE 
   FROM landing.bank.accounts EVERY DAY BY ARRIVAL TIME TEMPORAL AT at;
 TRANSFORM flat.accounts AS SELECT * FROM FLAT(dim.accounts);
 """
-WHOLE = carrying.Limits(least=2**62)
+WHOLE = carry_over.Limits(least=2**62)
 
 
 def land(spark: SparkSession, folder: Path, number: int, keys: int, share: float) -> None:
@@ -83,11 +83,11 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, warm_spark(Path(name)) as spark:
         project = Project(spark, declare(Path(name, "project")), 1)
-        sides = {"kept up": carrying.LIMITS, "made whole": WHOLE}
+        sides = {"kept up": carry_over.LIMITS, "made whole": WHOLE}
         found: dict[str, list[Cost]] = {side: [] for side in sides}
         for number in range(1 + len(sides) * (asked.rounds + 1)):
             side = list(sides)[number % len(sides)]
-            carrying.LIMITS = sides[side]
+            carry_over.LIMITS = sides[side]
             land(spark, project.folder, number, asked.keys, asked.share)
             project.clock.batches.clear()
             project.run(START + (number + 1) * DAY, START + (number + 1) * DAY)
@@ -117,7 +117,7 @@ def require_right(project: Project) -> None:
     """Hold what was kept up against all rows made again: the digests tell."""
     ledger = project.work.ledger
     before = ledger.newest("flat.accounts")
-    carrying.LIMITS = WHOLE
+    carry_over.LIMITS = WHOLE
     if before is None:
         sys.exit("flat.accounts has no batch")
     ledger.request_restate("flat.accounts", [before.label], "recompute", who="the benchmark")

@@ -441,7 +441,7 @@ def main() -> None:
     given = parser.parse_args()
     days = [date(2013, 1, 1) + timedelta(days=offset) for offset in range(given.days)]
     with tempfile.TemporaryDirectory() as folder:
-        from waterclock.engine.session import open_session
+        from waterclock.engine.spark.session import open_session
 
         spark = open_session("local[2]", Path(folder, "spark"), {})
         timings = run(spark, given.data, Path(folder, "work"), days, is_idempotent=not given.plain)

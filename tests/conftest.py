@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Give the one Spark session of the run, set as the engine sets its own."""
-    from waterclock.engine.session import open_session
+    from waterclock.engine.spark.session import open_session
 
     session = open_session("local[2]", tmp_path_factory.mktemp("spark"), {"spark.sql.shuffle.partitions": "1"})
     yield session

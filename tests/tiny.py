@@ -16,10 +16,10 @@ from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.query import query
+from waterclock.engine.query.query import query
 from waterclock.engine.runner import Runner, RunOutcome
-from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
+from waterclock.engine.spark.session import Sessions
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import Ledger
 from waterclock.timelabel.label import label_of

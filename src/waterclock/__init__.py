@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         var,
         view,
     )
-    from waterclock.engine.notebook import resolve
+    from waterclock.engine.query.notebook import resolve
     from waterclock.notebook.commands import check, plan, query, run, status
     from waterclock.specs.notebook import spec
     from waterclock.timelabel.window import Window
@@ -85,7 +85,7 @@ _LATER = ("grant", "until")
 _COMMANDS = "waterclock.notebook.commands"
 _HOMES = {
     "Window": "waterclock.timelabel.window",
-    "resolve": "waterclock.engine.notebook",
+    "resolve": "waterclock.engine.query.notebook",
     "check": _COMMANDS,
     "plan": _COMMANDS,
     "query": _COMMANDS,

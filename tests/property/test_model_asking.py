@@ -18,8 +18,8 @@ from tests.model.asking import Past, Shown
 from tests.model.driving import Driver
 from tests.model.oracle import ERA, floor, windows_of
 from tests.model.random_flow import random_flow
-from waterclock.engine.as_of import commit_records
-from waterclock.engine.moments import AsOf, Moment, Questions
+from waterclock.engine.query.ticks import AsOf, Moment, Questions
+from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.storage.log.resolving import resolve

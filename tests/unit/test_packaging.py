@@ -74,6 +74,6 @@ def test_the_lock_holds_each_dependency_with_hashes() -> None:
 def test_the_jars_fit_the_pinned_spark() -> None:
     lock = (ROOT / "requirements.lock").read_text(encoding="ascii")
     assert "\npyspark==4.2.0 " in lock
-    dependencies = ET.parse(ROOT / "src/waterclock/engine/ivy.xml").getroot().iter("dependency")
+    dependencies = ET.parse(ROOT / "src/waterclock/engine/spark/ivy.xml").getroot().iter("dependency")
     coordinates = {(one.get("name"), one.get("rev"), one.get("transitive")) for one in dependencies}
     assert coordinates == {("delta-spark_4.2_2.13", "4.4.0", "false"), ("delta-storage", "4.4.0", "false")}

@@ -16,9 +16,9 @@ from rich.text import Text
 from waterclock.cli.labels import count_words, instant_words, label_range
 from waterclock.cli.look import console
 from waterclock.cli.opening import open_project, zone_of
-from waterclock.engine.moments import AsOf, Gap, Moment
 from waterclock.engine.opening import open_workplace
-from waterclock.engine.query import Answer, preview, query
+from waterclock.engine.query.query import Answer, preview, query
+from waterclock.engine.query.ticks import AsOf, Gap, Moment
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import parse_instant
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.dpl.project import Project
-    from waterclock.engine.session import Sessions
+    from waterclock.engine.spark.session import Sessions
 
 _GAP = 2
 _ENOUGH = 12  # letters in which a longer value can be read, line below line

@@ -9,9 +9,9 @@ from waterclock.cli.answers import print_json
 from waterclock.cli.labels import bytes_words, count_words
 from waterclock.cli.look import console
 from waterclock.cli.opening import open_project
-from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.ledger_opening import open_ledger
-from waterclock.engine.ledger_rebuild import Rebuilt, rebuild_ledger
+from waterclock.engine.upkeep.ledger_export import export_ledger
+from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.ledger.refusals import nothing_to_export
 
 _NOTHING: dict[str, Any] = {

@@ -11,10 +11,10 @@ from waterclock.cli.answers import print_json
 from waterclock.cli.labels import bytes_words, count_words, local_label
 from waterclock.cli.look import console
 from waterclock.cli.opening import open_project, selected
-from waterclock.engine.ledger_export import Exported, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
-from waterclock.engine.upkeep import Amount, Upkeep, do, look
+from waterclock.engine.upkeep.ledger_export import Exported, export_ledger
+from waterclock.engine.upkeep.tidy import Amount, Upkeep, do, look
 from waterclock.flow.declarations import Flow
 
 _AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")

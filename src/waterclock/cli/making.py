@@ -16,7 +16,7 @@ from waterclock.cli.look import console
 from waterclock.cli.opening import Reading, reading
 from waterclock.cli.plan_view import print_plan
 from waterclock.cli.running import Asked, carry_out
-from waterclock.engine.query import tables_asked
+from waterclock.engine.query.query import tables_asked
 from waterclock.engine.settings import RunSettings
 from waterclock.planner.estimate import estimate
 from waterclock.planner.making import ToMake, newest_tick, to_make

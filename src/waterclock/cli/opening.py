@@ -94,7 +94,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
     def __getitem__(self, name: str) -> Mapping[str, str]:
         if not self._has(name):
             raise KeyError(name)
-        from waterclock.engine.schemas import stored_columns, stored_row_columns
+        from waterclock.engine.query.stored_schemas import stored_columns, stored_row_columns
         from waterclock.storage.lake import Lake
 
         found = (stored_row_columns if self.of_rows else stored_columns)(Lake(self.storage), name)

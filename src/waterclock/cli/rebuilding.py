@@ -11,7 +11,7 @@ from waterclock.cli.labels import count_words
 from waterclock.cli.look import console
 from waterclock.cli.opening import open_project, selected
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.rebuild import Remade, plan_rebuild, rebuild_table
+from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
 from waterclock.ledger.write.redeclare import Difference
 from waterclock.timelabel.label import label_of
 

@@ -15,7 +15,7 @@ from waterclock.cli.cards import show_errors
 from waterclock.cli.labels import count_words, instant_words, seconds_words
 from waterclock.cli.look import LOOKS, State, sign
 from waterclock.cli.plan_view import causes_at_root, next_due_words, summary_words
-from waterclock.engine.arrivals import STAMP_RESOLUTION
+from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.planner.plan import Plan, Status
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from waterclock.engine.collect.source_clocks import HeldBack
     from waterclock.engine.progress import GroupReport
     from waterclock.engine.runner import RunOutcome
-    from waterclock.engine.sources import HeldBack
 
 _OF_A_BATCH = re.compile(r"\d+")  # labels, claims, counts and names of files tell one batch's failure from another's
 _MOST_PLACES = 5

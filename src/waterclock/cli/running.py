@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.dpl.project import Project
-    from waterclock.engine.session import Sessions
+    from waterclock.engine.spark.session import Sessions
     from waterclock.engine.workplace import Workplace
 
 

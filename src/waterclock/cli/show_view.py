@@ -156,7 +156,9 @@ def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
     lake = Lake(at.project.storage)
     if table.destination is not None or not table_exists(lake.folder(table.name)):
         return {}
-    from waterclock.engine.schemas import stored_columns  # delta-rs is worth its import only where a table is
+    from waterclock.engine.query.stored_schemas import (
+        stored_columns,  # delta-rs is worth its import only where a table is
+    )
 
     return stored_columns(lake, table.name)
 

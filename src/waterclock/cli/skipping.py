@@ -9,7 +9,7 @@ from waterclock.cli.asking import confirm
 from waterclock.cli.labels import count_words, local_range
 from waterclock.cli.look import console
 from waterclock.cli.opening import now_of, one_table, open_project
-from waterclock.engine.giving_up import damaged_labels, give_up
+from waterclock.engine.batch.give_up import damaged_labels, give_up
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.planner.planning import Planner

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.dpl.project import Project
+from waterclock.engine.collect.source_clocks import SourceClocks
+from waterclock.engine.connections import Connections
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.progress import Listener, Silent
-from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
-from waterclock.engine.sources import Connections, SourceClocks
+from waterclock.engine.spark.session import Sessions
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table

@@ -9,10 +9,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from waterclock.engine.collect.source_clocks import HeldBack, SourceClocks
 from waterclock.engine.damage import older_logs
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.sources import HeldBack, SourceClocks
-from waterclock.engine.translate import lost_spark, placed, to_error
+from waterclock.engine.spark.errors import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
@@ -136,7 +136,7 @@ class Runner:
     def _take_over(self) -> None:
         """Settle claims whose runner is gone; what does so loads delta-rs, which a run with nothing to do can spare."""
         if self._work.ledger.expired(self._work.real_now()):
-            from waterclock.engine.takeover import take_over_expired
+            from waterclock.engine.batch.takeover import take_over_expired
 
             take_over_expired(self._work)
 
@@ -220,7 +220,7 @@ class Runner:
     ) -> None:
         if not ready:
             return
-        from waterclock.engine.retry import patiently  # loads Spark, which a run with nothing to do can spare
+        from waterclock.engine.batch.retry import patiently  # loads Spark, which a run with nothing to do can spare
 
         for group in tuple(ready):
             if len(running) >= self._work.settings.threads:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from waterclock.batches.records import Claim
 from waterclock.dpl.project import Project
+from waterclock.engine.connections import Connections
 from waterclock.engine.progress import Listener, Silent
-from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
-from waterclock.engine.sources import Connections
+from waterclock.engine.spark.session import Sessions
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger

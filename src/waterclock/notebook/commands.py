@@ -15,7 +15,7 @@ from waterclock.cli.options import project_above
 from waterclock.cli.planning import Planned, planned
 from waterclock.cli.running import Asked, Ran, carried_out
 from waterclock.cli.status_view import Seen, print_status, see, status_json
-from waterclock.engine.notebook import sessions_to_keep
+from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult, Shown
 from waterclock.timelabel.instant import utc_of

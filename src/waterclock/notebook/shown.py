@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from waterclock.engine.moments import Moment
+    from waterclock.engine.query.ticks import Moment
 
 WIDTH = 110
 _PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pre>"

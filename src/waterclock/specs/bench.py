@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.project import Project
-from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.progress import GroupReport, Silent
+from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.runner import Runner, RunOutcome
-from waterclock.engine.session import Sessions
 from waterclock.engine.settings import RunSettings
-from waterclock.engine.translate import to_error
+from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.session import Sessions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow

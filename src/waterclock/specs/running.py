@@ -11,7 +11,7 @@ from pathlib import Path
 
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
-from waterclock.engine.session import Sessions
+from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.specs.bench import LEDGER, benched
 from waterclock.specs.code import code_of

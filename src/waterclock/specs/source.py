@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Collected, Collector, WindowRequest
 from waterclock.connectors.values import Times, column, is_plain
-from waterclock.engine.sources import Connections
+from waterclock.engine.connections import Connections
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns, Table, Unit
 from waterclock.secrets import Secrets

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.session import Sessions
+from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.finding import find_features

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.functions import register_functions
-from waterclock.engine.translate import to_error
+from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.user_functions import register_functions
 from waterclock.flow.declarations import Flow
 from waterclock.temporal import format_attribute
 from waterclock.temporal.spelling import FORMATS

@@ -10,8 +10,8 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.functions import register_functions
-from waterclock.engine.transform import _python_rows
+from waterclock.engine.batch.transform import _python_rows
+from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read

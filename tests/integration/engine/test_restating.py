@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.as_of import frame_as_of
+from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.faults import striking
 from waterclock.storage.log.delta_log import records_in_log
 from waterclock.storage.log.resolving import resolve
@@ -142,7 +142,7 @@ def test_an_older_replace_state_is_its_slice_and_the_head_stays(tmp_path: Path, 
 
 
 def test_what_the_log_says_and_what_the_ledger_says_are_the_same(tmp_path: Path, spark: SparkSession) -> None:
-    from waterclock.engine.as_of import commit_records
+    from waterclock.engine.reads.as_of import commit_records
 
     tiny = clean(tmp_path, spark, ROWS)
     tiny.source("customers", COLUMNS, OTHER)

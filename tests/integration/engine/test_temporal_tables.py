@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.as_of import frame_as_of
 from waterclock.engine.opening import apply_flow
-from waterclock.engine.query import query
-from waterclock.engine.rebuild import plan_rebuild, rebuild_table
+from waterclock.engine.query.query import query
+from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:

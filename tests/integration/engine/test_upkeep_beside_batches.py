@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.upkeep import do, look
+from waterclock.engine.upkeep.tidy import do, look
 from waterclock.storage import upkeep as storage_upkeep
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 import waterclock as wc
 from tests.specifying import feature, shop
 from waterclock.dpl.project import Project
-from waterclock.engine.session import Sessions
+from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors
 from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, Verdict
 from waterclock.specs.running import ready, run_all

@@ -17,7 +17,7 @@ from waterclock.temporal import (
     Counts, Numbers, compute_temporal, denorm_temporal, denorm_transactional, format_attribute, measure_temporal,
     nulls_are_values, union_sources, valid_at, OPEN,
 )
-from waterclock.engine.functions import register_functions
+from waterclock.engine.spark.user_functions import register_functions
 from waterclock.flow.declarations import Flow
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").config(

@@ -10,8 +10,8 @@ from waterclock.cli.answer_view import Told, print_answer
 from waterclock.cli.answers import instant_text, print_json
 from waterclock.cli.cards import card, flattened
 from waterclock.cli.look import make_console
-from waterclock.engine.moments import Gap, Moment
-from waterclock.engine.query import Answer
+from waterclock.engine.query.query import Answer
+from waterclock.engine.query.ticks import Gap, Moment
 from waterclock.errors import ProjectErrors, WaterclockError
 
 if TYPE_CHECKING:

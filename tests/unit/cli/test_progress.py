@@ -18,9 +18,9 @@ from waterclock.cli.look import make_console, theme
 from waterclock.cli.progress import Progress
 from waterclock.cli.run_view import place_of, print_outcome, run_json
 from waterclock.cli.screen import Screen
+from waterclock.engine.collect.source_clocks import HeldBack
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import RunOutcome
-from waterclock.engine.sources import HeldBack
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.refusals import ClaimRefused

@@ -11,8 +11,8 @@ from typing import Any
 from tests.model.flows import at, collect, flow
 from waterclock.cli.look import make_console
 from waterclock.cli.watching import watch
+from waterclock.engine.collect.source_clocks import HeldBack
 from waterclock.engine.runner import RunOutcome
-from waterclock.engine.sources import HeldBack
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.window import Window
 

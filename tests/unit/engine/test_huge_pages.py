@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.engine.session import _offers_huge_pages
+from waterclock.engine.spark.session import _offers_huge_pages
 
 
 @pytest.mark.parametrize(

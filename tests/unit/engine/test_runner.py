@@ -14,7 +14,7 @@ import pytest
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, FakeSessions, collect, group, table, work_of
-from waterclock.engine import retry
+from waterclock.engine.batch import retry
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.errors import WaterclockError

@@ -11,8 +11,8 @@ import pytest
 import waterclock as wc
 from tests.unit.cli.conftest import NOW, ask, day
 from waterclock.cli.answer_view import Told
-from waterclock.engine.moments import Moment
-from waterclock.engine.query import Answer
+from waterclock.engine.query.query import Answer
+from waterclock.engine.query.ticks import Moment
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult
 

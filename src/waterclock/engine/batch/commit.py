@@ -1,0 +1,188 @@
+"""Makes sealed slices visible in one commit, and checks in the log that the commit is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.batches.facts import FOREVER
+from waterclock.batches.records import Claim
+from waterclock.engine.batch.publish import deliver
+from waterclock.engine.damage import damaged_file, require_log
+from waterclock.engine.reads.as_of import steps_before
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
+from waterclock.storage.commit.by_spark import commit_by_spark
+from waterclock.storage.commit.change import NeedsSpark
+from waterclock.storage.commit.creation import require_owner
+from waterclock.storage.commit.pointers import commit_older, commit_slices
+from waterclock.storage.folds.merge import merge_slice, restate_slice
+from waterclock.storage.folds.place_versions import place_slice
+from waterclock.storage.log.delta_log import foreign_commits, outcome
+from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.undo import is_undone
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def commit_group(
+    work: Workplace, spark: SparkSession, table: Table, claim: Claim, manifests: Sequence[Manifest]
+) -> int:
+    """Commit the sealed slices of a claim and verify it; gives the Delta version (-1 for a publish).
+
+    Raises:
+        WaterclockError: E750 where the claim was taken over and killed before its data came.
+    """
+    fault("before_commit")
+    if table.kind is Kind.PUBLISH:
+        deliver(work, table, claim, manifests)
+        return -1
+    folder = work.folder(table)
+    # no other claim of a regular table is open, so what the ledger says of its head is so
+    at = work.ledger.table(table.name).head_label
+    identity = identity_of(work, table, claim, manifests, at)
+    try:
+        if table.is_fold:
+            _fold(work, spark, table, identity, manifests[0], at)
+        elif table.mode is Mode.REPLACE and at is not None and manifests[0].label < at:
+            commit_older(folder, identity, manifests[0])
+        else:
+            mode = "replace" if table.mode is Mode.REPLACE else "append"
+            try:
+                commit_slices(folder, identity, manifests, mode=mode)
+            except NeedsSpark:
+                commit_by_spark(spark, folder, identity, manifests, mode=mode)
+    except Killed as killed:
+        raise taken_over(table, claim) from killed
+    fault("after_commit")
+    found = outcome(folder, claim.number, after_version=claim.request.target_version)
+    if found.kind != "data":
+        raise taken_over(table, claim)
+    return found.version
+
+
+def refuse_foreign(work: Workplace, table: Table) -> None:
+    """Refuse a table whose data somebody else has changed since our newest commit (DESIGN-NOTES F28).
+
+    Raises:
+        WaterclockError: E754 where the log is older than the ledger, E601 where the table is another project's, E751
+            naming the commit; OPTIMIZE, VACUUM and changes of metadata alone are fine, and so is a change that was
+            undone.
+    """
+    require_log(work, table.name)
+    known = work.ledger.table(table.name).head_version
+    folder = work.folder(table)
+    strangers = foreign_commits(folder, after_version=known, project=work.flow.project)
+    if strangers:
+        require_owner(folder, work.flow.project)
+        first, last = strangers[0], strangers[-1]
+        if is_undone(folder, before=first.version - 1, after=last.version):
+            return
+        raise WaterclockError(
+            "E751",
+            f"somebody else changed {table.name}: {first.operation} at version {first.version}",
+            where=f"{work.lake.location(table.name)} version {first.version}",
+            why=f"by {first.by} at {first.at:%Y-%m-%d %H:%M:%S} UTC; no batch of this project knows of it",
+            fix=f"undo it: RESTORE TABLE … TO VERSION AS OF {first.version - 1}",
+        )
+
+
+def identity_of(
+    work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest], at: datetime | None
+) -> Identity:
+    """Give what a commit says of itself; `at` is the newest label that the table has before it."""
+    request = claim.request
+    newest = max(manifest.label for manifest in manifests)
+    stands = manifests[0].source.get("stands_from")
+    return Identity(
+        project=work.flow.project,
+        table=table.name,
+        kind=table.kind.value,
+        labels=tuple(label_of(manifest.label) for manifest in manifests),
+        newest_label=label_of(newest if at is None else max(at, newest)),
+        claim=claim.number,
+        code=request.code,
+        inputs=tuple(
+            (label_of(label), item.table, label_or_bound(item.low), label_or_bound(item.high), item.version)
+            for label, items in request.inputs.items()
+            for item in items
+        ),
+        slices=tuple(manifest.slice_path for manifest in manifests),
+        stands_from=None if stands is None else str(stands),
+    )
+
+
+def label_or_bound(instant: object) -> str:
+    """Give an interval's end as text; bounds that are no labels are written as ISO instants."""
+    return instant.isoformat() if hasattr(instant, "isoformat") else str(instant)
+
+
+def taken_over(table: Table, claim: Claim) -> WaterclockError:
+    """Give the error of a runner that comes too late with a claim somebody killed."""
+    label = label_of(claim.request.labels[0])
+    return WaterclockError(
+        "E750",
+        f"claim {claim.number} was taken over before its data came",
+        where=f"{table.name}@{label}",
+        why="its lease ran out and another runner killed it; data or kill, the first commit wins",
+        fix="nothing to mend: the other runner makes the batch; raise the lease if this happens often",
+    )
+
+
+def _fold(
+    work: Workplace, spark: SparkSession, table: Table, identity: Identity, manifest: Manifest, at: datetime | None
+) -> None:
+    """Fold a slice into a MERGE or TEMPORAL table, without the damaged slices that are to be made again.
+
+    A damaged slice is left out where it is the one that is replaced, or where its label is asked to be made again:
+    until then nobody reads the table there. Every other one stops the batch. Which are damaged shows as they are read.
+    """
+    lost: set[str] = set()
+    while True:
+        try:
+            _fold_without(work, spark, table, identity, manifest, at, lost)
+            return
+        except Killed:
+            raise
+        except Exception as raised:
+            path = _replaceable(work, table, manifest.label, raised)
+            if path is None or path in lost:
+                raise
+            lost.add(path)
+
+
+def _fold_without(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    identity: Identity,
+    manifest: Manifest,
+    at: datetime | None,
+    lost: Collection[str],
+) -> None:
+    """Merge a new label into the head, or put a late or restated one in its place."""
+    all_steps = steps_before(work.ledger, table.name, FOREVER)
+    steps = [step for step in all_steps if step.slice_path not in lost]
+    is_whole = any(step.label == manifest.label and step.slice_path in lost for step in all_steps)
+    if table.merge is None:
+        place_slice(spark, work.lake, table, manifest, identity, steps, is_whole=is_whole)
+    elif at is None or manifest.label > at:
+        merge_slice(spark, work.folder(table), manifest, table.merge, identity, [step.slice_path for step in steps])
+    else:
+        restate_slice(spark, work.lake, manifest, table.merge, identity, steps, is_whole=is_whole)
+
+
+def _replaceable(work: Workplace, table: Table, label: datetime, error: Exception) -> str | None:
+    """Return the path of the damaged slice that an error is about, where it is made again now or later."""
+    place = damaged_file(work.lake, error)
+    if place is None or place.table != table.name or place.label is None:
+        return None
+    asked = work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name).requested
+    return place.slice_path if place.label == label or place.label in asked else None

@@ -1,0 +1,101 @@
+"""Makes the rows of batches that somebody gives up: their slices are damaged, and nobody can make them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.records import Slice
+from waterclock.engine.batch.results import Notes
+from waterclock.engine.damage import current_slice
+from waterclock.engine.reads.pin import labelled
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import GIVE_UP, Group
+from waterclock.storage.folds.table_columns import brought_schema
+from waterclock.storage.slices.damage import damage_of
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def rows_given_up(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, known: StructType | None
+) -> tuple[DataFrame, Notes]:
+    """Return the rows that stand for those of the group's labels, and what is noted of it: how many rows were lost.
+
+    There are none, but of a snapshot: no rows would say that all keys were gone then, so the next snapshot that is
+    whole stands for its window, as for one that was never taken; without one, the snapshot before it.
+    """
+    frames: list[DataFrame] = []
+    notes: dict[datetime, dict[str, Any]] = {}
+    for batch in group.batches:
+        piece = current_slice(work, table.name, batch.label)
+        stand_in = _stand_in(work, table, batch.label) if table.is_snapshot or table.mode is Mode.REPLACE else None
+        frames.append(labelled(_rows(work, spark, table, known, stand_in), batch.window.label))
+        lost = {} if piece is None else {"rows": piece.rows, "slice": piece.slice_path}
+        stands = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
+        notes[batch.label] = {"given_up": lost | stands}
+    return reduce(lambda left, right: left.unionByName(right), frames), Notes(notes)
+
+
+def damaged_labels(work: Workplace, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
+    """Return the slices of those labels that are done, all of which are damaged.
+
+    Cost: a scan of each slice that looks whole.
+    Raises  E413 for a done label that can be read
+    """
+    found = {}
+    for label in labels:
+        piece = current_slice(work, table.name, label)
+        if piece is None:
+            continue
+        if damage_of(work.folder(table), piece.slice_path, is_deep=True) is None:
+            raise WaterclockError(
+                "E413",
+                f"{table.name}@{label_of(label)} cannot be skipped",
+                where=f"{table.name}@{label_of(label)}",
+                why="it is done, and its rows are read by others",
+            )
+        found[label] = piece
+    return found
+
+
+def give_up(work: Workplace, table: Table, labels: Sequence[datetime], *, why: str) -> None:
+    """Ask that the next run goes on without what damaged labels held; a failed attempt holds them no longer.
+
+    Raises  E413 for a label that is not done, or is being made
+    """
+    who = work.settings.who
+    work.ledger.retry(table.name, labels, who=who)
+    work.ledger.request_restate(table.name, labels, GIVE_UP, who=who)
+    for label in labels:
+        work.ledger.add_event("given up", who=who, table=table.name, label=label, data={"why": why})
+
+
+def _rows(
+    work: Workplace, spark: SparkSession, table: Table, known: StructType | None, stand_in: Manifest | None
+) -> DataFrame:
+    if stand_in is not None:
+        return frame_of_slices(spark, work.folder(table), [stand_in])
+    return spark.createDataFrame([], known or brought_schema(work.folder(table), table))
+
+
+def _stand_in(work: Workplace, table: Table, label: datetime) -> Manifest | None:
+    """Return the next whole snapshot, else the one before; None where there is none."""
+    folder, pieces = work.folder(table), work.ledger.slices(table.name, BEGINNING, FOREVER)
+    later = [piece for piece in pieces if piece.label > label]
+    earlier = [piece for piece in reversed(pieces) if piece.label < label]
+    for piece in (*later, *earlier):
+        if damage_of(folder, piece.slice_path) is None:
+            return read_manifest(folder, piece.slice_path)
+    return None

@@ -1,0 +1,308 @@
+"""The life of a batch: claim, create, make and seal, audit, commit, verify, record (ARCHITECTURE section 5)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest
+from waterclock.engine.batch.audit import Verdict, has_batch_rules, judge, left_aside, refusal, row_measures
+from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.commit import commit_group, refuse_foreign
+from waterclock.engine.batch.destinations import refuse_lost
+from waterclock.engine.batch.make import Bound, make
+from waterclock.engine.batch.publish import linked_slices
+from waterclock.engine.batch.results import Made, Notes
+from waterclock.engine.batch.takeover import record_if_committed
+from waterclock.engine.collect.collect import explain
+from waterclock.engine.collect.lookback import changed, revisited
+from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.reads.pin import pin
+from waterclock.engine.spark.errors import jvm_is_gone, placed, to_error
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
+from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
+from waterclock.planner.plan import GIVE_UP, Group
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.slices.conform import row_error
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.writer import Written, write_slices
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
+    """Take a group through its life, once. Never raises for what befalls the batch: the report holds the error.
+
+    A claim that was taken is closed when this returns, as done, failed or lost; one whose outcome cannot be settled
+    now stays open, and is settled by a takeover once its lease has run out.
+    """
+    attempt = _Attempt(work, work.flow.tables[group.table], group, now)
+    try:
+        attempt.go()
+    except ClaimRefused as refused:
+        return attempt.report(refused)
+    except Exception as raised:  # noqa: BLE001 - whatever befalls a batch is its report, the runner goes on
+        return attempt.report(attempt.close_after(raised))
+    finally:
+        attempt.let_go()
+    return attempt.report(None)
+
+
+@dataclass(slots=True)
+class _Done:
+    """What a group that was committed came to."""
+
+    rows: int
+    warnings: tuple[str, ...]
+
+
+@dataclass
+class _Attempt:
+    """One attempt at a group: its steps in their order, and how it is closed if one of them fails."""
+
+    work: Workplace
+    table: Table
+    group: Group
+    now: datetime
+    claim: Claim | None = None
+    may_have_committed: bool = False
+    spent: dict[str, float] = field(default_factory=dict)
+    begun: float = field(default_factory=time.perf_counter)
+    done: _Done | None = None
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The batch's own session, in which the functions that the table's rules call are known."""
+        session = self.work.sessions.own()
+        register_functions(session, self.work.root, self.work.flow, self.table.expressions)
+        return session
+
+    @cached_property
+    def bound(self) -> Bound:
+        """What every label reads, bound once, and which done windows are read again."""
+        ledger = self.work.ledger
+        pins = {batch.label: pin(ledger, self.work.lake, self.work.flow, batch) for batch in self.group.batches}
+        return Bound(pins, revisited(ledger, self.table, self.group))
+
+    @property
+    def labels(self) -> tuple[datetime, ...]:
+        """The labels to make, oldest first: the group's, and those that a LOOKBACK reads again."""
+        return tuple(sorted([*(piece.label for piece in self.bound.again), *(b.label for b in self.group.batches)]))
+
+    @cached_property
+    def made(self) -> Made:
+        """The group's rows, not yet evaluated."""
+        return make(self.work, self.spark, self.table, self.group, self.bound, self.now)
+
+    @property
+    def folder(self) -> str:
+        """Where the table lies."""
+        return self.work.folder(self.table)
+
+    def go(self) -> None:
+        """Take the steps, in the order that the commit protocol asks for."""
+        with self._step("pin"):
+            _ = self.bound
+        self._create()
+        with self._step("claim"):
+            self.claim = claim = self.work.ledger.claim(self._request())
+        self.work.keep_alive(claim)
+        fault("claimed")
+        written, notes = self._sealed(claim)
+        fault("sealed")
+        with self._step("audit"):
+            verdicts = self._audit(written, notes)
+        fault("audited")
+        put_claim_record(self.folder, claim, self._results(written.manifests, notes, verdicts, version=-1))
+        self.may_have_committed = True
+        with self._step("commit"):
+            version = commit_group(self.work, self.spark, self.table, claim, written.manifests)
+        fault("committed")
+        with self._step("record"):
+            self.work.ledger.record_done(claim, self._results(written.manifests, notes, verdicts, version))
+        self.done = _Done(
+            sum(manifest.rows for manifest in written.manifests),
+            tuple(said for verdict in verdicts.values() for said in verdict.warnings),
+        )
+        fault("recorded")
+        notes.after(self.work)
+
+    def _create(self) -> None:
+        """Create the table before any claim, so that whoever takes a claim over has a table to kill it in."""
+        if self.table.kind is Kind.PUBLISH:
+            refuse_lost(self.work, self.table, self.group)
+            return
+        if table_exists(self.folder):
+            refuse_foreign(self.work, self.table)
+            return
+        require_log(self.work, self.table.name)
+        with self._step("make"):
+            schema = self.made.schema
+        with self._step("create"):
+            create_table(self.folder, schema, is_partitioned=self.table.is_partitioned, project=self.work.flow.project)
+
+    def _sealed(self, claim: Claim) -> tuple[Written, Notes]:
+        if self.table.kind is Kind.PUBLISH:
+            with self._step("seal"):
+                linked = linked_slices(self.work, self.table, self.group, self.bound.pins, claim)
+            if linked is not None:
+                return linked, Notes({manifest.label: manifest.source for manifest in linked.manifests})
+        with self._step("make"):
+            notes = self.made.notes
+        with self._step("seal"):
+            written = self._write(claim)
+        return Written(changed(written.manifests, self.bound.again), written.measures), notes
+
+    def _write(self, claim: Claim) -> Written:
+        return write_slices(
+            self.made.frame,
+            folder=self.folder,
+            claim=claim.number,
+            labels=self.labels,
+            lake=self.work.lake,
+            measures=row_measures(self.table),
+            merge=self.table.merge if self.table.kind is not Kind.PUBLISH else None,
+            code=self.table.fingerprint,
+            source=self.made.notes.source,
+            name=self.table.name,
+        )
+
+    def _audit(self, written: Written, notes: Notes) -> dict[datetime, Verdict]:
+        """Judge each label; what the source's one reading set aside is told with the newest."""
+        if self.group.verb == GIVE_UP:
+            return dict.fromkeys(self.labels, Verdict(("given up: its rows were lost",)))
+        verdicts: dict[datetime, Verdict] = {}
+        for manifest in written.manifests:
+            rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
+            verdict = judge(self.spark, self.table, self.folder, manifest, written.measures[manifest.label], rows)
+            if verdict.refusals:
+                raise refusal(self.table, f"{self.table.name}@{label_of(manifest.label)}", verdict)
+            verdicts[manifest.label] = verdict
+        if verdicts and (aside := left_aside(notes.set_aside())):
+            newest = verdicts[max(verdicts)]
+            verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
+        return verdicts
+
+    def _request(self) -> ClaimRequest:
+        settings = self.work.settings
+        return ClaimRequest(
+            table=self.table.name,
+            labels=self.labels,
+            code=self.table.fingerprint,
+            flow=self.work.flow.fingerprint,
+            runner=settings.runner,
+            who=settings.who,
+            now=self.now,
+            lease_seconds=settings.lease,
+            target_version=self.work.ledger.table(self.table.name).head_version,
+            inputs={label: tuple(read.input for read in reads) for label, reads in self.bound.pins.items()},
+            run=self.work.run,
+            restates="late rows within LOOKBACK" if self.bound.again else None,
+        )
+
+    def _results(
+        self, manifests: Sequence[Manifest], notes: Notes, verdicts: Mapping[datetime, Verdict], version: int
+    ) -> list[BatchResult]:
+        ends = {piece.label: piece.end for piece in self.bound.again}
+        ends |= {batch.label: batch.window.end for batch in self.group.batches}
+        stands = {batch.label: batch.stands_from for batch in self.group.batches}
+        measures: dict[str, Any] = {**notes.set_aside()}
+        if notes.left_out:
+            measures["left_out"] = list(notes.left_out)
+        return [
+            BatchResult(
+                label=manifest.label,
+                end=ends[manifest.label],
+                version=version,
+                rows=manifest.rows,
+                bytes=manifest.bytes,
+                digest=manifest.digest,
+                slice_path=manifest.slice_path,
+                stands_from=stands.get(manifest.label),
+                measures={**measures, "warnings": list(verdicts[manifest.label].warnings)},
+                timings={step: round(seconds, 4) for step, seconds in self.spent.items()},
+                source=notes.source.get(manifest.label, {}),
+            )
+            for manifest in manifests
+        ]
+
+    def close_after(self, raised: Exception) -> WaterclockError | None:
+        """Close the claim of an attempt that raised; gives None where its data turns out to have been committed."""
+        error = self._said(raised)
+        if self.done is not None:
+            # recorded already: what failed came after, such as moving files to the archive; the next run does it
+            self.work.listener.said(f"{self.table.name}: {error.what}")
+            return None
+        try:
+            claim = self.claim or self.work.ledger.claim(self._request())
+            if self.may_have_committed and record_if_committed(self.work, self.table, claim):
+                return None
+            self._give_back(claim, error)
+        except (ClaimClosed, ClaimRefused):
+            pass  # another runner has taken it over, or has the batch: it closes its own claim
+        except Exception as unsettled:  # noqa: BLE001 - it stays open, and is settled by a takeover
+            said = to_error(unsettled, where=self._where()).what
+            self.work.listener.said(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
+        return error
+
+    def _give_back(self, claim: Claim, error: WaterclockError) -> None:
+        if len(self.group.batches) > 1:
+            self.work.ledger.close_lost(claim, why=f"to be taken one by one: {error.what}")
+            return
+        # a passing reason makes the batch due again at once: the next run carries on with it
+        may_pass = error.transient or error.code in MENDED_ELSEWHERE
+        again = self.work.real_now() if may_pass else None
+        self.work.ledger.record_failed(claim, error=error.render(), is_transient=error.transient, due_again=again)
+
+    def _said(self, raised: Exception) -> WaterclockError:
+        if self.work.sessions.has_ended():
+            return jvm_is_gone(raised, where=self._where())
+        raised = as_damage(self.work, raised) or raised
+        if isinstance(raised, WaterclockError):
+            return placed(raised, self.table.name, self._where())
+        said = row_error(raised, table=self.table.name) or explain(self.work, self.table, raised)
+        return placed(to_error(said, where=self._where()), self.table.name, self._where())
+
+    def _where(self) -> str:
+        return f"{self.table.name}@{label_of(self.group.batches[0].label)}"
+
+    def let_go(self) -> None:
+        """Let the lease run out, if the claim was not closed."""
+        if self.claim is not None:
+            self.work.let_go(self.claim)
+
+    def report(self, error: WaterclockError | None) -> GroupReport:
+        """Say what came of the attempt."""
+        return GroupReport(
+            self.group,
+            None if self.claim is None else self.claim.number,
+            rows=self.done.rows if self.done else 0,
+            seconds=time.perf_counter() - self.begun,
+            timings=self.spent,
+            warnings=self.done.warnings if self.done else (),
+            error=error,
+        )
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        self.work.listener.step(self.group, name)
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - begun

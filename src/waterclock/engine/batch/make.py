@@ -1,0 +1,153 @@
+"""Makes the rows of a group, whatever its kind, in the shape its table declares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.batches.records import Slice
+from waterclock.engine.batch.give_up import rows_given_up
+from waterclock.engine.batch.publish import publish_frame
+from waterclock.engine.batch.publish_changes import is_whole
+from waterclock.engine.batch.results import Made, Notes
+from waterclock.engine.batch.transform import transform_frame
+from waterclock.engine.collect.collect import gather
+from waterclock.engine.reads.carry_over import Carried, carried_over
+from waterclock.engine.reads.pin import PinnedRead
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Column, Table
+from waterclock.planner.plan import GIVE_UP, Group
+from waterclock.storage.folds.table_columns import state_schema
+from waterclock.storage.folds.versions import MISSING, raw_known, require_fit, require_instant
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import table_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a group is bound to: the pinned reads of each label, and the done slices whose windows are read again."""
+
+    pins: Mapping[datetime, tuple[PinnedRead, ...]]
+    again: tuple[Slice, ...] = ()
+
+
+def make(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    bound: Bound,
+    now: datetime,
+) -> Made:
+    """Give the rows of every label to make, declared columns and types applied, and the schema they have.
+
+    Of a table that folds, a row may lack columns: a change that does not carry one keeps its older value.
+    """
+    known = _known(work, table)
+    if group.verb == GIVE_UP:
+        frame, notes = rows_given_up(work, spark, table, group, known)
+        shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
+        return Made(shaped.frame, _stored(table, shaped.schema), notes)
+    if table.kind is Kind.COLLECT:
+        gathered = gather(work, spark, table, group, bound.again, now)
+        shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=table.is_fold)
+        notes = Notes(
+            gathered.source,
+            gathered.collected.set_aside,
+            (*shaped.left_out, *gathered.collected.left_out),
+            gathered.after,
+        )
+        return Made(shaped.frame, _stored(table, shaped.schema), notes)
+    if table.kind is Kind.TRANSFORM:
+        return _transformed(work, spark, table, group, bound, known)
+    # what is not listed is left out already; what marks the rows that go is of no list
+    columns = replace(table.columns, is_open=True)
+    frame = publish_frame(work, spark, table, group, bound.pins)
+    source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table, batch)}
+    shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold)
+    return Made(shaped.frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
+
+
+def _transformed(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, known: StructType | None
+) -> Made:
+    """Give a transform's rows: those it makes, and those that it takes over from an older result where these hold."""
+    found = {batch.label: carried_over(work, spark, table, batch, bound.pins[batch.label]) for batch in group.batches}
+    carried = {label: one for label, one in found.items() if one is not None}
+    shaped = _shaped(work, spark, table, group, bound, known, carried)
+    rest = [one.rest(shaped.frame) for one in carried.values()]
+    held = [rows for rows in rest if rows is not None]
+    if len(held) < len(rest):
+        carried, held = {}, []
+        shaped = _shaped(work, spark, table, group, bound, known, carried)
+    frame = reduce(lambda left, right: left.unionByName(right), [shaped.frame, *held])
+    source = {label: {"carried_over": one.base.slice_path} for label, one in carried.items()}
+    return Made(frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
+
+
+def _shaped(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    bound: Bound,
+    known: StructType | None,
+    carried: Mapping[datetime, Carried],
+) -> Conformed:
+    columns, frame = table.columns, transform_frame(work, spark, table, group.batches, bound.pins, carried)
+    if table.temporal is not None:
+        require_instant(frame.schema.json(), table.temporal, table=table.name)
+    if MISSING in frame.columns and not columns.is_open:
+        columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
+    return conform(frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False)
+
+
+def _known(work: Workplace, table: Table) -> StructType | None:
+    """Give the columns that the table's rows have so far, None before its first."""
+    folder = work.folder(table)
+    if table.kind is Kind.PUBLISH or not table_exists(folder):
+        return None
+    if table.temporal is None:
+        return table_schema(folder)
+    newest = _newest_readable(work, table)
+    if newest is None:
+        return None
+    return _parsed(raw_known(newest, table_schema(folder).json(), table.temporal))
+
+
+def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
+    """Return the manifest of the newest slice; where it is damaged, that of the newest one before it."""
+    newest = work.ledger.newest(table.name)
+    while newest is not None and newest.slice_path:
+        try:
+            return read_manifest(work.folder(table), newest.slice_path)
+        except WaterclockError:
+            newest = next(reversed(work.ledger.slices(table.name, BEGINNING, newest.label)), None)
+    return None
+
+
+def _stored(table: Table, rows: StructType) -> StructType:
+    """Give the table's columns, by those of the rows that batches bring."""
+    if table.temporal is None:
+        return rows
+    require_fit(rows.json(), table.temporal, table=table.name)
+    return state_schema(rows, table)
+
+
+def _parsed(schema: str) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema))

@@ -1,0 +1,169 @@
+"""Stages what is published as a sealed slice, and delivers it under its claim (ARCHITECTURE section 5, Publishing)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import Claim, Slice
+from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.engine.batch.audit import all_rules, never_null
+from waterclock.engine.batch.destinations import unit_of
+from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
+from waterclock.engine.batch.restored import ROW_LABEL, may_restore, with_restored
+from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import Batch, Group
+from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.writer import Written
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_OURS = frozenset({"timelabel", DELETED, ROW_LABEL})
+Pins = Mapping[datetime, tuple[PinnedRead, ...]]
+
+
+def publish_frame(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    pins: Pins,
+) -> DataFrame:
+    """Return the rows to stage: slices where each label is delivered, else the state, or what changed of it (MERGE).
+
+    Cost: none for REPLACE and APPEND; MERGE from a regular table as `changes.changed_rows`.
+    """
+    frames = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
+    """Stage a publish of whole slices by links to them: no Spark job, no second copy. None where rows are to be made.
+
+    Rows are to be made for a choice of columns, for what changed since the last delivery, where rows of older labels
+    may come back, and where a label's rows are not one sealed slice.
+    """
+    if any(may_restore(work, table, batch) for batch in group.batches):
+        return None
+    wholes = [_whole_slice(work, table, pins[batch.label][0]) for batch in group.batches]
+    found = [piece for piece in wholes if piece is not None]
+    if len(found) < len(wholes):
+        return None
+    sealed_folder = work.lake.folder(table.reads[0].table)
+    manifests = tuple(
+        link_slice(
+            read_manifest(sealed_folder, piece.slice_path),
+            sealed_folder,
+            folder=work.folder(table),
+            lake=work.lake,
+            claim=claim.number,
+            label=batch.label,
+            code=table.fingerprint,
+            name=table.name,
+            source={"linked": piece.slice_path},
+        )
+        for batch, piece in zip(group.batches, found, strict=True)
+    )
+    return Written(manifests, {manifest.label: {} for manifest in manifests})
+
+
+def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | None:
+    source = work.flow.tables[pinned.read.table]
+    is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
+    held = {name.lower() for name in never_null(source)}  # the slice was held to it when it was sealed
+    has_measures = bool(all_rules(table)) or any(name.lower() not in held for name in never_null(table))
+    if not is_by_slice or not table.columns.is_open or has_measures or len(pinned.slices) != 1:
+        return None
+    return pinned.slices[0] if pinned.slices[0].slice_path else None
+
+
+def _one_label(work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead) -> DataFrame:
+    rows = published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
+    if table.is_delivered_by_label:
+        return with_restored(work, spark, table, batch, labelled(rows, batch.window.label))
+    if table.mode is not Mode.MERGE:
+        return labelled(rows, batch.window.label)
+    return changed_rows(work, spark, table, rows, pinned, batch)
+
+
+def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
+    """Bring the staged slices to the destination, each once, with the deliveries row in its own transaction.
+
+    Raises:
+        WaterclockError: E750 where the claim was killed there before its data came.
+    """
+    if not work.project.publish:
+        work.note_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
+        return
+    unit = unit_of(work, table)
+    deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
+    stands = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
+    if stands[-1].outcome is Outcome.OLDER:
+        newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
+        label = newest.label_text if newest else "a newer label"
+        work.note_once(f"{table.name}@{deliveries[-1].label_text}: passed over, for {label} is delivered already")
+    if stands[-1].outcome is Outcome.KILLED:
+        raise WaterclockError(
+            "E750",
+            f"claim {claim.number} was taken over before its delivery",
+            where=f"{table.name}@{label_of(manifests[0].label)}",
+            why="its lease ran out and another runner killed it at the destination",
+            fix="nothing to mend: the other runner delivers",
+        )
+
+
+def kill_delivery(work: Workplace, table: Table, claim: int) -> bool:
+    """Take the claim's place at the destination; True where it had been delivered."""
+    if not work.project.publish:
+        return False
+    unit = unit_of(work, table)
+    killed = work.connections.deliverer(unit.connection).kill(unit, work.flow.project, table.name, claim)
+    return killed.outcome is not Outcome.KILLED
+
+
+def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
+    """Tell whether the destination has the claim's delivery; where nothing is delivered, what is staged is done."""
+    if not work.project.publish:
+        return True
+    unit = unit_of(work, table)
+    found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, claim)
+    return found is not None and found.outcome is not Outcome.KILLED
+
+
+def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
+    folder = Path(work.folder(table))
+    source = work.flow.tables[table.reads[0].table]
+    columns = _columns_of(manifest)
+    return Delivery(
+        project=work.flow.project,
+        publish=table.name,
+        claim=claim.number,
+        label=manifest.label,
+        label_text=label_of(manifest.label),
+        mode=table.mode,
+        is_from_partitioned=source.is_partitioned,
+        columns=tuple((name, kind) for name, kind in columns.items() if name not in _OURS),
+        files=tuple(folder / file.path for file in manifest.files),
+        keys=table.keys,
+        is_whole=bool(manifest.source.get("is_whole")),
+        deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
+        label_column=ROW_LABEL if ROW_LABEL in columns else "",
+    )
+
+
+def _columns_of(manifest: Manifest) -> dict[str, str]:
+    from pyspark.sql.types import StructType
+
+    fields = StructType.fromJson(json.loads(manifest.schema)).fields
+    return {field.name: field.dataType.simpleString() for field in fields}

@@ -1,0 +1,174 @@
+"""What of a regular table's state is to be delivered by MERGE: the rows that changed since the delivery before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import Input
+from waterclock.engine.batch.audit import all_rules
+from waterclock.engine.batch.destinations import last_standing
+from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.reads.pin import PinnedRead, labelled
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import Batch
+from waterclock.spark_sql import quoted
+from waterclock.storage.log.live_files import is_readable
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
+from waterclock.storage.types import TIMELABEL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# rows of a MERGE publish that went since the delivery before: staged beside the upserts, told apart by this column
+DELETED = "_deleted"
+_PLACE = "_waterclock_place"
+
+
+@dataclass(frozen=True, slots=True)
+class _Touching:
+    """The sealed slices whose keys alone may have changed, and whether any of these may have gone."""
+
+    manifests: tuple[Manifest, ...]
+    may_be_gone: bool
+
+
+def changed_rows(
+    work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
+) -> DataFrame:
+    """Return the rows to put into the destination and, marked by `_deleted`, the keys to take away.
+
+    Cost: the state is read once, and the slices committed since the last delivery, whose keys' rows are put in again
+    even where nothing changed. Where those do not tell (rules ask for all that is delivered, other keys, a slice that
+    is gone), two whole states are compared: two joins on the keys.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    now = _last_by_key(work, table, rows).drop(TIMELABEL)
+    upserts, gone = now, now.limit(0)
+    read = _delivered_read(work, table, batch)
+    if read is not None:
+        touching = _touching(work, table, pinned, read)
+        if touching is None:
+            upserts, gone = _compared(work, spark, table, now, read)
+        else:
+            upserts, gone = _touched(work, spark, table, now, touching)
+    marked = upserts.withColumn(DELETED, F.expr("false")).unionByName(gone.withColumn(DELETED, F.expr("true")))
+    return labelled(marked, batch.window.label)
+
+
+def is_whole(work: Workplace, table: Table, batch: Batch) -> bool:
+    """Tell whether a MERGE of a state brings all of it: where what stands there is not our newest delivery."""
+    if table.mode is not Mode.MERGE or table.is_delivered_by_label:
+        return False
+    return _delivered_read(work, table, batch) is None
+
+
+def published_columns(table: Table, rows: DataFrame) -> DataFrame:
+    """Leave out the columns that the publish does not name, where it names any."""
+    names = [column.name for column in table.columns.named]
+    if table.columns.is_open:
+        return rows
+    kept = [name for name in rows.columns if name == "timelabel" or name in names]
+    return rows.select(*kept)
+
+
+def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None:
+    """Return what the newest delivery read; None where all is to be brought."""
+    last = last_standing(work, table, batch)
+    inputs = () if last is None else work.ledger.inputs(table.name, last.label)
+    return inputs[0] if inputs else None
+
+
+def _last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
+    """Keep the newest label's row of each key: an APPEND table holds a key once a label."""
+    is_appended = work.flow.tables[table.reads[0].table].mode is Mode.APPEND
+    return newest_by_key(rows, table.keys) if is_appended else rows
+
+
+def newest_by_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the newest label's row of each key."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    by_key = Window.partitionBy(*(quoted(key) for key in keys)).orderBy(F.col(TIMELABEL).desc())
+    return rows.withColumn(_PLACE, F.row_number().over(by_key)).where(f"{_PLACE} = 1").drop(_PLACE)
+
+
+def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
+    """Find the slices that lie between two versions of the source's log: each says which keys its commit touched.
+
+    A label that was restated counts with its old slice and its new one. A slice too many does no harm.
+    """
+    source = work.flow.tables[read.table]
+    merge, keys = source.merge, set(table.keys)
+    never_null = {column.name for column in table.columns.named if column.is_not_null}
+    if source.mode is not Mode.MERGE or merge is None or set(merge.keys) != keys or all_rules(table):
+        return None
+    is_by_version = read.version >= 0 and not pinned.steps and all(it.version >= read.version for it in pinned.slices)
+    if not is_by_version or not pinned.slices or never_null - keys:
+        return None
+    found = work.ledger.changed_slices(source.name, read.version)
+    folder = work.lake.folder(source.name)
+    try:
+        manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
+        lost = any(not Path(folder, file.path).exists() for each in manifests for file in each.files)
+    except WaterclockError:
+        return None  # made clean: the stage keeps what is current, not all that ever was
+    may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)
+    return None if lost else _Touching(manifests, may_be_gone)
+
+
+def _touched(
+    work: Workplace, spark: SparkSession, table: Table, now: DataFrame, touching: _Touching
+) -> tuple[DataFrame, DataFrame]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    name = table.reads[0].table
+    folder = work.lake.folder(name)
+    names = table.keys
+    held = [each for each in touching.manifests if each.files]
+    if not held:
+        return now.limit(0), now.limit(0)
+    slices = frame_of_slices(spark, folder, held, table_schema(folder))
+    asked = slices.select(*(F.col(f"`{key}`").alias(f"_key{at}") for at, key in enumerate(names)))
+    same = F.expr(" AND ".join(f"`{key}` <=> _key{at}" for at, key in enumerate(names)))
+    upserts = now.join(asked, same, "left_semi")
+    if not touching.may_be_gone:
+        return upserts, now.limit(0)
+    missed = asked.distinct().join(now, same, "left_anti")
+    types = {field.name: field.dataType.simpleString() for field in now.schema.fields}
+    places = {key.lower(): f"_key{at}" for at, key in enumerate(names)}
+    columns = (f"CAST({places.get(each.lower(), 'NULL')} AS {kind}) AS `{each}`" for each, kind in types.items())
+    return upserts, missed.selectExpr(*columns)
+
+
+def _compared(
+    work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
+) -> tuple[DataFrame, DataFrame]:
+    keys = list(table.keys)
+    then = _last_by_key(work, table, _state_then(work, spark, table, read)).select(*now.columns)
+    gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
+    return now.exceptAll(then), gone
+
+
+def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input) -> DataFrame:
+    """Return the state that the newest delivery brought the destination to, at the version it was pinned at.
+
+    Where no version held it, or VACUUM has taken its files, it is made again as it was known then.
+    """
+    folder, source = work.lake.folder(read.table), work.flow.tables[read.table]
+    if is_readable(folder, read.version):
+        # a version of an APPEND table may hold labels beyond the tick that was delivered
+        bounds = {"low": read.low, "high": read.high} if source.mode is Mode.APPEND else {}
+        return published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False, **bounds))
+    last = work.ledger.newest(table.name)
+    delivered = None if last is None else work.ledger.audit(table.name, last.label).current
+    then = None if delivered is None else delivered.claimed_at
+    return published_columns(table, frame_as_of(work, spark, source, read.high, known_at=then))

@@ -1,0 +1,91 @@
+"""Finds the rows that come back at a destination where a restated label holds their keys no longer.
+
+A MERGE of a PARTITIONED table shows, for each key, the row of the newest label that has one. A label that loses a key
+leaves it to the newest label before it, whose row lies in what was staged for that label's own delivery.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.engine.batch.destinations import has_come
+from waterclock.engine.batch.publish_changes import newest_by_key
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import Batch
+from waterclock.spark_sql import quoted, sql_text
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.batches.records import Slice
+
+# the label of a row that comes back; NULL for the rows of the delivered label itself
+ROW_LABEL = "_waterclock_label"
+
+
+def may_restore(work: Workplace, table: Table, batch: Batch) -> bool:
+    """Tell whether rows of older labels may come back by a delivery: where a MERGE brought this label before."""
+    is_keyed = table.is_delivered_by_label and table.mode is Mode.MERGE
+    is_across_labels = TIMELABEL not in {key.lower() for key in table.keys}
+    return is_keyed and is_across_labels and bool(work.ledger.slices(table.name, batch.label, batch.window.end))
+
+
+def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:
+    """Return the rows of a label and, marked by `ROW_LABEL`, the older ones of keys that it held before and lacks now.
+
+    Cost: one look at the keys of what was delivered and is; a scan of the older slices' keys where some are lacking,
+    or where the destination has not got what the ledger has.
+    """
+    if not may_restore(work, table, batch):
+        return rows
+    keys = list(table.keys)
+    earlier = work.ledger.slices(table.name, BEGINNING, batch.label)
+    if not earlier:
+        return rows
+    held = held_before(work, table, batch, earlier)
+    lacking = _staged(work, spark, table, held, rows).select(*map(quoted, keys)).distinct()
+    lacking = lacking.join(rows.select(*map(quoted, keys)), keys, "left_anti")
+    if lacking.isEmpty():
+        return rows
+    older = _staged(work, spark, table, earlier, rows).where(f"{ROW_LABEL} IS NULL").join(lacking, keys)
+    return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {ROW_LABEL}").unionByName(_newest(older, table, earlier))
+
+
+def held_before(work: Workplace, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
+    """Return the slices whose keys the destination may show by rows of this label, which the delivery takes away.
+
+    They are those of the label's newest delivery. Where the destination has not got that (it was put back to an older
+    copy, or `publish` was false then), any key of an older label may be among them.
+    """
+    before = work.ledger.slices(table.name, batch.label, batch.window.end)
+    is_as_known = not work.project.publish or all(has_come(work, table, piece) for piece in before)
+    return before if is_as_known else earlier
+
+
+def _newest(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFrame:
+    """Keep the newest label's row of each key; the label is the delivery's, which may span several of the table's."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    labels = ", ".join(sql_text(label_of(piece.label)) for piece in slices)
+    own = F.expr(f"array_max(filter(array({labels}), x -> x <= {TIMELABEL}))")
+    return newest_by_key(older, table.keys).withColumn(ROW_LABEL, own)
+
+
+def _staged(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice], rows: DataFrame) -> DataFrame:
+    """Read what was staged for deliveries, in the columns of `rows` and `ROW_LABEL`."""
+    folder = work.folder(table)
+    manifests = [read_manifest(folder, piece.slice_path) for piece in slices if piece.slice_path]
+    schema = json.loads(rows.schema.json())
+    label = {"name": ROW_LABEL, "type": "string", "nullable": True, "metadata": {}}
+    schema["fields"] = [{**field, "nullable": True} for field in schema["fields"]] + [label]
+    return frame_of_slices(spark, folder, manifests, json.dumps(schema))

@@ -1,0 +1,43 @@
+"""What making a batch gives: rows that are not written yet, and what must be known beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.engine.collect.gathered import _nothing_after
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from waterclock.engine.workplace import Workplace
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is known of a group's rows beside themselves.
+
+    `source` are positions in the source by label, for the manifest. `set_aside`, asked after the rows were written,
+    counts what belongs to no window. `left_out` are columns that a closed list does not name. `after` is called once
+    the group is recorded (files go to the archive).
+    """
+
+    source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
+    set_aside: Callable[[], Mapping[str, int]] = dict
+    left_out: tuple[str, ...] = ()
+    after: Callable[[Workplace], None] = _nothing_after
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Rows of one group, declared types applied, nothing run yet.
+
+    `frame` holds a `timelabel` where the group has several labels. `schema` is what the table becomes.
+    """
+
+    frame: DataFrame
+    schema: StructType
+    notes: Notes

@@ -1,0 +1,70 @@
+"""Tries a group again where the reason may pass, and splits one that failed as a whole (scenario S)."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
+
+from waterclock.engine.batch.life import carry_out
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.spark.errors import lost_spark
+from waterclock.engine.workplace import Workplace
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.planner.plan import Group
+
+
+def patiently(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:
+    """Carry a group out with the patience its errors deserve; gives one report, or one a label where it was split.
+
+    Transient errors are tried again with a growing wait; permanent ones are not, nor is what needs a JVM that is gone.
+    A group of several labels that fails is split, so that one bad label does not hold the others. After it, no claim of
+    the group is open.
+
+    Raises  E701 to E704 where Spark does not start: before any claim, and the same for every group of the run
+    """
+    work.sessions.root()
+    report = _try(work, group, now)
+    if report.error is None or _is_final(report) or len(group.batches) == 1:
+        return (report,)
+    work.listener.said(
+        f"{group.table}: {len(group.batches)} labels failed together ({report.error.what}); taken one by one"
+    )
+    return tuple(_try(work, dataclasses.replace(group, batches=(batch,)), now) for batch in group.batches)
+
+
+def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:
+    retrying = Retrying(
+        retry=retry_if_result(_may_pass),
+        stop=stop_after_attempt(work.settings.attempts),
+        wait=wait_exponential(multiplier=work.settings.retry_wait, max=60),
+        before_sleep=lambda state: _say(work, group, state),
+        retry_error_callback=_last,
+    )
+    report: GroupReport = retrying(carry_out, work, group, now)
+    return report
+
+
+def _is_final(report: GroupReport) -> bool:
+    """Tell whether another attempt now is of no use: somebody else has the batch, or Spark is gone."""
+    return isinstance(report.error, ClaimRefused) or lost_spark(report.error)
+
+
+def _may_pass(report: GroupReport) -> bool:
+    error = report.error
+    return error is not None and error.transient and not _is_final(report)
+
+
+def _say(work: Workplace, group: Group, state: RetryCallState) -> None:
+    report = _last(state)
+    wait = state.next_action.sleep if state.next_action else 0.0
+    if report.error is not None:
+        work.listener.said(f"{group.table}: {report.error.what}; tried again in {wait:.0f} s")
+
+
+def _last(state: RetryCallState) -> GroupReport:
+    if state.outcome is None:
+        raise AssertionError("a retry without an attempt")
+    result: GroupReport = state.outcome.result()
+    return result

@@ -1,0 +1,109 @@
+"""Settles claims of unknown outcome: the kill is committed first, then the log says who won (DESIGN-NOTES F1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from waterclock.batches.records import BatchResult, Claim
+from waterclock.engine.batch.publish import kill_delivery
+from waterclock.engine.damage import require_versions
+from waterclock.engine.spark.errors import to_error
+from waterclock.engine.workplace import Workplace
+from waterclock.faults import fault
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
+from waterclock.ledger.refusals import ClaimClosed
+from waterclock.storage.commit.pointers import kill
+from waterclock.storage.log.delta_log import outcome, table_exists
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.timelabel.label import instant_of, label_of
+
+
+def take_over_expired(work: Workplace) -> int:
+    """Settle every claim whose lease ran out by the ledger's real clock; gives how many could be."""
+    settled = 0
+    for claim in work.ledger.expired(work.real_now()):
+        table = work.flow.tables.get(claim.request.table)
+        if table is None:
+            continue
+        try:
+            _take_over(work, table, claim)
+            settled += 1
+        except Exception as raised:  # noqa: BLE001 - one claim that cannot be settled now does not hold the others
+            said = to_error(raised, where=f"{table.name}@{label_of(claim.request.labels[0])}")
+            work.listener.said(f"claim {claim.number} of {table.name} cannot be settled yet: {said.what}")
+    return settled
+
+
+def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
+    left_by = claim.request.runner
+    try:
+        had_committed = record_if_committed(work, table, claim)
+        if not had_committed:
+            work.ledger.close_lost(claim, why=f"the lease of {left_by} ran out")
+    except ClaimClosed:
+        return  # somebody else has settled it meanwhile
+    what = "had committed: recorded" if had_committed else f"was left behind by {left_by}: killed"
+    work.listener.said(f"claim {claim.number} of {table.name} {what}")
+
+
+def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
+    """Kill the claim, read who won, and record it where its data came first; True then.
+
+    No claim of unknown outcome may be closed otherwise, so no paused runner lands later. Where this gives False, the
+    caller closes the claim.
+    """
+    fault("settling")
+    committed = _committed(work, table, claim)
+    if committed is None:
+        return False
+    version, labels = committed
+    folder = work.folder(table)
+    manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
+    work.ledger.record_done(claim, _results(table, manifests, version))
+    return True
+
+
+def _committed(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
+    """Give version and labels of the claim's data commit, None where the kill came first."""
+    if table.kind is Kind.PUBLISH:
+        return (-1, claim.request.labels) if kill_delivery(work, table, claim.number) else None
+    folder = work.folder(table)
+    if not table_exists(folder):
+        require_versions(work, table.name)
+        # a claim is taken only after its table was created: without a table nothing can land
+        return None
+    # a kill would be committed under a number that the ledger knows as another version
+    require_versions(work, table.name)
+    kill(folder, claim.number)
+    found = outcome(folder, claim.number, after_version=claim.request.target_version)
+    if found.kind != "data":
+        return None
+    # a label that a LOOKBACK found unchanged is claimed, and not committed
+    named = found.identity.labels if found.identity else ()
+    return found.version, [instant_of(label) for label in named] or claim.request.labels
+
+
+def _results(table: Table, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
+    return [
+        BatchResult(
+            label=manifest.label,
+            end=table.cadence.window(label_of(manifest.label)).end,
+            version=version,
+            rows=manifest.rows,
+            bytes=manifest.bytes,
+            digest=manifest.digest,
+            slice_path=manifest.slice_path,
+            stands_from=stands_from(manifest),
+            measures={"recovered": True},
+            source=manifest.source,
+        )
+        for manifest in manifests
+    ]
+
+
+def stands_from(manifest: Manifest) -> datetime | None:
+    """Give the instant from which a sealed snapshot stands, as its manifest keeps it."""
+    text = manifest.source.get("stands_from")
+    return None if text is None else datetime.fromisoformat(str(text))

@@ -1,0 +1,169 @@
+"""Makes the rows of transforms: the user's SQL or Python over pinned reads (ARCHITECTURE sections 4 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from waterclock.dpl.query.splice import flats_of, reads_of, splice
+from waterclock.engine.reads.carry_over import Carried
+from waterclock.engine.reads.flat_join import flat_frame
+from waterclock.engine.reads.flat_parents import flat_frames
+from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
+from waterclock.engine.spark.errors import to_error, user_code_error
+from waterclock.engine.spark.user_functions import load_function, register_functions
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flat, PythonFunction, Query, Table
+from waterclock.planner.plan import Batch
+from waterclock.storage.folds.versions import MISSING
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    # the rows of each Read of one window, and of each Flat that was made of them
+    _Frames = dict[Any, DataFrame]
+
+
+def transform_frame(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    batches: Sequence[Batch],
+    pins: Mapping[datetime, tuple[PinnedRead, ...]],
+    carried: Mapping[datetime, Carried],
+) -> DataFrame:
+    """Give the rows of all `batches`, each batch's with its label in `timelabel`; of `carried`, those made again.
+
+    Every batch's query is bound to its own window and reads; Spark runs their union as one job.
+    """
+    frames = [
+        labelled(_rows_of(work, spark, table, batch, pins[batch.label], carried.get(batch.label)), batch.window.label)
+        for batch in batches
+    ]
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def rows_over(
+    work: Workplace, spark: SparkSession, table: Table, window: Window, frames: Mapping[Any, DataFrame]
+) -> DataFrame:
+    """Give the rows that a transform makes of one window, with `frames` for what it reads; FLATs may be among them."""
+    where, known = f"{table.name}@{window.label}", dict(frames)
+    if table.function is not None:
+        return _python_rows(work, spark, table.function, window, known, where)
+    if table.query is None:
+        raise AssertionError(f"{table.name} has neither a query nor a function, which check refuses")
+    if table.query.branches:
+        return _by_name(table, [_sql_rows(work, spark, one, window, known, where) for one in table.query.branches])
+    return _sql_rows(work, spark, table.query, window, known, where)
+
+
+def _by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
+    """Put the branches of a UNION ALL BY NAME together; which columns a row's branch lacks is told where it matters."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from waterclock.temporal import union_sources
+
+    names = dict.fromkeys(name for branch in branches for name in branch.columns)
+    temporal = table.temporal
+    if temporal is not None and (temporal.values or temporal.are_all_values):
+        lacking = [[name for name in names if name not in branch.columns] for branch in branches]
+        branches = [
+            branch.withColumn(MISSING, F.array(*map(F.lit, absent)).cast("array<string>"))
+            for branch, absent in zip(branches, lacking, strict=True)
+        ]
+    return union_sources(*branches)
+
+
+def _rows_of(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    batch: Batch,
+    reads: tuple[PinnedRead, ...],
+    carried: Carried | None,
+) -> DataFrame:
+    flats = _flats(table)
+    if carried is not None:
+        made = flat_frames(work, spark, flats, reads, carried.frames, few=[flat.read for flat in flats])
+        return carried.again(rows_over(work, spark, table, batch.window, {**carried.frames, **made}))
+    frames: _Frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
+    frames |= flat_frames(work, spark, flats, reads, frames)
+    return rows_over(work, spark, table, batch.window, frames)
+
+
+def _flats(table: Table) -> tuple[Flat, ...]:
+    """Give the flat reads of a transform."""
+    if table.function is None:
+        return flats_of(table.query) if table.query is not None else ()
+    arguments = table.function.arguments
+    own = tuple(argument.flat for argument in arguments if argument.flat is not None)
+    return own + tuple(flat for each in arguments if each.query is not None for flat in flats_of(each.query))
+
+
+def _sql_rows(
+    work: Workplace, spark: SparkSession, query: Query, window: Window, frames: _Frames, where: str
+) -> DataFrame:
+    """Give the rows of a query, a transform's own or that of a view which a Python function reads."""
+    for flat in flats_of(query):
+        if flat not in frames:
+            frames[flat] = flat_frame(work.flow, flat, frames)
+    names = {read: f"wc_{window.label}_{index}" for index, read in enumerate(frames)}
+    for read in (*reads_of(query), *flats_of(query)):
+        frames[read].createOrReplaceTempView(names[read])
+    spliced = splice(query, names.__getitem__)
+    register_functions(spark, work.root, work.flow, [spliced.text])
+    try:
+        return spark.sql(spliced.text, args=_arguments(work, spliced.text, window))
+    except Exception as raised:
+        raise to_error(raised, where=where, spliced=spliced) from raised
+
+
+def _arguments(work: Workplace, text: str, window: Window) -> dict[str, Any]:
+    values = {
+        "wc_window_start": window.start,
+        "wc_window_end": window.end,
+        "wc_timelabel": window.label,
+        **work.project.variables,
+    }
+    return {name: value for name, value in values.items() if f":{name}" in text}
+
+
+def _python_rows(
+    work: Workplace,
+    spark: SparkSession,
+    function: PythonFunction,
+    window: Window,
+    frames: _Frames,
+    where: str,
+) -> DataFrame:
+    call = load_function(work.root, function)
+    arguments: dict[str, Any] = {}
+    for argument in function.arguments:
+        if argument.is_window:
+            arguments[argument.name] = window
+        elif argument.variable is not None:
+            arguments[argument.name] = work.project.variables[argument.variable]
+        elif argument.query is not None:
+            arguments[argument.name] = _sql_rows(work, spark, argument.query, window, frames, where)
+        elif argument.flat is not None:
+            known = argument.flat in frames
+            arguments[argument.name] = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
+        elif argument.read is not None:
+            arguments[argument.name] = frames[argument.read]
+    try:
+        made = call(**arguments)
+    except Exception as raised:
+        raise user_code_error(raised, where=where, file=work.root / function.file, root=work.root) from raised
+    if not hasattr(made, "createOrReplaceTempView"):
+        raise WaterclockError(
+            "E722",
+            f"{function.name} gave {type(made).__name__}, not a DataFrame",
+            where=f"{function.file} ({where})",
+            fix="return the DataFrame that the transform makes",
+        )
+    result: DataFrame = made
+    return result

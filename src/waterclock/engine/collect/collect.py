@@ -1,0 +1,152 @@
+"""Makes the rows of collects: by data time, by arrival, or the snapshot a source holds (ARCHITECTURE section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.records import Slice
+from waterclock.connectors.interface import (
+    ArrivalCollector,
+    Collector,
+    Item,
+    SnapshotCollector,
+    WindowCollector,
+    WindowRequest,
+)
+from waterclock.engine.collect.arrivals import assign
+from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.lookback import windows_read
+from waterclock.engine.collect.reread import gather_again
+from waterclock.engine.collect.source_clocks import arrived
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Source, Table, Unit
+from waterclock.planner.plan import Group
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def gather(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, again: Sequence[Slice], now: datetime
+) -> Gathered:
+    """Read the group's windows from the table's source; nothing is evaluated yet unless the source is small.
+
+    `again` are done windows that a LOOKBACK reads once more.
+    """
+    source = table.source
+    if source is None:
+        raise AssertionError(f"{table.name} collects from nowhere, which check refuses")
+    unit = work.connections.opened(source.unit)
+    collector = work.connections.collector(unit.connection)
+    if group.is_made_of_kept:
+        return gather_again(work, spark, table, group, unit, collector)
+    if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
+        return _arrivals(work, spark, table, group, now, unit, collector)
+    if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
+        return _windows(spark, table, source, windows_read(table, group, again), unit, collector)
+    if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
+        return _snapshot(spark, table, group, now, unit, collector)
+    raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")
+
+
+def explain(work: Workplace, table: Table, error: BaseException) -> BaseException:
+    """Give the source's own word for an error met while its rows were evaluated, else the error itself."""
+    if table.source is None:
+        return error
+    unit = work.connections.opened(table.source.unit)
+    collector: Collector = work.connections.collector(unit.connection)
+    return collector.explain(unit, table.columns, error) or error
+
+
+def _windows(
+    spark: SparkSession,
+    table: Table,
+    source: Source,
+    windows: Sequence[Window],
+    unit: Unit,
+    collector: WindowCollector,
+) -> Gathered:
+    # rows of a window may land until its batch is due, and as long after it as a LOOKBACK looks for them
+    newest = windows[-1].end
+    late = newest - source.lookback.before(newest, table.cadence.zone) if source.lookback else timedelta(0)
+    request = WindowRequest(source.time_column or "", windows, slack=table.cadence.delay + late)
+    collected = collector.read_windows(spark, unit, request, table.columns, table.cadence.zone)
+    noted = {window.start: _read(collected.source) for window in windows}
+    return Gathered(collected, noted)
+
+
+def _snapshot(
+    spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
+) -> Gathered:
+    collected = collector.read_snapshot(spark, unit, table.columns, table.cadence.zone, now=now)
+    stands = group.batches[-1].stands_from
+    noted = {**_read(collected.source), "looked_at": now.isoformat()}
+    if stands is not None:
+        noted["stands_from"] = stands.isoformat()
+    return Gathered(collected, _for_each(group, noted))
+
+
+def _arrivals(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    now: datetime,
+    unit: Unit,
+    collector: ArrivalCollector,
+) -> Gathered:
+    # an archive only grows: of what lies in it, only what this table has not taken is looked at
+    listing = collector.arrivals(unit, work.ledger.taken_items(table.name))
+    for report in listing.reports:
+        work.note_once(f"{table.name}: {report.path} left alone: {report.problem}; {report.detail}")
+    present = arrived(listing, now).items
+    # before asking what is taken: a window that is seen as sealed has all its items noted then, so that no late item
+    # is taken by two runners (its rows would be there twice before E414 could refuse it)
+    sealed = _sealed(work, table)
+    taken = work.ledger.taken_items(table.name, [item.name for item in present])
+    free = [item for item in present if item.name not in taken]
+    windows = [batch.window for batch in group.batches]
+    by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))
+    collected = collector.read_items(spark, unit, by_label, table.columns, table.cadence.zone)
+    source = {
+        label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()
+    }
+    # what a runner took that died before it could archive it goes to the archive now
+    left_behind = [item for item in present if item.name in taken and not item.is_archived]
+    to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
+    return Gathered(collected, source, partial(_archive, collector, unit, to_archive))
+
+
+def _sealed(work: Workplace, table: Table) -> Any:
+    return work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name).covered
+
+
+def _older_open(work: Workplace, table: Table, windows: Sequence[Window]) -> list[Window]:
+    facts = work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name)
+    if facts.start is None:
+        return []
+    gap = facts.covered.first_gap(facts.start, windows[0].start)
+    return [] if gap is None else [table.cadence.window_of(gap[0])]
+
+
+def _noted(item: Item) -> dict[str, Any]:
+    return {"name": item.name, "size": item.size, "stamp": item.stamp.isoformat()}
+
+
+def _read(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Say from what a window or a snapshot was read: others may read the same item, and none of them takes it."""
+    return {"read" if name == "items" else name: value for name, value in source.items()}
+
+
+def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[str, Any]]:
+    return {batch.label: noted for batch in group.batches}
+
+
+def _archive(collector: ArrivalCollector, unit: Unit, items: Sequence[Item], _: Workplace) -> None:
+    """Move the taken items to the archive, once their batch is recorded; a crash before it leaves that to the next."""
+    collector.archive(unit, items)

@@ -1,0 +1,25 @@
+"""What collecting a batch gives: rows of a source, not written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from waterclock.connectors.interface import Collected
+    from waterclock.engine.workplace import Workplace
+
+
+def _nothing_after(_: Workplace) -> None:
+    """Leave the source as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows of a source, with what the manifest keeps of each label and what to do once they are committed."""
+
+    collected: Collected
+    source: Mapping[datetime, Mapping[str, Any]]
+    after: Callable[[Workplace], None] = _nothing_after

@@ -1,0 +1,80 @@
+"""Makes done labels of a collect again from what was kept: the items that arrived, else the sealed slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.records import Slice
+from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item
+from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Table, Unit
+from waterclock.planner.plan import Group
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def gather_again(
+    work: Workplace, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: Collector
+) -> Gathered:
+    """Give the rows of done labels as they were collected, in the columns that are declared today.
+
+    Arrived items are read again from where they lie now, so that a column declared since is filled; rows that were
+    asked for by data time, and snapshots, are those of the sealed slices.
+    Raises  E823 where an item is gone
+    """
+    folder = work.folder(table)
+    pieces = {
+        batch.label: piece
+        for batch in group.batches
+        for piece in work.ledger.slices(table.name, batch.window.start, batch.window.end)
+    }
+    if _is_by_arrival(table) and isinstance(collector, ArrivalCollector):
+        sources = {label: _source_of(work, table, piece) for label, piece in pieces.items()}
+        items = _found(table, unit, collector, sources)
+        collected = collector.read_items(spark, unit, items, table.columns, table.cadence.zone)
+    else:
+        kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
+        sources = {label: manifest.source for label, manifest in kept.items()}
+        collected = Collected(frame_of_slices(spark, folder, tuple(kept.values())))
+    again = {label: {**source, "recomputed_from": pieces[label].slice_path} for label, source in sources.items()}
+    return Gathered(collected, again)
+
+
+def _source_of(work: Workplace, table: Table, piece: Slice) -> Mapping[str, Any]:
+    """Return from what a label was collected; where its manifest is damaged, as the ledger keeps it."""
+    try:
+        return read_manifest(work.folder(table), piece.slice_path).source
+    except WaterclockError:
+        made = work.ledger.audit(table.name, piece.label).current
+        return {} if made is None or made.revision is None else made.revision.source
+
+
+def _is_by_arrival(table: Table) -> bool:
+    return table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
+
+
+def _found(
+    table: Table, unit: Unit, collector: ArrivalCollector, sources: Mapping[datetime, Mapping[str, Any]]
+) -> dict[datetime, tuple[Item, ...]]:
+    names = {label: [str(item["name"]) for item in of.get("items", ())] for label, of in sources.items()}
+    present = {item.name: item for item in collector.find(unit, {name for of in names.values() for name in of})}
+    for label, wanted in names.items():
+        gone = [name for name in wanted if name not in present]
+        if gone:
+            raise WaterclockError(
+                "E823",
+                f"{gone[0]} is gone" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more are gone",
+                where=f"{table.name}@{label_of(label)}",
+                why="the label was made from it, and it lies neither where it arrived nor in the archive",
+                fix="put it back into the archive; the label keeps its rows until then",
+            )
+    return {label: tuple(present[name] for name in wanted) for label, wanted in names.items()}

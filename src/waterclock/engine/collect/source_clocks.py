@@ -1,0 +1,88 @@
+"""Opens a project's connections, and asks sources how far they have come."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.connectors.interface import ArrivalCollector, Listing
+from waterclock.engine.collect.arrivals import complete_until
+from waterclock.flow.declarations import Table, Unit
+from waterclock.planner.plan import Group
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from waterclock.engine.workplace import Workplace
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The oldest window of a table that is due, and that its source's clock has not passed.
+
+    `of_items`: the clock is the newest stamp of items that arrived, and what it is complete up to.
+    """
+
+    table: str
+    window: Window
+    clock: datetime
+    of_items: bool
+
+
+class SourceClocks:
+    """How far each source has come at one `now`: asked once a run, before anything is claimed.
+
+    A source that can tell its clock is read only once that is past the window's end (ARCHITECTURE section 3, Now).
+    """
+
+    def __init__(self, work: Workplace, now: datetime) -> None:
+        self._work = work
+        self._now = now
+        self._clocks: dict[str, datetime | None] = {}
+        self._held: dict[str, HeldBack] = {}
+
+    @property
+    def held_back(self) -> tuple[HeldBack, ...]:
+        """The oldest window of each table that waits for its source's clock."""
+        return tuple(self._held.values())
+
+    def complete(self, group: Group) -> Group:
+        """Leave out the labels whose windows the source has not passed yet."""
+        table = self._work.flow.tables[group.table]
+        clock = None if group.is_made_of_kept else self.clock_of(table)
+        if table.source is None or clock is None:
+            return group
+        passed = tuple(batch for batch in group.batches if batch.window.end <= clock)
+        ahead = next((batch.window for batch in group.batches if batch.window.end > clock), None)
+        if ahead is not None:
+            collector = self._work.connections.collector(table.source.unit.connection)
+            self._held[table.name] = HeldBack(table.name, ahead, clock, isinstance(collector, ArrivalCollector))
+        return dataclasses.replace(group, batches=passed)
+
+    def clock_of(self, table: Table) -> datetime | None:
+        """Return how far a table's source has come; None of one without a clock, of a snapshot and of a transform."""
+        return None if table.source is None or table.is_snapshot else self._clock(table.source.unit)
+
+    def _clock(self, declared: Unit) -> datetime | None:
+        key = str(declared)
+        if key not in self._clocks:
+            unit = self._work.connections.opened(declared)
+            collector = self._work.connections.collector(unit.connection)
+            clock = collector.clock(unit)
+            if clock is not None and clock > self._now and isinstance(collector, ArrivalCollector):
+                clock = _clock_at(self._now, collector.arrivals(unit))
+            self._clocks[key] = clock
+        return self._clocks[key]
+
+
+def _clock_at(now: datetime, listing: Listing) -> datetime:
+    """Give how far a source of stamped items had come at `now`, in a replay of the past."""
+    stamps = [item.stamp for item in arrived(listing, now).items]
+    return complete_until(max(stamps)) if stamps else BEGINNING
+
+
+def arrived(listing: Listing, now: datetime) -> Listing:
+    """Leave out what has not arrived yet at `now`: a replay of the past does not see the future."""
+    return dataclasses.replace(listing, items=tuple(item for item in listing.items if item.stamp < now))

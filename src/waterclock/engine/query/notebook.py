@@ -1,0 +1,87 @@
+"""Gives a project's tables to a notebook, all as of one tick and as known at one instant."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import Project, load_project
+from waterclock.engine.damage import require_log
+from waterclock.engine.opening import open_workplace
+from waterclock.engine.query.query import require_table
+from waterclock.engine.query.ticks import AsOf, moment_of, reservations
+from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.spark.session import Sessions
+from waterclock.timelabel.instant import utc_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def sessions_to_keep(project: Project) -> Sessions:
+    """Return sessions on the Spark of this process, or on one that is started when needed and then left open."""
+    return Sessions(work_folder=Path(project.storage) / "spark")
+
+
+@overload
+def resolve(
+    table: str,
+    as_of: str = "latest",
+    *,
+    known_at: datetime | None = None,
+    partial: bool = False,
+    project: str | Path = ".",
+    env: str | None = None,
+) -> DataFrame: ...
+@overload
+def resolve(
+    table: list[str] | tuple[str, ...],
+    as_of: str = "latest",
+    *,
+    known_at: datetime | None = None,
+    partial: bool = False,
+    project: str | Path = ".",
+    env: str | None = None,
+) -> tuple[DataFrame, ...]: ...
+def resolve(
+    table: str | list[str] | tuple[str, ...],
+    as_of: str = "latest",
+    *,
+    known_at: datetime | None = None,
+    partial: bool = False,
+    project: str | Path = ".",
+    env: str | None = None,
+) -> DataFrame | tuple[DataFrame, ...]:
+    """Return a table of a project as of a tick, `timelabel` among its columns; grain: the table's.
+
+    A list of tables gives a tuple of frames in its order, all as of one tick and as known at one instant, so that they
+    can be joined. `as_of` is an instant (UTC where it has no offset), a timelabel, `table@label` (the end of its
+    window) or `latest`, the newest tick at which all the tables are settled. `known_at`: only what was committed by
+    then counts, by the ledger's clock. While something of it is being restated, it is what was known at the last
+    instant at which all agreed, and a warning names the batches that have not followed. `partial` answers without the
+    labels that are not there, and warns of them. Takes the Spark session that is there, else starts one and leaves it
+    open. Cost: a few looks at the ledger; rows are read when a frame is.
+
+    Raises ProjectErrors for a project with errors; WaterclockError E511 for a table that is not there, E706 for a
+    destination, E518 and E521 to E523 where the tables have no content as of the tick, E640 where it is not kept any
+    more.
+    """
+    names = [table] if isinstance(table, str) else list(table)
+    if not names:
+        return ()
+    loaded = load_project(Path(project), env=env, capabilities=capabilities())
+    sessions = sessions_to_keep(loaded)
+    with open_workplace(loaded, sessions=sessions, is_question=True) as work:
+        declared = [require_table(work.flow, name) for name in names]
+        for name in names:
+            require_log(work, name)
+        known = None if known_at is None else utc_of(known_at)
+        moment = moment_of(work, names, AsOf(as_of, known, is_partial=partial))
+        for said in reservations(moment):
+            warnings.warn(said, stacklevel=2)
+        spark = sessions.root()
+        frames = tuple(frame_as_of(work, spark, each, moment.tick, known_at=moment.known_at) for each in declared)
+    return frames[0] if isinstance(table, str) else frames

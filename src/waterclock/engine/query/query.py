@@ -1,0 +1,158 @@
+"""Answers queries over the tables as they stand or stood, and over the ledger's status tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.dpl.query.splice import Spliced, splice
+from waterclock.engine.damage import require_log, telling_damage
+from waterclock.engine.query.ticks import AsOf, Moment, moment_of
+from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.reads.pin import nothing_of
+from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
+from waterclock.storage.log.delta_log import head, table_exists
+from waterclock.storage.rows import rows_of
+from waterclock.storage.slices.read import frame_at
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STATUS_TABLES: Mapping[str, Callable[[Ledger], Iterable[dict[str, Any]]]] = {
+    "waterclock.batches": lambda ledger: ledger.batches_rows(),
+    "waterclock.inputs": lambda ledger: ledger.inputs_rows(),
+    "waterclock.events": lambda ledger: ledger.events_rows(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query: column names with Spark types, rows in the query's order, and whether more were cut off.
+
+    `moment` says as of which tick the tables were read; None: their heads.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Any, ...], ...]
+    is_cut: bool
+    moment: Moment | None = None
+
+
+@telling_damage
+def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -> Answer:
+    """Ask `sql` of the tables' heads, or as of a tick; at most `limit` rows are brought to the driver.
+
+    Each table is read at one Delta version, taken before the query begins, so that no table changes under it. As of a
+    tick, regular tables are read as of their last boundary before it, and partitioned ones up to there.
+    Raises ProjectErrors for what is wrong with the text, E730 for what Spark finds wrong with it, E511, E512, E518,
+    E521 to E523 and E640 where the tables have no content as of the tick.
+    """
+    asked = adhoc_query(sql, work.flow, status_tables=STATUS_TABLES)
+    tables = _tables(work.flow, asked)
+    moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
+    spark = work.sessions.own()
+    names: dict[str, str] = {}
+
+    def name_of(read: Read | Flat) -> str:
+        if isinstance(read, Flat):
+            raise TypeError(f"{read} is refused where no batch is")
+        if read.table not in names:
+            names[read.table] = f"wc_{len(names)}"
+            _frame(work, spark, read.table, moment).createOrReplaceTempView(names[read.table])
+        return names[read.table]
+
+    spliced = splice(asked, name_of)
+    return replace(_answer(work, spark, spliced, limit), moment=moment)
+
+
+def tables_asked(flow: Flow, sql: str) -> list[str]:
+    """Return the tables of the lake that a query names, in the order in which it does.
+
+    Raises ProjectErrors for what is wrong with the text, E511 for a table that is not there, E706 for a destination.
+    """
+    return _tables(flow, adhoc_query(sql, flow, status_tables=STATUS_TABLES))
+
+
+def _tables(flow: Flow, asked: Query) -> list[str]:
+    return [require_table(flow, name).name for name in tables_of(asked) if name not in STATUS_TABLES]
+
+
+@telling_damage
+def preview(work: Workplace, table: str, *, limit: int) -> Answer:
+    """Give some rows of a table's newest label."""
+    require_table(work.flow, table)
+    frame = _frame(work, work.sessions.own(), table)
+    newest = work.ledger.newest(table)
+    if newest is not None and work.flow.tables[table].is_partitioned:
+        frame = frame.where(f"timelabel = '{label_of(newest.label)}'")
+    return _collected(frame, limit)
+
+
+def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) -> Answer:
+    register_functions(spark, work.root, work.flow, [spliced.text])
+    arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
+    try:
+        return _collected(spark.sql(spliced.text, args=arguments), limit)
+    except Exception as raised:
+        raise to_error(raised, where="query", spliced=spliced) from raised
+
+
+def _collected(frame: DataFrame, limit: int) -> Answer:
+    columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
+    rows = rows_of(frame, limit + 1)
+    return Answer(columns, tuple(rows[:limit]), len(rows) > limit)
+
+
+def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None) -> DataFrame:
+    if name in STATUS_TABLES:
+        return _status_frame(work, spark, name)
+    require_log(work, name)
+    if moment is not None:
+        return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
+    folder = work.lake.folder(name)
+    if not table_exists(folder):
+        return nothing_of(spark, work.lake, work.flow.tables[name])
+    table = work.flow.tables[name]
+    return frame_at(spark, folder, head(folder), low=_kept_from(work, table), is_partitioned=table.is_partitioned)
+
+
+def _kept_from(work: Workplace, table: Table) -> datetime | None:
+    """Give the first window that a table still holds by its RETAIN, whether older ones lie on disk or not."""
+    newest = work.ledger.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
+    if newest is None or table.retain is None:
+        return None
+    return table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+
+
+def require_table(flow: Flow, name: str) -> Table:
+    """Give a table that can be read.
+
+    Raises  E511 for one that is not there, E706 for a destination
+    """
+    if name not in flow.tables:
+        raise WaterclockError("E511", f"no table {name}", fix=did_you_mean(name, flow.tables))
+    if flow.tables[name].kind is Kind.PUBLISH:
+        raise WaterclockError(
+            "E706",
+            f"{name} is a destination, not a table of the lake",
+            where=name,
+            fix=f"query {flow.tables[name].reads[0].table}, which is what is published there",
+        )
+    return flow.tables[name]
+
+
+def _status_frame(work: Workplace, spark: SparkSession, name: str) -> DataFrame:
+    types = STATUS_COLUMNS[name.partition(".")[2]]
+    schema = ", ".join(f"`{column}` {kind}" for column, kind in types.items())
+    return spark.createDataFrame([tuple(row.values()) for row in STATUS_TABLES[name](work.ledger)], schema)

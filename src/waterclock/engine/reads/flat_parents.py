@@ -1,0 +1,108 @@
+"""What of its parents does a FLAT read, and how are they joined to its rows?
+
+A look-up by time brings every version of its parent together with the rows, or has to shuffle and sort them all. A
+window's facts bear few of a large parent's keys: the others are left out in the parent's scan. How a parent is joined
+is chosen from how many versions its keys have.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.engine.reads.flat_join import flat_frame
+from waterclock.engine.reads.pin import PinnedRead
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flat, Read
+from waterclock.spark_sql import quoted
+from waterclock.storage.folds.version_counts import version_counts
+from waterclock.storage.log.live_files import live_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.temporal import Numbers
+
+# so many rows are sent to every task at most
+_MOST_ROWS = 1_000_000
+# a parent of less is joined sooner than looked through
+LEAST_BYTES = 8 * 1024 * 1024
+
+
+def flat_frames(
+    work: Workplace,
+    spark: SparkSession,
+    flats: Collection[Flat],
+    reads: Sequence[PinnedRead],
+    frames: Mapping[Read, DataFrame],
+    few: Collection[Read] = (),
+) -> dict[Flat, DataFrame]:
+    """Make the FLATs of a batch from what it reads; `few` are the reads that are known to bring few rows.
+
+    Cost: for each parent by times, a read of its keys, once a version (see `version_counts`); or a broadcast of the
+    keys that are asked for. No job otherwise.
+    """
+    few = {*few, *(pinned.read for pinned in reads if _are_few(work, pinned))}
+    made = {}
+    for flat in flats:
+        near = _narrowed(work, flat, frames) if flat.read in few else {}
+        numbers = dict(
+            _counted(work, spark, [each for each in reads if each.read in flat.reads[1:] and each.read not in near])
+        )
+        made[flat] = flat_frame(work.flow, flat, ChainMap(near, dict(frames)), numbers)
+    return made
+
+
+def _are_few(work: Workplace, pinned: PinnedRead) -> bool:
+    """Tell whether a read is known to bring few rows: its slices say so, where they are its rows."""
+    table = work.flow.tables[pinned.read.table]
+    is_slices = table.is_partitioned or table.mode is Mode.APPEND
+    return is_slices and sum(piece.rows for piece in pinned.slices) <= _MOST_ROWS
+
+
+def _narrowed(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
+    """Give of the large parents those rows alone that are referred to."""
+    near: dict[Read, DataFrame] = {}
+    asked: dict[Read, list[DataFrame]] = {}
+    for each in _top_down(flat):
+        keys = work.flow.tables[each.read.table].keys
+        if each.read in asked and live_bytes(work.lake.folder(each.read.table)) >= LEAST_BYTES:
+            wanted = reduce(lambda left, right: left.unionByName(right), asked[each.read]).distinct()
+            same = " AND ".join(f"{quoted(name)} = _waterclock_key{at}" for at, name in enumerate(keys))
+            near[each.read] = frames[each.read].join(F.broadcast(wanted), F.expr(same), "left_semi")
+        rows = near.get(each.read, frames[each.read])
+        for join in each.joins:
+            places = map(work.flow.tables[join.parent.read.table].keys.index, join.parent_columns)
+            named = (f"{quoted(name)} AS _waterclock_key{at}" for name, at in zip(join.columns, places, strict=True))
+            asked.setdefault(join.parent.read, []).append(rows.selectExpr(*named))
+    return near
+
+
+def _counted(work: Workplace, spark: SparkSession, reads: Sequence[PinnedRead]) -> Iterator[tuple[Read, Numbers]]:
+    """Give how many versions the keys of each TEMPORAL table have that is read as a version holds it."""
+    for pinned in reads:
+        table = work.flow.tables[pinned.read.table]
+        if table.temporal is not None and pinned.slices and not pinned.steps:
+            folder, version = work.lake.folder(table.name), pinned.slices[0].version
+            numbers = version_counts(spark, folder, version, table.keys)
+            if numbers is not None:
+                yield pinned.read, numbers
+
+
+def _top_down(flat: Flat) -> list[Flat]:
+    """Give a flat read and all that it leads to, each table once, behind all that refer to it."""
+    depths: dict[Read, tuple[int, Flat]] = {}
+
+    def note(each: Flat, depth: int) -> None:
+        if depths.get(each.read, (-1, each))[0] < depth:
+            depths[each.read] = depth, each
+        for join in each.joins:
+            note(join.parent, depth + 1)
+
+    note(flat, 0)
+    return [each for _, each in sorted(depths.values(), key=lambda found: found[0])]

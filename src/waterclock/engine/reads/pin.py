@@ -1,0 +1,123 @@
+"""Pins what a batch reads, and gives the pinned rows as frames (ARCHITECTURE section 4, Pinned)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import Input, Pin, Slice
+from waterclock.engine.reads.as_of import steps_before
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner.plan import Batch, BoundRead
+from waterclock.storage.folds.fold import with_all_columns
+from waterclock.storage.folds.history import state_of
+from waterclock.storage.folds.table_columns import empty_schema
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.live_files import is_readable
+from waterclock.storage.log.resolving import Step
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.read import (
+    FILES_READ_DIRECTLY,
+    frame_at,
+    frame_of_slices,
+    frame_of_version,
+    table_schema,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedRead:
+    """One reference, bound to what was there at claim: its input for the audit trail, and the slices it means.
+
+    `steps` are set for the state of a MERGE table that no version holds any more: it is made of these.
+    """
+
+    bound: BoundRead
+    input: Input
+    slices: tuple[Slice, ...]
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def read(self) -> Read:
+        """The reference as it is declared."""
+        return self.bound.read
+
+
+def pin(ledger: Ledger, lake: Lake, flow: Flow, batch: Batch) -> tuple[PinnedRead, ...]:
+    """Bind every reference of `batch` to the slices and Delta version of one moment. Cost: one ledger transaction.
+
+    What changes between this look and the claim makes the claim refuse (E410): it is looked at again.
+    """
+    pins = ledger.pins([(bound.read.table, bound.low, bound.high) for bound in batch.reads])
+    return tuple(
+        PinnedRead(
+            bound,
+            found.input(str(bound.read), bound.scope.value),
+            found.slices if bound.low < bound.high else (),  # an empty interval reads nothing
+            _steps(ledger, lake, flow, bound, found),
+        )
+        for bound, found in zip(batch.reads, pins, strict=True)
+    )
+
+
+def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[Step, ...]:
+    """Give what a MERGE state is to be made of, where no version holds it or VACUUM has taken its files."""
+    if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
+        return ()
+    if is_readable(lake.folder(found.table), found.slices[0].version):
+        return ()
+    return steps_before(ledger, found.table, bound.high)
+
+
+def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) -> DataFrame:
+    """Give the pinned rows, `timelabel` among the columns; no rows but all columns where nothing is read.
+
+    Cost: no job here. Few slices are read from their sealed files, more through the Delta log.
+    """
+    table = flow.tables[pinned.read.table]
+    folder = lake.folder(table.name)
+    if not pinned.slices:
+        return nothing_of(spark, lake, table)
+    if pinned.steps:
+        return state_of(spark, lake, table, pinned.steps)
+    if table.is_fold:
+        known = table_schema(folder)
+        rows = frame_of_version(spark, folder, pinned.slices[0].version)
+        # a column that came later is null in an older version, as it is in an older slice
+        return rows if len(rows.columns) == len(known.fields) else with_all_columns(rows, known.json())
+    if len(pinned.slices) <= FILES_READ_DIRECTLY:
+        manifests = [read_manifest(folder, piece.slice_path) for piece in pinned.slices if piece.slice_path]
+        is_few = sum(len(manifest.files) for manifest in manifests) <= FILES_READ_DIRECTLY
+        # a state of a REPLACE table is its slice: the head may have moved on
+        if manifests and (is_few or table.mode is Mode.REPLACE):
+            return frame_of_slices(spark, folder, manifests, table_schema(folder))
+    return frame_at(
+        spark,
+        folder,
+        pinned.input.version,
+        low=pinned.bound.low,
+        high=pinned.bound.high,
+        is_partitioned=table.is_partitioned,
+    )
+
+
+def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
+    """Give no rows with a table's columns: those it has, else those that are declared.
+
+    Raises:
+        WaterclockError: E705 where the table has no batch yet and its columns have no declared types.
+    """
+    return spark.createDataFrame([], empty_schema(lake.folder(table.name), table))
+
+
+def labelled(frame: DataFrame, label: str) -> DataFrame:
+    """Give every row the batch's own `timelabel`, whatever the frame brings under that name."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # a query over two tables brings two columns `timelabel`: dropped by name, both go (field-notes part 6, section 4)
+    return frame.drop("timelabel").withColumn("timelabel", F.lit(label))

@@ -1,0 +1,150 @@
+"""Where do the jars that Spark needs beside its own come from?
+
+From the directory `WATERCLOCK_JARS` names; without it from the user's cache, filled once by Ivy, which PySpark brings
+along. `ivy.xml` lists the exact coordinates and `jars.sha256` what they must contain. Nothing here imports PySpark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from waterclock.engine.spark.java import find_java
+from waterclock.errors import WaterclockError
+
+_HERE = Path(__file__).parent
+_OFFLINE_FIX = (
+    "without a way to a Maven registry, put these jars into a directory and name it in WATERCLOCK_JARS; "
+    "behind a mirror, name an Ivy settings file in WATERCLOCK_IVY_SETTINGS"
+)
+
+
+def delta_jars() -> tuple[Path, ...]:
+    """The local jar files for `spark.jars`, fetched first where they are absent.
+
+    Raises  E701 when Java is needed for the fetching and not found
+            E702 when a jar is not to be had, or holds something else than it should
+    Cost    two file look-ups; the first time some seconds and 10 MB
+    """
+    wanted = _checksums()
+    configured = os.environ.get("WATERCLOCK_JARS")
+    directory = Path(configured).expanduser() if configured else cache_directory() / "jars"
+    missing = [name for name in wanted if not (directory / name).is_file()]
+    if missing and configured:
+        raise WaterclockError(
+            "E702",
+            f"WATERCLOCK_JARS lacks {', '.join(missing)}",
+            where=str(directory),
+            why="a configured directory is taken as it is: nothing is fetched into it",
+            fix=f"copy {', '.join(missing)} there, or unset WATERCLOCK_JARS to have them fetched",
+        )
+    if missing:
+        _fetch(wanted, directory)
+    return tuple(directory / name for name in wanted)
+
+
+def cache_directory() -> Path:
+    """Waterclock's folder in the user's cache; it may not exist yet."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path("~/.cache").expanduser()) / "waterclock"
+
+
+def _checksums() -> dict[str, str]:
+    lines = (_HERE / "jars.sha256").read_text(encoding="ascii").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def _fetch(wanted: dict[str, str], directory: Path) -> None:
+    java = find_java()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        # beside its goal, so that a rename makes each jar appear whole, whoever else is fetching
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
+            output = _run_ivy(java, Path(scratch))
+            for name, digest in wanted.items():
+                _take(Path(scratch) / "jars" / name, digest, directory / name, output)
+    except OSError as error:
+        raise WaterclockError(
+            "E702",
+            "the jars cannot be written",
+            where=str(directory),
+            why=str(error),
+            fix="free or permit the place, or set XDG_CACHE_HOME or WATERCLOCK_JARS",
+        ) from error
+
+
+def _run_ivy(java: str, scratch: Path) -> str:
+    settings = os.environ.get("WATERCLOCK_IVY_SETTINGS") or str(_HERE / "ivysettings.xml")
+    command = [
+        *(java, *_proxy_options(), "-jar", str(_ivy_jar())),
+        *("-settings", settings, "-ivy", str(_HERE / "ivy.xml"), "-cache", str(scratch / "ivy")),
+        *("-retrieve", str(scratch / "jars" / "[artifact]-[revision].[ext]"), "-warn"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return done.stdout + done.stderr
+
+
+def _take(source: Path, digest: str, goal: Path, output: str) -> None:
+    if not source.is_file():
+        raise WaterclockError(
+            "E702",
+            f"the jar {goal.name} cannot be fetched",
+            where=str(goal.parent),
+            why=_last_words(output),
+            fix=_OFFLINE_FIX,
+            transient=True,
+        )
+    with source.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        raise WaterclockError(
+            "E702",
+            f"the jar {goal.name} is not the one that is known under this name",
+            where=str(goal.parent),
+            why=f"its sha256 is {found}, not {digest}",
+            fix="look at the registry or mirror it was fetched from; nothing of it was kept",
+        )
+    source.replace(goal)
+
+
+def _last_words(output: str) -> str:
+    """What Ivy says about the failure: its warnings, without the frame it draws around them."""
+    said = [line.strip(" \t:") for line in output.splitlines()]
+    telling = [line for line in said if any(word in line.lower() for word in ("exception", "not found", "unresolved"))]
+    return "; ".join(dict.fromkeys(telling[:3] or said[-1:])) or "Ivy gave no reason"
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    jars = [jar for root in roots for jar in sorted(Path(root, "jars").glob("ivy-*.jar"))]
+    if not jars:
+        raise WaterclockError(
+            "E702",
+            "the jars cannot be fetched",
+            why="Ivy is missing: no pyspark/jars/ivy-*.jar is installed",
+            fix="install pyspark from its package, or name a directory of jars in WATERCLOCK_JARS",
+        )
+    return jars[-1]
+
+
+def _proxy_options() -> list[str]:
+    """The proxy of the environment in Java's words; Java does not read the variables that other tools do."""
+    address = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
+    proxy = urlsplit(address if "//" in address else f"//{address}") if address else None
+    if proxy is None or proxy.hostname is None:
+        return []
+    return [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 80}"]
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.writelines(f"{jar}\n" for jar in delta_jars())
+    except WaterclockError as refusal:
+        sys.exit(refusal.render())

@@ -1,0 +1,120 @@
+"""Starts Spark's JVM, keeps what it says in a file, and finds its last words there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.engine.spark.java import require_java, settings_of_java, words_of
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+
+_NOISE = re.compile(
+    r"WARNING:|Picked up |NOTE: Picked up|Using Spark's default|SLF4J|log4j|\s+at |\d\d/\d\d/\d\d .* (INFO|WARN) "
+)
+_MOST_LINES, _MOST_WORDS = 4, 600
+_TAIL = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class JvmLog:
+    """The file that a JVM writes to, and where in it this JVM began."""
+
+    path: Path
+    begin: int
+
+    @classmethod
+    def at(cls, path: Path) -> JvmLog:
+        """Return the log for a JVM that is to be started: what other JVMs said before stays in the file."""
+        return cls(path, path.stat().st_size if path.exists() else 0)
+
+    def last_words(self) -> str:
+        """Return the last lines that tell something, without warnings and stack frames; empty where there are none."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(max(self.begin, self.path.stat().st_size - _TAIL))
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return _telling(lines)
+
+
+def start_jvm(conf: SparkConf, log: JvmLog) -> None:
+    """Start the JVM that PySpark of this process is to use, with a file as its output: nothing of it is for a user.
+
+    Raises  E701 and E703 as `require_java`, E704 where it does not come up
+    """
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    java = require_java()
+    try:
+        with log.path.open("ab") as file:
+            gateway: Any = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]  # PySpark's
+    except (PySparkException, OSError) as error:
+        raise not_started(java, log, error) from error
+    SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm  # noqa: SLF001 - what launches a JVM unasked sets both
+
+
+def not_started(java: str, log: JvmLog, error: Exception) -> WaterclockError:
+    """Return the refusal of a JVM that did not come up: where it was looked for, and what it said last."""
+    settings = "".join(f", {name}={value}" for name, value in settings_of_java().items())
+    home = os.environ.get("SPARK_HOME")
+    words = _refusal_of_java(java) or log.last_words() or _one_line(error)
+    return WaterclockError(
+        "E704",
+        "Spark's JVM does not start",
+        where=f"{java}{settings}" + (f", SPARK_HOME={home}" if home else ""),
+        why=words,
+        fix=_fix(home, log, words, has_settings=bool(settings)),
+    )
+
+
+def end_of(process: Any, log: JvmLog | None) -> str:
+    """Return how a JVM that is gone ended, and its last words."""
+    code = process.poll() if process is not None else None
+    how = "it is not there any more"
+    if code is not None and code < 0:
+        how = f"it was ended by {signal.Signals(-code).name}"
+        how += " (the kernel does so where memory runs out)" if -code == signal.SIGKILL else ""
+    elif code is not None:
+        how = f"it ended with {code}"
+    words = log.last_words() if log is not None else ""
+    return f"{how}; its last words: {words}" if words else how
+
+
+def _refusal_of_java(java: str) -> str:
+    """Return what Java says where it does not even tell its version."""
+    words = words_of(java)
+    return "" if "version" in words else _telling(words.splitlines())
+
+
+def _telling(lines: Sequence[str]) -> str:
+    telling = [line.strip() for line in lines if line.strip() and not _NOISE.match(line)]
+    words = "; ".join(telling[-_MOST_LINES:])
+    return words if len(words) <= _MOST_WORDS else "…" + words[-_MOST_WORDS + 1 :]
+
+
+def _fix(home: str | None, log: JvmLog, words: str, *, has_settings: bool) -> str:
+    if "insufficient memory" in words or "could not reserve" in words.lower():
+        return f"free some memory: Spark's JVM is given up to 2 GiB; all it said is in {log.path}"
+    if home:
+        return "unset SPARK_HOME: the Spark that is installed beside Waterclock is taken"
+    if has_settings:
+        return f"look at {', '.join(settings_of_java())}, which give every JVM options; all it said is in {log.path}"
+    if shutil.which("bash") is None:
+        return "install bash: Spark's own scripts start the JVM by it"
+    return f"all it said is in {log.path}"
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

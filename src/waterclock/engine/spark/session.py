@@ -1,0 +1,285 @@
+"""Opens the one warm Spark session of a runner, and a session of its own for every batch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.engine.spark.jars import delta_jars
+from waterclock.engine.spark.java import find_java
+from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, start_jvm
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# A runner lives for months. What Spark keeps of past jobs is for a page that nobody sees, and its pools start a
+# thread for every task until they have a thousand.
+_BOUNDS = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.ui.retainedDeadExecutors": "5",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.shuffleExchange.maxThreadThreshold": "16",
+    "spark.sql.broadcastExchange.maxThreadThreshold": "16",
+    "spark.sql.resultQueryStage.maxThreadThreshold": "16",
+}
+
+
+class Sessions:
+    """Starts Spark on first use and gives each batch a session of its own.
+
+    A batch's confs, temporary views and functions are seen by that batch alone. Nothing starts before `root` or
+    `own` is called: a run with nothing to do needs no JVM.
+    """
+
+    def __init__(self, *, work_folder: Path, master: str = "local[*]", confs: Mapping[str, str] | None = None) -> None:
+        self._master = master
+        self._work = work_folder
+        self._confs = dict(confs or {})
+        self._root: SparkSession | None = None
+        self._is_borrowed = self._is_foreign = False
+        self._refusal: WaterclockError | None = None
+        self._log: JvmLog | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, session: SparkSession) -> Sessions:
+        """Give batches sessions beside one that is there already; closing leaves it running."""
+        borrowed = cls(work_folder=Path())
+        borrowed._root = session
+        borrowed._is_borrowed = True
+        return borrowed
+
+    @property
+    def is_open(self) -> bool:
+        """True once Spark was started by `root` or `own`."""
+        return self._root is not None
+
+    def root(self) -> SparkSession:
+        """Give the runner's session; starts Spark (seconds) on first use.
+
+        Where the process has one already, a notebook's, it is that one: not ours to set, and not ours to stop.
+
+        Raises  E701 to E704 where Spark does not start; the same again at every call, until `revive`
+        """
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal
+            if self._root is None:
+                self._root = self._start()
+            return self._root
+
+    def _start(self) -> SparkSession:
+        there = _session_there()
+        self._is_borrowed = self._is_foreign = there is not None
+        if there is not None:
+            return there
+        try:
+            session, self._log = _opened(self._master, self._work, self._confs)
+        except WaterclockError as refusal:
+            self._refusal = refusal
+            raise
+        return session
+
+    def own(self) -> SparkSession:
+        """Give a fresh session that shares the JVM and nothing else (about a millisecond)."""
+        session = self.root().newSession()
+        if self._is_foreign:
+            _set(session, self._confs)
+        return session
+
+    def has_ended(self) -> bool:
+        """Tell whether Spark was there and answers no more: what was raised since may say anything. One call to it."""
+        return self._root is not None and not _answers(self._root)
+
+    def revive(self) -> bool:
+        """Give True where Spark had ended, its JVM killed or its context stopped; the next `root` starts it anew.
+
+        Call it between batches only: what others hold of the old session is of no use then.
+        """
+        with self._lock:
+            self._refusal = None
+            if self._root is None or self._is_borrowed or _answers(self._root):
+                return False
+            _forget(self._root)
+            self._root = None
+            return True
+
+    def end_of_jvm(self) -> str | None:
+        """Return how the JVM ended that was started here, with its last words; None where it was not started here."""
+        if self._root is None or self._is_borrowed:
+            return None
+        from pyspark import SparkContext
+
+        gateway = SparkContext._gateway  # noqa: SLF001 - it alone knows the process
+        return end_of(None if gateway is None else gateway.proc, self._log)
+
+    def close(self) -> None:
+        """Stop Spark, if it was started here."""
+        with self._lock:
+            if self._root is not None and not self._is_borrowed:
+                _stop(self._root)
+                self._root = None
+
+
+def _session_there() -> SparkSession | None:
+    """Give the session that this process has, if it has one that is alive."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.active()
+    except PySparkException:
+        return None
+    return session if _answers(session) else None
+
+
+def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
+    """Set a session of a context that somebody else opened as ours are, as far as one session can be set."""
+    from waterclock.storage.confs import SESSION_CONFS
+
+    for key, value in {**SESSION_CONFS, **confs}.items():
+        if key.startswith(("spark.sql.", "spark.databricks.")):
+            session.conf.set(key, value)
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop Spark; a JVM that was killed has nothing left to stop."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # published without types
+
+    with warnings.catch_warnings(), suppress(Py4JError, OSError):
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark warns of a JVM that does not answer
+        session.stop()
+
+
+def _answers(session: SparkSession) -> bool:
+    try:
+        session.newSession()
+    except Exception:  # noqa: BLE001 - a JVM that is gone, one that breaks off, a stopped context: each has its own
+        return False
+    return True
+
+
+def _forget(session: SparkSession) -> None:
+    """Clear away a Spark that has ended, the JVM with it: PySpark would go on asking the one it knows."""
+    from pyspark.sql import SparkSession
+
+    _stop(session)
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - as below
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to part with a JVM
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.kill()
+        gateway.proc.wait()
+
+
+def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> SparkSession:
+    """Start Spark with Delta, every zone pinned to UTC, and its own folders below `work_folder`.
+
+    Raises  E701 to E704 where Java, Delta's jars or the JVM are not to be had, with what was looked at
+    """
+    return _opened(master, work_folder, confs)[0]
+
+
+def _opened(master: str, work_folder: Path, confs: Mapping[str, str]) -> tuple[SparkSession, JvmLog]:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from waterclock.storage.confs import SESSION_CONFS
+
+    # workers must be this very interpreter, or they lack our libraries
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_py4js)  # what it raises is told as an error of ours
+    work_folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "spark.jars": ",".join(jar.absolute().as_uri() for jar in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.driver.extraJavaOptions": _java_options(work_folder),
+        "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **_BOUNDS,
+        "spark.sql.warehouse.dir": str(work_folder / "warehouse"),
+        # Delta's SQL parser passes by the newer way of binding :name values, which then stay unbound
+        "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+        **SESSION_CONFS,
+        **confs,
+    }
+    log = JvmLog.at(work_folder / "jvm.log")
+    conf = SparkConf().setAll(list(settings.items())).setMaster(master).setAppName("waterclock")
+    if SparkContext._gateway is None:  # noqa: SLF001 - a JVM that this process has is taken; PySpark tells of it nowhere else
+        start_jvm(conf, log)
+    try:
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+    except (Py4JError, PySparkException, OSError) as error:
+        refusal = not_started(find_java(), log, error)
+        _end_jvm()
+        raise refusal from error
+    session.sparkContext.setLogLevel("OFF")
+    return session, log
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
+
+
+def _java_options(work_folder: Path) -> str:
+    return " ".join(
+        _as_one_option(option)
+        for option in (
+            "-Duser.timezone=UTC",
+            f"-Dderby.system.home={work_folder}",
+            f"-Djava.io.tmpdir={_scratch_folder(work_folder)}",
+            "-XX:+UseParallelGC",
+            # hash tables are walked through memory: a join of ten million facts took a fifth less CPU with them
+            *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
+        )
+    )
+
+
+def _as_one_option(option: str) -> str:
+    """Quote an option of the JVM as Spark's launcher takes a line of options apart: by blanks outside of quotes."""
+    return '"' + option.replace("\\", r"\\").replace('"', r"\"") + '"'
+
+
+def _offers_huge_pages(said: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> bool:
+    """Tell whether the kernel gives huge pages to who asks; where it does not, the JVM would complain."""
+    try:
+        return "[never]" not in said.read_text(encoding="ascii")
+    except OSError:
+        return False
+
+
+def _scratch_folder(work_folder: Path) -> Path:
+    """Return where the JVM keeps what it spills; Spark takes the name for a list of folders, parted by commas."""
+    folder = work_folder / "tmp"
+    if "," in str(folder):
+        return Path(tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,223 @@
+"""Makes a lost ledger again: from its newest export, and from what was committed since (ARCHITECTURE 5, Keeping).
+
+Commits of tables are read from their Delta logs, deliveries are asked of the destinations; what a claim was says its
+record in the stage. What left no trace at rest since the export is not known: failures, skips, requests, runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from waterclock.batches.records import TableRecord
+from waterclock.dpl.project import Project
+from waterclock.engine.batch.claim_record import read_claim_record
+from waterclock.engine.batch.publish import find_delivery, kill_delivery
+from waterclock.engine.opening import open_workplace
+from waterclock.engine.settings import RunSettings
+from waterclock.engine.upkeep.ledger_export import chain_of, heads
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.choices import Kind
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.refusals import ledger_there
+from waterclock.ledger.write.adopt import Committed
+from waterclock.storage.commit.pointers import kill
+from waterclock.storage.exports import read_export
+from waterclock.storage.log.commit_history import Commit, commits_after
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.slices.inventory import Leaf, leaves
+from waterclock.storage.slices.manifest import read_manifest
+
+# kinds of commits that are no batch's
+RETAINED = "retain"
+REBUILT = "rebuild"
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """What a rebuild came to.
+
+    `export`: the newest export it began from. `adopted` counts claims found in commit records, by table; `missing`
+    commits that were cleaned from a log before they were exported; `unknown` are claims whose record is gone; `killed`
+    counts sealed claims that had not committed: they never will. `aside` is where the old ledger lies now.
+    """
+
+    export: str | None = None
+    adopted: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+    unknown: list[int] = field(default_factory=list)
+    killed: int = 0
+    aside: str | None = None
+
+
+def rebuild_ledger(
+    project: Project, *, settings: RunSettings | None = None, force: bool = False, export: str | None = None
+) -> Rebuilt:
+    """Make the ledger again, beside its place, and move it there when it is whole. Starts no JVM.
+
+    `export` names another export than the newest. With `force` a ledger that is there is moved aside.
+    Raises  E417 where a ledger is there, E418 where the export cannot be used
+    """
+    place = Path(str(sa.make_url(project.ledger).database))
+    if place.exists() and place.stat().st_size and not force:
+        raise ledger_there(str(place))
+    draft = place.with_name(f"{place.name}.rebuilding")
+    for path in _files_of(draft):
+        path.unlink(missing_ok=True)
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    made = Ledger.open(f"sqlite:///{draft}")
+    with open_workplace(project, settings=settings, ledger=made) as work:
+        rebuilt = _filled(work, export)
+        clock = work.real_now()
+    # a write-ahead log that is left of an older ledger would be replayed into this one
+    is_any = any(path.exists() for path in _files_of(place))
+    rebuilt.aside = _moved_aside(place, clock) if is_any else None
+    os.link(draft, place)  # refuses a ledger that somebody made meanwhile
+    draft.unlink()
+    return rebuilt
+
+
+def _filled(work: Workplace, export: str | None) -> Rebuilt:
+    root, keeping = work.lake.root, work.ledger.keeping
+    newest = export or next((name for name, _ in heads(root)), None)
+    if newest is not None:
+        keeping.load(read_export(root, name) for name in chain_of(root, newest))
+    known = {record.name for record in work.ledger.tables()}
+    if not known.issuperset(work.flow.tables):
+        work.ledger.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)
+    rebuilt = Rebuilt(newest)
+    steps = [step for record in work.ledger.tables() for step in _steps(work, record, rebuilt)]
+    for step in sorted(steps, key=lambda step: (step.at, step.version)):
+        step.take(work, rebuilt)
+    for record in work.ledger.tables():
+        _kill_rest(work, record, rebuilt)
+    work.ledger.add_event("ledger rebuilt", who=work.settings.who, data={"export": newest, "adopted": rebuilt.adopted})
+    return rebuilt
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One thing that a commit tells: a claim's data, or a later version of the same state, or what RETAIN dropped."""
+
+    table: str
+    at: datetime
+    version: int
+    found: Committed | None = None
+    dropped_before: datetime | None = None
+
+    def take(self, work: Workplace, rebuilt: Rebuilt) -> None:
+        keeping = work.ledger.keeping
+        if self.found is not None:
+            if keeping.adopt(self.found):
+                rebuilt.adopted[self.table] = rebuilt.adopted.get(self.table, 0) + 1
+        elif self.dropped_before is not None:
+            keeping.drop_windows(self.table, self.dropped_before, self.version, who=work.settings.who)
+        else:
+            keeping.move_head(self.table, self.version)
+
+
+def _steps(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_Step]:
+    known = work.ledger.keeping.known_claims(record.name)
+    if record.kind == Kind.PUBLISH:
+        yield from _deliveries(work, record, known)
+        return
+    folder = _folder(work, record)
+    if not table_exists(folder):
+        return
+    targets = [
+        claim.request.target_version for claim in work.ledger.open_claims() if claim.request.table == record.name
+    ]
+    commits = commits_after(folder, min([record.head_version, *targets]))
+    if commits.missing:
+        rebuilt.missing[record.name] = commits.missing
+    last = datetime.fromtimestamp(0, tz=work.real_now().tzinfo)
+    for commit in commits.found:
+        last = max(last, commit.at)  # versions are in order, whatever the clocks of their writers said
+        step = _step(folder, record, commit, known, rebuilt)
+        if step is not None:
+            yield replace(step, at=last)
+
+
+def _step(folder: str, record: TableRecord, commit: Commit, known: dict[int, str], rebuilt: Rebuilt) -> _Step | None:
+    identity = commit.identity
+    if commit.is_rewrite or (identity is not None and identity.kind == REBUILT and not identity.slices):
+        is_new = commit.version > record.head_version
+        return _Step(record.name, commit.at, commit.version) if is_new else None
+    if identity is None:
+        return None
+    if identity.kind == RETAINED:
+        return _Step(
+            record.name, commit.at, commit.version, dropped_before=datetime.fromisoformat(identity.newest_label)
+        )
+    if identity.outcome != "data" or not identity.slices or known.get(identity.claim, "open") != "open":
+        return None
+    found = _committed(folder, identity.claim, str(identity.slices[0]), commit.version, commit.at)
+    if found is None:
+        rebuilt.unknown.append(identity.claim)
+        return None
+    return _Step(record.name, commit.at, commit.version, found)
+
+
+def _committed(folder: str, claim: int, slice_path: str, version: int, at: datetime) -> Committed | None:
+    said = read_claim_record(folder, slice_path)
+    if said is None:
+        return None
+    request, results = said
+    return Committed(claim, request, tuple(replace(result, version=version) for result in results), at)
+
+
+def _deliveries(work: Workplace, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
+    """Find the staged claims of a publish that its destination has; where nothing is delivered, staged is done."""
+    table = work.flow.tables.get(record.name)
+    if table is None:
+        return
+    folder = _folder(work, record)
+    for leaf in leaves(folder):
+        if not leaf.is_sealed or known.get(leaf.claim, "open") != "open":
+            continue
+        found = _committed(folder, leaf.claim, leaf.path, -1, _sealed_at(folder, leaf))
+        if found is None:
+            continue  # another label's leaf holds the claim's record, or it was never audited
+        if find_delivery(work, table, leaf.claim):
+            yield _Step(record.name, found.at, -1, found)
+
+
+def _kill_rest(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> None:
+    """Kill what was sealed under claims that nobody knows: a runner that still sleeps must not commit them any more."""
+    folder = _folder(work, record)
+    known = work.ledger.keeping.known_claims(record.name)
+    strangers = {leaf.claim for leaf in leaves(folder)} - known.keys()
+    table = work.flow.tables.get(record.name)
+    for number in sorted(strangers - set(rebuilt.unknown)):
+        if record.kind == Kind.PUBLISH:
+            if table is not None:
+                kill_delivery(work, table, number)
+        elif table_exists(folder):
+            kill(folder, number, project=work.flow.project)
+        rebuilt.killed += 1
+    work.ledger.keeping.raise_claims(max(strangers, default=0))
+
+
+def _folder(work: Workplace, record: TableRecord) -> str:
+    return work.lake.folder(f"publish/{record.name}" if record.kind == Kind.PUBLISH else record.name)
+
+
+def _sealed_at(folder: str, leaf: Leaf) -> datetime:
+    return read_manifest(folder, leaf.path).sealed_at
+
+
+def _moved_aside(place: Path, at: datetime) -> str:
+    aside = place.with_name(f"{place.name}.{at:%Y%m%dT%H%M%SZ}")
+    for old, new in zip(_files_of(place), _files_of(aside), strict=True):
+        if old.exists():
+            old.rename(new)
+    return str(aside)
+
+
+def _files_of(database: Path) -> list[Path]:
+    return [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]

@@ -1,0 +1,154 @@
+"""Finds the whole and the damaged slices of a table, seals again what can be, and asks again for what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import Slice
+from waterclock.engine.batch.takeover import take_over_expired
+from waterclock.engine.damage import damaged_file, slice_error, verb_of
+from waterclock.engine.reads.pin import nothing_of
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.storage.commit.rebuild import raise_versions, recreate, set_log_aside
+from waterclock.storage.folds.table_columns import brought_schema
+from waterclock.storage.folds.versions import table_schema_of
+from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished, table_exists
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.slices.damage import damage_of
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.reseal import Remembered, reseal
+from waterclock.storage.types import schema_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The slices of a table: those that are whole with their manifests, those sealed again among them, and the lost."""
+
+    whole: tuple[Slice, ...]
+    manifests: tuple[Manifest, ...]
+    resealed: tuple[Slice, ...]
+    lost: tuple[Slice, ...]
+
+
+def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> Found:
+    """Look at every slice, and seal those again that lost their manifest alone. Cost: a look at each file's footer."""
+    folder = work.folder(table)
+    whole: list[tuple[Slice, Manifest]] = []
+    resealed, lost = [], []
+    for piece in slices:
+        if damage_of(folder, piece.slice_path) is None:
+            whole.append((piece, read_manifest(folder, piece.slice_path)))
+            continue
+        manifest = _resealed(work, spark, table, piece)
+        if manifest is None:
+            lost.append(piece)
+        else:
+            whole.append((piece, manifest))
+            resealed.append(piece)
+    return Found(
+        tuple(piece for piece, _ in whole), tuple(manifest for _, manifest in whole), tuple(resealed), tuple(lost)
+    )
+
+
+def refuse_unaskable(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
+    """Refuse to go on where a slice is lost that a state is made of and that nobody can make again.
+
+    Raises  E752 naming it, and the `skip` that goes on without it
+    """
+    for piece in lost:
+        if table.mode is not Mode.REPLACE and verb_of(work, table, piece.label) is None:
+            where = f"{work.lake.location(table.name)}/{piece.slice_path}"
+            why = damage_of(work.folder(table), piece.slice_path)
+            raise slice_error(work, table, piece, where=where, why=why, is_manifest=False)
+
+
+def ask_again(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
+    """Ask that labels whose slices are lost are made again, each as it can be."""
+    for piece in lost:
+        verb = verb_of(work, table, piece.label)
+        if verb is not None:
+            work.ledger.request_restate(table.name, [piece.label], verb, who=work.settings.who)
+
+
+def has_usable_log(work: Workplace, table: Table) -> bool:
+    """Tell whether a table's log can be read and tells of every version that the ledger knows, and of its rows."""
+    folder, known = work.folder(table), work.ledger.table(table.name).head_version
+    if not table_exists(folder) or is_older_than(folder, known) or is_unfinished(folder, known):
+        return False
+    try:
+        with opened(folder):
+            return True
+    except WaterclockError as error:
+        if error.code != "E643":
+            raise
+        return False
+
+
+def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
+    """Give a table a log that goes on above every version that anybody knows, in place of one that cannot be used.
+
+    Claims whose lease ran out are settled then: before, nothing could be committed.
+    """
+    folder, above = work.folder(table), work.ledger.table(table.name).head_version
+    project = work.flow.project
+    if _is_readable(folder):
+        raise_versions(folder, project=project, above=above)
+    else:
+        above = max(above, head(folder))
+        if table_exists(folder):
+            set_log_aside(folder, f"{work.real_now():%Y%m%dT%H%M%S%f}")
+        schema = _schema_of(work, spark, table, manifests)
+        recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
+    take_over_expired(work)
+
+
+def _is_readable(folder: str) -> bool:
+    if not table_exists(folder):
+        return False
+    try:
+        with opened(folder):
+            return True
+    except WaterclockError:
+        return False
+
+
+def _schema_of(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> str:
+    """Return the columns of a table without a log: by its newest slice, else as they are declared."""
+    if not manifests:
+        return schema_text(nothing_of(spark, work.lake, table).schema)
+    newest = manifests[-1].schema
+    return newest if table.temporal is None else table_schema_of(newest, table.temporal)
+
+
+def _resealed(work: Workplace, spark: SparkSession, table: Table, piece: Slice) -> Manifest | None:
+    made = work.ledger.audit(table.name, piece.label).current
+    if made is None or made.revision is None:
+        return None
+    known = Remembered(
+        table.name,
+        piece.label,
+        piece.claim,
+        piece.slice_path,
+        piece.rows,
+        piece.digest,
+        made.code,
+        made.revision.source,
+    )
+    try:
+        otherwise = schema_text(brought_schema(work.folder(table), table))
+    except WaterclockError:
+        otherwise = None  # the log is damaged as well
+    try:
+        return reseal(spark, work.folder(table), known, table.merge, otherwise=otherwise)
+    except Exception as raised:
+        if damaged_file(work.lake, raised) is None:
+            raise
+        return None  # its rows cannot be read

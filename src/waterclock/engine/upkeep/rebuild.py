@@ -1,0 +1,246 @@
+"""Makes tables anew from their stage, and so lets a declaration change what only this may change.
+
+A table's rows are put together again from its current sealed slices: all of them (APPEND), the newest (REPLACE), or
+what they add up to (MERGE), and shown in one commit. The slices, their digests and their past stay as they are. Where
+the same slices come to mean other rows (another mode, other keys), they are sealed once more, by links: a new revision
+of each label, so that what was known before is told from what is known since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
+from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.damage import telling_damage
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.upkeep.ledger_rebuild import REBUILT
+from waterclock.engine.upkeep.mend import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
+from waterclock.ledger.refusals import cannot_recut, needs_rebuild
+from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.redeclare import Difference
+from waterclock.storage.commit.rebuild import commit_whole_state, remake
+from waterclock.storage.folds.history import state_from
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.slices.digest import digests
+from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.order_values import order_measures
+from waterclock.storage.slices.read import frame_of_slices, table_schema
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# what lies in a slice does not depend on these
+_MAY_CHANGE = frozenset({"type", "mode", "keys"})
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    """A table that was made anew: from how many slices, of how many rows, and what of its declaration changed.
+
+    `resealed` are labels whose manifest was made again. `lost` are the slices that are gone or damaged: their labels
+    are asked to be made again, where that can be, and the table is without their rows until then.
+    """
+
+    table: str
+    slices: int
+    rows: int
+    version: int
+    changed: tuple[Difference, ...]
+    resealed: tuple[datetime, ...] = ()
+    lost: tuple[Slice, ...] = ()
+
+
+def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
+    """Say what of each table's declaration a rebuild would change; changes nothing.
+
+    Raises  E405 for each other table whose declaration would need one too, E420 for what cannot be re-cut,
+            E407 where a batch of one is running
+    """
+    differing = work.ledger.keeping.differences(work.flow)
+    tables = work.flow.tables
+    errors = [
+        needs_rebuild(name, found, str(tables[name].place)) for name, found in differing.items() if name not in names
+    ]
+    errors += [error for name in names if (error := _refused(tables[name], differing.get(name, ()))) is not None]
+    if errors:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    for name in names:
+        if not _may_be_settled_after(work, tables[name]):
+            work.ledger.keeping.refuse_busy(name)
+    return {name: tuple(differing.get(name, ())) for name in names}
+
+
+@telling_damage
+def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -> Remade:
+    """Make one table anew from its stage, in one commit; a log that is lost, damaged or too old is replaced.
+
+    Of damaged slices those are sealed again that lost their manifest alone; the others are asked for again.
+
+    Raises  E407 where a batch began meanwhile, E752 where a slice is damaged that nobody can make again
+    """
+    table, folder = work.flow.tables[name], work.lake.folder(name)
+    slices = _current(work, table)
+    claim = work.ledger.keeping.draw_claim()
+    # of a publish, what was delivered stands, and the next goes by what is said now
+    if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
+        version = work.ledger.table(name).head_version
+        work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
+        return Remade(name, 0, 0, version, changed)
+    spark = work.sessions.own()
+    register_functions(spark, work.root, work.flow, table.expressions)
+    stage = find_slices(work, spark, table, slices)
+    refuse_unaskable(work, table, stage.lost)
+    slices, manifests = list(stage.whole), list(stage.manifests)
+    is_new_log = not has_usable_log(work, table)
+    if is_new_log:
+        renew_log(work, spark, table, manifests)
+    found: Committed | None = None
+    if _means_other_rows(table, changed):
+        manifests = _sealed_again(work, spark, table, manifests, claim)
+        found = _as_claim(work, table, slices, manifests, claim)
+        put_claim_record(folder, Claim(claim, found.request, found.at), found.results)
+    identity = _identity(work, table, claim, manifests if found else ())
+    if table.is_fold and manifests:
+        version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
+    else:
+        shown = manifests[-1:] if table.mode is Mode.REPLACE else manifests
+        version = remake(spark, folder, identity, shown, is_partitioned=table.is_partitioned)
+    if found is not None:
+        found = replace(found, results=tuple(replace(result, version=version) for result in found.results))
+    who = work.settings.who
+    work.ledger.keeping.redeclare(table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log)
+    ask_again(work, table, stage.lost)
+    resealed = tuple(piece.label for piece in stage.resealed)
+    return Remade(name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost)
+
+
+def _has_unusable_log(work: Workplace, table: Table) -> bool:
+    return table_exists(work.folder(table)) and not has_usable_log(work, table)
+
+
+def _may_be_settled_after(work: Workplace, table: Table) -> bool:
+    """Tell whether only claims whose lease ran out are open, which nobody can settle before the table has a log."""
+    if table.kind is Kind.PUBLISH or has_usable_log(work, table):
+        return False
+    expired = {claim.number for claim in work.ledger.expired(work.real_now())}
+    return all(claim.number in expired for claim in work.ledger.open_claims() if claim.request.table == table.name)
+
+
+def _refused(table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
+    cut = [difference for difference in differs if difference[0] not in _MAY_CHANGE]
+    return cannot_recut(table.name, cut, str(table.place)) if cut else None
+
+
+def _current(work: Workplace, table: Table) -> list[Slice]:
+    """Give the slices that the table is made of, oldest first; windows that RETAIN has dropped are not among them."""
+    dropped = work.ledger.keeping.dropped_before(table.name, by=FOREVER)
+    return work.ledger.slices(table.name, dropped or BEGINNING, FOREVER)
+
+
+def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
+    parts = {what for what, _, _ in changed}
+    return "mode" in parts or (table.is_fold and "keys" in parts)
+
+
+def _sealed_again(
+    work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest], claim: int
+) -> list[Manifest]:
+    """Seal the slices once more, by links; for a MERGE with what it must know of their order and deletes (one scan)."""
+    folder = work.lake.folder(table.name)
+    found: Mapping[str, Mapping[str, Any]] = {}
+    if table.merge is not None and (table.merge.order_by or table.merge.delete_when):
+        rows = frame_of_slices(spark, folder, manifests, table_schema(folder))
+        found = digests(rows, order_measures(table.merge))
+    linked = []
+    for manifest in manifests:
+        measures = found.get(label_of(manifest.label), {})
+        known = replace(
+            manifest,
+            has_deletes=bool(measures.get("_deletes")),
+            order_high=measures.get("_order_high"),
+            order_low=measures.get("_order_low"),
+            delete_high=measures.get("_delete_high"),
+        )
+        linked.append(
+            link_slice(
+                known,
+                folder,
+                folder=folder,
+                lake=work.lake,
+                claim=claim,
+                label=manifest.label,
+                code=manifest.code,
+                name=table.name,
+                source=manifest.source,
+            )
+        )
+    return linked
+
+
+def _as_claim(
+    work: Workplace, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
+) -> Committed:
+    """Give the claim under which slices that were sealed once more are current, with what each read before."""
+    ledger, now = work.ledger, work.real_now()
+    codes = {manifest.code for manifest in manifests}
+    request = ClaimRequest(
+        table=table.name,
+        labels=tuple(piece.label for piece in slices),
+        code=min(codes - {table.fingerprint}, default=table.fingerprint),  # rows of older code stay known as such
+        flow=work.flow.fingerprint,
+        runner=work.settings.runner,
+        who=work.settings.who,
+        now=now,
+        lease_seconds=work.settings.lease,
+        target_version=ledger.table(table.name).head_version,
+        inputs={piece.label: ledger.inputs(table.name, piece.label) for piece in slices},
+        restates=REBUILT,
+        run=work.run,
+    )
+    results = [_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
+    return Committed(claim, request, tuple(results), now)
+
+
+def _result(piece: Slice, manifest: Manifest) -> BatchResult:
+    return BatchResult(
+        label=piece.label,
+        end=piece.end,
+        version=-1,
+        rows=piece.rows,
+        bytes=piece.bytes,
+        digest=piece.digest,
+        slice_path=manifest.slice_path,
+        stands_from=piece.stands_from,
+        measures={"rebuilt": True},
+        source=manifest.source,
+    )
+
+
+def _identity(work: Workplace, table: Table, claim: int, manifests: Sequence[Manifest]) -> Identity:
+    return Identity(
+        project=work.flow.project,
+        table=table.name,
+        kind=REBUILT,
+        labels=tuple(label_of(manifest.label) for manifest in manifests),
+        newest_label=_newest(manifests),
+        claim=claim,
+        code=table.fingerprint,
+        slices=tuple(manifest.slice_path for manifest in manifests),
+    )
+
+
+def _newest(manifests: Sequence[Manifest]) -> str:
+    newest: datetime | None = max((manifest.label for manifest in manifests), default=None)
+    return "" if newest is None else label_of(newest)

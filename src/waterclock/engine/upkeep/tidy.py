@@ -1,0 +1,234 @@
+"""Keeps a project small and quick, and changes no answer: what may be tidied in each table, and how it is done.
+
+Everything is looked up first, so that a dry run shows what would go. A table with an open claim is left for another
+time. Each step stands for itself: one that fails or loses a race leaves the rest to be done.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.engine.damage import older_logs
+from waterclock.engine.spark.errors import to_error
+from waterclock.engine.upkeep.ledger_rebuild import RETAINED
+from waterclock.engine.upkeep.unneeded_slices import Known, kept_since, may_go, replaced_at
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
+from waterclock.planner.planning import Planner
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.log.live_files import live_files
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.slices.inventory import Leaf, bytes_below, leaves, made_again, remove, size_of
+from waterclock.storage.upkeep import (
+    Joinable,
+    drop_windows,
+    droppable,
+    joinable,
+    keep_versions,
+    oldest_readable,
+    optimize,
+    unneeded_files,
+    vacuum,
+)
+from waterclock.timelabel.label import label_of
+
+OPTIMIZED = "optimize"
+KEPT = "keep"
+VACUUMED = "vacuum"
+
+
+@dataclass(slots=True)
+class Amount:
+    """How many things, and how many bytes they take."""
+
+    count: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """What may be done for one table, or was done.
+
+    `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files that become few. `unneeded`: files
+    that no kept version shows. `slices`: sealed slices that nobody needs. `left_behind`: what broken claims left.
+    `states`: those of a MERGE that were made again for a reader of the past.
+    `is_busy`: a claim is open, so nothing was looked at. `failed` says what went wrong, step by step.
+    """
+
+    table: str
+    drop_before: datetime | None = None
+    dropped: Amount = field(default_factory=Amount)
+    joined: Amount = field(default_factory=Amount)
+    unneeded: Amount = field(default_factory=Amount)
+    slices: Amount = field(default_factory=Amount)
+    left_behind: Amount = field(default_factory=Amount)
+    states: Amount = field(default_factory=Amount)
+    is_busy: bool = False
+    failed: list[str] = field(default_factory=list)
+    leaves: list[Leaf] = field(default_factory=list)
+    small: Joinable = field(default_factory=Joinable)
+    old_states: list[Path] = field(default_factory=list)
+
+    @property
+    def freed(self) -> int:
+        """The bytes that go, now or with the next upkeep."""
+        return sum(each.bytes for each in (self.unneeded, self.slices, self.left_behind, self.states))
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to do, and nothing to say."""
+        amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind, self.states)
+        return not (any(amount.count for amount in amounts) or self.is_busy or self.failed)
+
+
+def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
+    """Find what may be done for each table at `now`; changes nothing, and starts no JVM."""
+    busy = {claim.request.table for claim in work.ledger.open_claims()}
+    needed = _needed(work, now)
+    older = older_logs(work)
+    return [
+        Upkeep(name, failed=[f"{older[name].what}: {older[name].fix}"])
+        if name in older
+        else _look(work, work.flow.tables[name], now, needed.get(name, FOREVER), is_busy=name in busy)
+        for name in tables
+    ]
+
+
+def do(work: Workplace, found: Upkeep, now: datetime) -> None:
+    """Do what was found for a table, as far as it still may be done."""
+    table = work.flow.tables[found.table]
+    folder = work.folder(table)
+    found.is_busy = any(claim.request.table == table.name for claim in work.ledger.open_claims())
+    if found.is_busy or table.name in older_logs(work):
+        return
+    if table.kind is not Kind.PUBLISH and table_exists(folder):
+        _try(found, "keeping versions", lambda: _keep_versions(work, table))
+        if found.drop_before is not None and found.dropped.count:
+            before = found.drop_before
+            _try(found, "dropping windows", lambda: _drop(work, table, before))
+        if found.joined.count:
+            _try(found, "joining files", lambda: _optimize(work, table, found.small))
+        if found.unneeded.count:
+            _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
+    still_open = {claim.number for claim in work.ledger.open_claims()}
+    for leaf in found.leaves:
+        if leaf.claim not in still_open:
+            remove(folder, leaf)
+    for state in found.old_states:
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
+    found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
+    if is_busy or not Path(folder).is_dir():
+        return found
+    if table.kind is not Kind.PUBLISH and table_exists(folder):
+        found.drop_before = _drop_before(work, table, now, needed)
+        if found.drop_before is not None:
+            found.dropped = Amount(*droppable(folder, label_of(found.drop_before)))
+        if table.mode is not Mode.REPLACE:  # the next state brings its own files
+            found.small = joinable(folder)
+            found.joined = Amount(found.small.files, found.small.bytes)
+        unneeded = unneeded_files(folder, _hours_kept(work, table, now))
+        found.unneeded = Amount(len(unneeded), sum(path.stat().st_size for path in unneeded))
+    found.old_states = made_again(work.lake.history(table.name), kept_since(table, now))
+    found.states = Amount(len(found.old_states), sum(map(bytes_below, found.old_states)))
+    known = _known(work, table, now)
+    for leaf in leaves(folder):
+        if may_go(table, leaf, known):
+            found.leaves.append(leaf)
+            amount = found.slices if leaf.is_sealed else found.left_behind
+            amount.count += 1
+            amount.bytes += size_of(folder, leaf)
+    return found
+
+
+def _known(work: Workplace, table: Table, now: datetime) -> Known:
+    folder, since = work.folder(table), kept_since(table, now)
+    committed = work.ledger.committed(table.name)
+    revisions = [(row.label, row.claim, row.recorded_at) for row in committed]
+    if table.kind is Kind.PUBLISH:  # its revisions have no versions to go by
+        revisions.sort(key=lambda row: (row[2], row[1]))
+    live: set[str] = set()
+    if table.kind is not Kind.PUBLISH and table_exists(folder):
+        with opened(folder) as delta:
+            live = {file.path.rpartition("/")[0] for file in live_files(delta)}
+    return Known(
+        claims=work.ledger.keeping.known_claims(table.name),
+        current={piece.label: piece.claim for piece in work.ledger.slices(table.name, BEGINNING, FOREVER)},
+        kept_since=since,
+        now=now,
+        replaced=replaced_at(revisions),
+        made={(label, claim): at for label, claim, at in revisions},
+        dropped_before=work.ledger.keeping.dropped_before(table.name, by=since),
+        live=live,
+    )
+
+
+def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime) -> datetime | None:
+    """Give the window before which RETAIN takes all out: none that a promised tick or an unfinished batch reads."""
+    record = work.ledger.table(table.name)
+    if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
+        return None
+    zone = table.cadence.zone
+    tick = min(table.cadence.next(record.head_label), kept_since(table, now))
+    before = table.cadence.floor(min(table.retain.before(tick, zone), needed))
+    known = work.ledger.keeping.dropped_before(table.name, by=FOREVER)
+    return before if known is None or before > known else None
+
+
+def _needed(work: Workplace, now: datetime) -> dict[str, datetime]:
+    """Give, by table, the oldest instant that a batch which is not done yet may read."""
+    if all(table.retain is None for table in work.flow.tables.values()):
+        return {}
+    return Planner(work.flow).oldest_needed(work.ledger.snapshot(work.flow), now)
+
+
+def _try(found: Upkeep, step: str, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception as raised:  # noqa: BLE001 - a step that fails, or loses a race, leaves the others to be done
+        found.failed.append(f"{step}: {to_error(raised, where=found.table).what}")
+
+
+def _identity(work: Workplace, table: Table, kind: str, newest: str = "") -> Identity:
+    return Identity(work.flow.project, table.name, kind, (), newest, 0, "")
+
+
+def _keep_versions(work: Workplace, table: Table) -> None:
+    if table.keep_versions is not None:
+        some_day = work.real_now()
+        days = math.ceil((some_day - table.keep_versions.before(some_day, "UTC")) / timedelta(days=1))
+        keep_versions(work.folder(table), days, _identity(work, table, KEPT))
+
+
+def _drop(work: Workplace, table: Table, before: datetime) -> None:
+    version = drop_windows(work.folder(table), label_of(before), _identity(work, table, RETAINED, before.isoformat()))
+    if version is not None:
+        work.ledger.keeping.drop_windows(table.name, before, version, who=work.settings.who)
+
+
+def _optimize(work: Workplace, table: Table, small: Joinable) -> None:
+    version = optimize(work.sessions.own(), work.folder(table), small.labels, _identity(work, table, OPTIMIZED))
+    if version is not None:
+        work.ledger.keeping.move_head(table.name, version)
+
+
+def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
+    if table.is_fold:
+        oldest = oldest_readable(work.folder(table), kept_since(table, now))
+        work.ledger.keeping.forget_versions(table.name, oldest)
+    vacuum(work.folder(table), _hours_kept(work, table, now), _identity(work, table, VACUUMED))
+
+
+def _hours_kept(work: Workplace, table: Table, now: datetime) -> int:
+    """Count the hours of versions to keep by the real clock: the files that Delta counts are as old as they are."""
+    return max(0, math.ceil((work.real_now() - kept_since(table, now)) / timedelta(hours=1)))

@@ -1,0 +1,112 @@
+"""A MERGE publish by the keys that sealed slices name ends where comparing whole states ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described
+from waterclock.engine.batch import publish_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id INTEGER, name TEXT, gone INTEGER, at TEXT"
+# the rule asks for all that is delivered, with its values: there the states are compared
+FLOW = """
+COLLECT shop.people (id BIGINT KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.people
+  EVERY DAY BY DATA TIME at MERGE ORDER BY at {deletes};
+PUBLISH shop.people (id, name) TO out.touched MERGE;
+PUBLISH shop.people (id, name) TO out.compared MERGE EXPECT id > 0 AS is_person;
+"""
+Row = tuple[int, str, int, str]
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Note which publishes were made which way."""
+    found: dict[str, list[str]] = {"_touched": [], "_compared": []}
+
+    def noted(way: str) -> Any:
+        real = getattr(publish_changes, way)
+
+        def call(work: Any, spark: Any, table: Any, *rest: Any) -> Any:
+            found[way].append(table.name)
+            return real(work, spark, table, *rest)
+
+        return call
+
+    for way in found:
+        monkeypatch.setattr(publish_changes, way, noted(way))
+    return found
+
+
+def some_rows(random: Random, number: int) -> list[Row]:
+    """Give changes of one day: each key once, some of them deletes."""
+    keys = random.sample(range(1, 9), random.randint(0, 4))
+    return [
+        (
+            key,
+            random.choice("abc"),
+            int(random.random() < 0.3),
+            f"2020-01-{number:02d} {random.randrange(24):02d}:00:00",
+        )
+        for key in keys
+    ]
+
+
+@pytest.mark.parametrize("deletes", ["DELETE WHEN gone = 1", ""])
+def test_both_ways_end_alike_whatever_is_restated(
+    tmp_path: Path, spark: SparkSession, ways: dict[str, list[str]], deletes: str
+) -> None:
+    random = Random(f"{deletes} of people")
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FLOW.format(deletes=deletes))
+    days: dict[int, list[Row]] = {}
+    for number in range(1, 7):
+        days[number] = some_rows(random, number)
+        again = random.sample(range(1, number), min(number - 1, random.randint(0, 2)))
+        for other in again:
+            days[other] = some_rows(random, other)
+        tiny.source("people", COLUMNS, [row for rows in days.values() for row in rows])
+        with tiny.ledger() as ledger:
+            for other in again:
+                ledger.request_restate("shop.people", [day(other)], "recollect", who="a test")
+        outcome = tiny.run(day(number + 1))
+        assert not outcome.failed, described(outcome)
+        touched, compared = (
+            tiny.delivered(f"SELECT id, name FROM {name} ORDER BY id") for name in ("touched", "compared")
+        )
+        assert touched == compared == tiny.rows("SELECT id, name FROM shop.people ORDER BY id")
+    assert set(ways["_touched"]) == {"out.touched"}
+    assert set(ways["_compared"]) == {"out.compared"}
+
+
+def test_a_slice_that_is_gone_is_made_up_for_by_comparing(
+    tmp_path: Path, spark: SparkSession, ways: dict[str, list[str]]
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FLOW.format(deletes="").replace("EXPECT id > 0 AS is_person", ""))
+    rows = [(1, "a", 0, "2020-01-01 01:00:00"), (2, "b", 0, "2020-01-02 01:00:00")]
+    for number in (1, 2):
+        tiny.source("people", COLUMNS, rows[:number])
+        assert not tiny.run(day(number + 1)).failed
+    assert not ways["_compared"]
+
+    tiny.source("people", COLUMNS, [(1, "c", 0, rows[0][3]), rows[1]])
+    with tiny.ledger() as ledger:
+        first = ledger.committed("shop.people")[0]
+        ledger.request_restate("shop.people", [day(1)], "recollect", who="a test")
+    outcome = tiny.run(day(3), only=["shop.people"])
+    assert not outcome.failed, described(outcome)
+    for file in (tmp_path / ".waterclock" / "tables" / "shop" / "people" / first.slice_path).glob("*.parquet"):
+        file.unlink()  # as a clean-up of the stage does, once the slice is not current any more
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert tiny.delivered("SELECT id, name FROM touched ORDER BY id") == [(1, "c"), (2, "b")]
+    assert "out.touched" in ways["_compared"]

@@ -1,0 +1,199 @@
+"""Tables are made anew from their stage: as they were, or of another type, mode or key; digests stay."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.integration.engine.upkeep.test_ledger_rebuild import lose
+from tests.integration.engine.upkeep.test_ledger_rebuild import rebuilt as ledger_rebuilt
+from tests.tiny import Tiny, day, described
+from waterclock.engine.opening import apply_flow
+from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ITEMS = (
+    "COLLECT shop.items (id INT KEY, at TIMESTAMP, price INT, gone BOOLEAN) FROM shop.items EVERY DAY BY DATA TIME at"
+)
+REST = """
+TRANSFORM marts.latest AS SELECT count(*) AS n, sum(price) AS total FROM shop.items;
+TRANSFORM marts.days PARTITIONED AS SELECT count(*) AS n FROM shop.items;
+COLLECT shop.rows (id INT, at TIMESTAMP) FROM shop.items EVERY DAY BY DATA TIME at APPEND;
+"""
+MERGED = f"{ITEMS} MERGE ORDER BY at DELETE WHEN gone;{REST}"
+APPENDED = f"{ITEMS.replace(' KEY', '')} APPEND;{REST}"
+ROWS = [
+    (1, "2020-01-01 10:00:00", 10, 0),
+    (2, "2020-01-01 11:00:00", 20, 0),
+    (1, "2020-01-02 10:00:00", 11, 0),
+    (2, "2020-01-03 10:00:00", 20, 1),
+    (3, "2020-01-03 11:00:00", 30, 0),
+]
+
+
+@pytest.fixture(scope="module")
+def appended(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("appended"), spark)
+    tiny.source("items", "id INT, at TEXT, price INT, gone BOOLEAN", ROWS)
+    tiny.declare(APPENDED)
+    for of_day in (2, 3, 4):
+        outcome = tiny.run(day(of_day))
+        assert not outcome.failed, described(outcome)
+    return tiny
+
+
+@pytest.fixture
+def tiny(appended: Tiny, tmp_path: Path) -> Tiny:
+    shutil.copytree(appended.root, tmp_path / "project")
+    return Tiny(tmp_path / "project", appended.spark)
+
+
+def rebuild(tiny: Tiny, *names: str) -> list[Remade]:
+    with tiny.opened() as work:
+        changes = plan_rebuild(work, names)
+        found = [rebuild_table(work, name, changes[name]) for name in names]
+        apply_flow(work, day(4))
+    return found
+
+
+def rows(tiny: Tiny, name: str) -> list[tuple[Any, ...]]:
+    return tiny.rows(f"SELECT * EXCEPT (timelabel) FROM {name} ORDER BY ALL")
+
+
+def layout(tiny: Tiny, name: str) -> list[str]:
+    table = DeltaTable(str(tiny.root / tiny.storage / "tables" / name.replace(".", "/")))
+    assert table.metadata().configuration["waterclock.project"] == "tiny"
+    return list(table.metadata().partition_columns)
+
+
+def test_a_table_that_was_spoilt_is_made_again_of_its_slices(tiny: Tiny) -> None:
+    before, digests = rows(tiny, "shop.items"), tiny.digests()
+    folder = tiny.root / tiny.storage / "tables/shop/items"
+    tiny.spark.sql(f"DELETE FROM delta.`{folder}` WHERE id = 1").collect()
+    assert rows(tiny, "shop.items") != before
+    [found] = rebuild(tiny, "shop.items")
+    assert (found.slices, found.rows, found.changed) == (3, 5, ())
+    assert rows(tiny, "shop.items") == before
+    assert tiny.digests() == digests
+    assert tiny.run(day(4)).done == 0  # nobody is stale: it holds what it held
+
+
+@pytest.mark.parametrize("name", ["shop.items", "marts.days", "marts.latest"])
+def test_a_table_whose_log_is_lost_is_made_again_of_its_stage(tiny: Tiny, name: str) -> None:
+    before, digests = rows(tiny, name), tiny.digests()
+    with tiny.ledger() as ledger:
+        head = ledger.table(name).head_version
+    shutil.rmtree(tiny.root / tiny.storage / "tables" / name.replace(".", "/") / "_delta_log")
+    [found] = rebuild(tiny, name)
+    assert found.version > head
+    assert (rows(tiny, name), tiny.digests()) == (before, digests)
+    tiny.shop("INSERT INTO items VALUES (4, '2020-01-04 10:00:00', 1, 0)")
+    outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, name) != before
+
+
+def test_a_table_that_is_as_its_slices_say_is_left_so(tiny: Tiny) -> None:
+    [first] = rebuild(tiny, "shop.items")
+    [second] = rebuild(tiny, "shop.items")
+    assert first.version == second.version
+
+
+def test_a_declaration_that_needs_it_is_refused_until_it_is_rebuilt(tiny: Tiny) -> None:
+    tiny.declare(MERGED)
+    with pytest.raises(WaterclockError, match="would change what they mean") as refused:
+        tiny.run(day(4))
+    assert refused.value.code == "E405"
+    assert "waterclock rebuild shop.items" in str(refused.value.fix)
+    with tiny.opened() as work, pytest.raises(WaterclockError, match="would change"):
+        plan_rebuild(work, ["marts.latest"])
+
+
+def test_an_append_becomes_a_merge_and_its_readers_follow(tiny: Tiny) -> None:
+    tiny.declare(MERGED)
+    digests = tiny.digests()
+    [found] = rebuild(tiny, "shop.items")
+    assert {what for what, _, _ in found.changed} == {"mode", "keys"}
+    assert [(row[0], row[2]) for row in rows(tiny, "shop.items")] == [(1, 11), (3, 30)]
+    assert tiny.digests() == digests
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, "marts.latest") == [(2, 41)]
+    # a replayed change that is older than the delete in the slices brings nothing back
+    tiny.shop("INSERT INTO items VALUES (2, '2020-01-04 09:00:00', 22, 0), (1, '2020-01-04 10:00:00', 12, 0)")
+    outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    assert [(row[0], row[2]) for row in rows(tiny, "shop.items")] == [(1, 12), (2, 22), (3, 30)]
+    with tiny.opened() as work:
+        state = frame_as_of(work, work.sessions.own(), work.flow.tables["shop.items"], day(3))
+        assert sorted((row["id"], row["price"]) for row in state.collect()) == [(1, 11), (2, 20)]
+
+
+def test_a_merge_becomes_an_append_again(tiny: Tiny) -> None:
+    before = rows(tiny, "shop.items")
+    tiny.declare(MERGED)
+    rebuild(tiny, "shop.items")
+    tiny.declare(APPENDED)
+    rebuild(tiny, "shop.items")
+    assert rows(tiny, "shop.items") == before
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+
+
+def test_a_regular_table_becomes_a_partitioned_one_and_back(tiny: Tiny) -> None:
+    before, digests = rows(tiny, "shop.rows"), tiny.digests()
+    tiny.declare(APPENDED.replace("shop.rows (id", "shop.rows PARTITIONED (id"))
+    [found] = rebuild(tiny, "shop.rows")
+    assert found.changed == (("type", "regular", "partitioned"),)
+    assert layout(tiny, "shop.rows") == ["timelabel"]
+    assert (rows(tiny, "shop.rows"), tiny.digests()) == (before, digests)
+    tiny.shop("INSERT INTO items VALUES (4, '2020-01-04 10:00:00', 1, 0)")
+    outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    assert len(rows(tiny, "shop.rows")) == 6
+    tiny.declare(APPENDED)
+    rebuild(tiny, "shop.rows")
+    assert layout(tiny, "shop.rows") == []
+    assert len(rows(tiny, "shop.rows")) == 6
+
+
+def test_windows_cannot_be_cut_anew(tiny: Tiny) -> None:
+    tiny.declare(APPENDED.replace("EVERY DAY", "EVERY HOUR"))
+    with tiny.opened() as work, pytest.raises(WaterclockError) as refused:
+        plan_rebuild(work, ["shop.items", "shop.rows", "marts.latest", "marts.days"])
+    assert "E420" in refused.value.render()
+
+
+def test_a_table_with_a_running_batch_is_left_alone(tiny: Tiny) -> None:
+    with tiny.opened() as work:
+        tiny.claim(work, "shop.items", 9)
+        with pytest.raises(WaterclockError, match="claimed by another") as refused:
+            plan_rebuild(work, ["shop.items"])
+    assert refused.value.code == "E407"
+
+
+def test_a_ledger_that_is_lost_after_a_rebuild_knows_its_revisions(tiny: Tiny) -> None:
+    tiny.declare(MERGED)
+    rebuild(tiny, "shop.items")
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    with tiny.ledger() as ledger:
+        before = [(piece.label, piece.claim, piece.digest) for piece in ledger.slices("shop.items", day(1), day(9))]
+        versions = ledger.versions("shop.items")
+    lose(tiny)
+    ledger_rebuilt(tiny)
+    with tiny.ledger() as ledger:
+        assert [
+            (piece.label, piece.claim, piece.digest) for piece in ledger.slices("shop.items", day(1), day(9))
+        ] == before
+        assert ledger.versions("shop.items") == versions

@@ -1,0 +1,190 @@
+"""Maintenance frees what nobody needs, and changes no answer: of the heads, of promised ticks, of what runs later."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
+from tests.tiny import Tiny, day, described
+from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.upkeep.ledger_export import export_ledger
+from waterclock.engine.upkeep.tidy import Upkeep, do, look
+from waterclock.storage import upkeep as storage_upkeep
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT shop.orders PARTITIONED (id INT, at TIMESTAMP, amount INT) FROM shop.orders
+  EVERY DAY BY DATA TIME at LOOKBACK 1 DAY RETAIN 3 DAYS KEEP VERSIONS 7 DAYS;
+COLLECT shop.items (id INT KEY, at TIMESTAMP, price INT) FROM shop.items
+  EVERY DAY BY DATA TIME at MERGE ORDER BY at;
+COLLECT shop.notes (id INT, at TIMESTAMP) FROM shop.notes
+  EVERY DAY BY DATA TIME at LOOKBACK 1 DAY APPEND;
+TRANSFORM marts.sums PARTITIONED AS SELECT id, sum(amount) AS total FROM shop.orders GROUP BY id;
+TRANSFORM marts.prices KEEP VERSIONS 7 DAYS AS SELECT count(*) AS n, sum(price) AS total FROM shop.items;
+PUBLISH marts.sums TO out.sums;
+"""
+TABLES = ("shop.orders", "shop.items", "shop.notes", "marts.sums", "marts.prices", "out.sums")
+HEADS = {
+    "shop.orders": "SELECT timelabel, id, amount FROM shop.orders ORDER BY ALL",
+    "shop.items": "SELECT id, price FROM shop.items ORDER BY ALL",
+    "shop.notes": "SELECT timelabel, id FROM shop.notes ORDER BY ALL",
+    "marts.sums": "SELECT timelabel, id, total FROM marts.sums ORDER BY ALL",
+    "marts.prices": "SELECT n, total FROM marts.prices",
+}
+MUCH_LATER = datetime.now(UTC) + timedelta(days=60)
+
+
+@pytest.fixture(scope="module")
+def eight_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    """Eight days of a flow, one of them with late rows."""
+    tiny = Tiny(tmp_path_factory.mktemp("lived"), spark)
+    tiny.declare(FLOW)
+    for name, columns in (("orders", "amount INT"), ("items", "price INT"), ("notes", "n INT")):
+        tiny.source(name, f"id INT, at TEXT, {columns}")
+    for of_day in range(1, 9):
+        fill(tiny, of_day, of_day)
+        if of_day == 7:
+            fill(tiny, of_day - 1, 100)
+        outcome = tiny.run(day(of_day + 1))
+        assert not outcome.failed, described(outcome)
+    return tiny
+
+
+@pytest.fixture
+def lived(eight_days: Tiny, tmp_path: Path) -> Tiny:
+    """The same in a folder of its own: whatever lies in a project may be moved."""
+    shutil.copytree(eight_days.root, tmp_path / "project")
+    return Tiny(tmp_path / "project", eight_days.spark)
+
+
+def fill(tiny: Tiny, of_day: int, value: int) -> None:
+    for name in ("orders", "items", "notes"):
+        tiny.shop(f"INSERT INTO {name} VALUES ({value % 3}, '2020-01-{of_day:02d} 10:00:00', {value})")
+
+
+def upkeep(tiny: Tiny, now: datetime = MUCH_LATER, *, dry: bool = False) -> dict[str, Upkeep]:
+    with tiny.opened() as work:
+        found = look(work, TABLES, now)
+        if not dry:
+            for each in found:
+                do(work, each, now)
+    assert not [each.failed for each in found if each.failed]
+    return {each.table: each for each in found}
+
+
+def answers(tiny: Tiny) -> dict[str, Any]:
+    return {name: tiny.rows(sql) for name, sql in HEADS.items()}
+
+
+def as_of(tiny: Tiny, name: str, tick: datetime) -> list[tuple[Any, ...]]:
+    with tiny.opened() as work:
+        frame = frame_as_of(work, work.sessions.own(), work.flow.tables[name], tick)
+        return sorted(tuple(row) for row in frame.collect())
+
+
+def files(tiny: Tiny, pattern: str) -> int:
+    return sum(1 for _ in (tiny.root / tiny.storage).glob(pattern))
+
+
+def test_nothing_is_old_enough_at_first(lived: Tiny) -> None:
+    found = upkeep(lived, datetime.now(UTC))
+    assert all(not each.unneeded.count and not each.slices.count for each in found.values())
+    assert found["shop.orders"].drop_before == day(6)
+
+
+def test_a_dry_run_changes_nothing(lived: Tiny) -> None:
+    before = files(lived, "**/*")
+    found = upkeep(lived, dry=True)
+    assert found["shop.orders"].dropped.count == 5
+    assert files(lived, "**/*") == before
+
+
+def test_what_nobody_needs_goes_and_no_answer_changes(lived: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_upkeep, "_MANY_IN_TABLE", 4)
+    before = answers(lived)
+    states = {tick: as_of(lived, "shop.items", day(tick)) for tick in (4, 8)}
+    sums = as_of(lived, "marts.sums", day(7))
+    found = upkeep(lived)
+    assert found["shop.orders"].dropped.count == 5
+    # seven windows that the LOOKBACK read again, six of them for nothing; one was replaced, and KEEP VERSIONS is said
+    assert found["shop.orders"].slices.count == 7
+    assert found["shop.items"].unneeded.count > 0
+    assert found["shop.notes"].joined.count == 8
+    assert found["shop.notes"].slices.count == 6  # not the one that was replaced: it is not said of this COLLECT
+    assert found["marts.sums"].slices.count == 1
+    assert found["marts.prices"].slices.count == 7
+    assert files(lived, "tables/shop/items/state/**/*.parquet") < 3
+    assert answers(lived) == before
+    assert {tick: as_of(lived, "shop.items", day(tick)) for tick in states} == states
+    assert files(lived, "history/shop/items/*/*") == 2  # their versions are gone
+    assert upkeep(lived)["shop.items"].states.count == 2
+    assert {tick: as_of(lived, "shop.items", day(tick)) for tick in states} == states
+    assert as_of(lived, "marts.sums", day(7)) == sums
+
+    fill(lived, 8, 50)  # late, for a table whose files were joined, and for one whose windows were dropped
+    fill(lived, 9, 9)
+    outcome = lived.run(day(10))
+    assert not outcome.failed, described(outcome)
+    assert lived.rows("SELECT count(*) FROM shop.notes") == [(11,)]
+    assert lived.rows("SELECT count(*) FROM shop.notes WHERE timelabel = '20200108000000'") == [(2,)]
+    assert lived.rows("SELECT sum(total) FROM marts.sums WHERE timelabel = '20200108000000'") == [(58,)]
+    assert lived.delivered("SELECT sum(total) FROM sums WHERE timelabel = '20200108000000'") == [(58,)]
+
+
+def test_dropped_windows_are_gone_from_table_and_stage_and_are_never_made_again(lived: Tiny) -> None:
+    upkeep(lived)
+    assert len(lived.rows("SELECT DISTINCT timelabel FROM shop.orders")) == 3
+    assert files(lived, "tables/shop/orders/_stage/y=2020/m=01/d=01/*/*/*/*.parquet") == 1
+    with lived.ledger() as ledger:
+        # as if the windows had been dropped long ago
+        with ledger.keeping.database.write() as write:
+            write.connection.exec_driver_sql("UPDATE events SET at = 0 WHERE kind = 'dropped'")
+        assert ledger.snapshot(lived.load().flow).of("shop.orders").dropped_before == day(6)
+    found = upkeep(lived)
+    assert found["shop.orders"].slices.count == 5
+    assert files(lived, "tables/shop/orders/_stage/y=2020/m=01/d=01/*/*/*/*.parquet") == 0
+    assert lived.run(day(9)).done == 0
+
+
+def test_a_table_with_an_open_claim_is_left_alone(lived: Tiny) -> None:
+    with lived.opened() as work:
+        claim = lived.claim(work, "shop.items", 9)
+    before = files(lived, "tables/shop/items/**/*")
+    scratch = lived.root / lived.storage / "tables/shop/items/_stage" / f"c={claim.number}"
+    scratch.mkdir()
+    found = upkeep(lived)
+    assert found["shop.items"].is_busy
+    assert files(lived, "tables/shop/items/**/*") == before + 1
+    with lived.ledger() as ledger:
+        ledger.close_lost(claim, why="a test")
+    found = upkeep(lived)
+    assert found["shop.items"].left_behind.count == 1
+    assert not scratch.exists()
+
+
+def test_a_ledger_is_rebuilt_from_before_an_upkeep_as_from_after_it(
+    lived: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_upkeep, "_MANY_IN_TABLE", 4)
+    with lived.ledger() as ledger:
+        export_ledger(ledger, lived.load().storage)
+    upkeep(lived)
+    with lived.ledger() as ledger:
+        heads = ledger.tables()
+        dropped = ledger.snapshot(lived.load().flow).of("shop.orders").dropped_before
+    before = answers(lived)
+    lose(lived)
+    rebuilt(lived)
+    with lived.ledger() as ledger:
+        assert ledger.tables() == heads
+        assert ledger.snapshot(lived.load().flow).of("shop.orders").dropped_before == dropped
+    assert answers(lived) == before

@@ -1,0 +1,96 @@
+"""Passing reasons are waited out, permanent ones are not, and one bad label does not hold the others (scenario S)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.ledgers import day
+from tests.unit.engine.fakes import FakeSessions, group, table, work_of
+from waterclock.engine.batch import retry
+from waterclock.engine.progress import GroupReport
+from waterclock.errors import WaterclockError
+from waterclock.ledger.refusals import ClaimRefused
+from waterclock.planner.plan import Group
+
+Answer = Callable[[Group], WaterclockError | None]
+PASSING = WaterclockError("E811", "the database is locked", transient=True)
+LASTING = WaterclockError("E730", "division by zero")
+
+
+def carried(monkeypatch: pytest.MonkeyPatch, answer: Answer, of: Group) -> tuple[list[list[int]], Any, Any]:
+    """Give the labels of every attempt, the reports, and the workplace."""
+    attempts: list[list[int]] = []
+
+    def carry_out(_: Any, tried: Group, now: datetime) -> GroupReport:
+        assert now == day(9)
+        attempts.append([(one.label - day(0)).days for one in tried.batches])
+        return GroupReport(tried, len(attempts), error=answer(tried))
+
+    monkeypatch.setattr(retry, "carry_out", carry_out)
+    work = work_of([table("a.b")])
+    return attempts, retry.patiently(work, of, day(9)), work
+
+
+def test_what_succeeds_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts, (report,), _ = carried(monkeypatch, lambda _: None, group("a.b", 1, 2))
+    assert attempts == [[1, 2]]
+    assert report.error is None
+
+
+def test_a_passing_reason_is_tried_again_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([PASSING, PASSING, None])
+    attempts, (report,), work = carried(monkeypatch, lambda _: next(answers), group("a.b", 1))
+    assert attempts == [[1], [1], [1]]
+    assert report.error is None
+    assert work.listener.said_ == ["a.b: the database is locked; tried again in 0 s"] * 2
+
+
+def test_patience_ends_after_the_attempts_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts, (report,), work = carried(monkeypatch, lambda _: PASSING, group("a.b", 1))
+    assert len(attempts) == work.settings.attempts
+    assert report.error is PASSING
+
+
+def test_a_permanent_error_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts, (report,), work = carried(monkeypatch, lambda _: LASTING, group("a.b", 1))
+    assert attempts == [[1]]
+    assert report.error is LASTING
+    assert work.listener.said_ == []
+
+
+def test_a_refused_claim_is_somebody_elses_and_is_neither_tried_again_nor_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = ClaimRefused("E407", "held", transient=True)
+    attempts, (report,), _ = carried(monkeypatch, lambda _: refused, group("a.b", 1, 2))
+    assert attempts == [[1, 2]]
+    assert report.error is refused
+
+
+def test_a_group_that_fails_is_split_and_only_the_bad_label_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def only_with_2(tried: Group) -> WaterclockError | None:
+        return LASTING if any(one.label == day(2) for one in tried.batches) else None
+
+    attempts, reports, work = carried(monkeypatch, only_with_2, group("a.b", 1, 2, 3))
+    assert attempts == [[1, 2, 3], [1], [2], [3]]
+    assert [report.error for report in reports] == [None, LASTING, None]
+    assert work.listener.said_ == ["a.b: 3 labels failed together (division by zero); taken one by one"]
+
+
+def test_what_lost_its_spark_is_neither_tried_again_nor_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = WaterclockError("E712", "Spark's JVM is gone", transient=True)
+    attempts, (report,), _ = carried(monkeypatch, lambda _: gone, group("a.b", 1, 2))
+    assert attempts == [[1, 2]]
+    assert report.error is gone
+
+
+def test_without_spark_nothing_is_attempted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "carry_out", lambda *_: pytest.fail("it would have claimed"))
+    refusal = WaterclockError("E701", "java is missing")
+    with pytest.raises(WaterclockError) as caught:
+        retry.patiently(work_of([table("a.b")], sessions=FakeSessions(refusal)), group("a.b", 1), day(9))
+    assert caught.value is refusal

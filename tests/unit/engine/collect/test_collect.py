@@ -1,0 +1,73 @@
+"""An item that arrived is taken by one batch, whatever another runner does meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+from tests.ledgers import day
+from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
+from waterclock.connectors.interface import Collected, Item, Listing
+from waterclock.engine.collect.collect import _arrivals
+from waterclock.flow.choices import Batching
+from waterclock.timelabel.intervals import IntervalSet
+
+LATE = Item("late", day(0.5), 1, "new/late")
+OWN = Item("own", day(2.5), 1, "new/own")
+
+
+@dataclass
+class Overtaken:
+    """A ledger in which another runner records the second day, with the late item, after the first question."""
+
+    questions: int = 0
+
+    def _is_recorded(self) -> bool:
+        self.questions += 1
+        return self.questions > 1
+
+    def snapshot(self, *_: Any, **__: Any) -> Any:
+        done = IntervalSet.from_intervals([(day(0), day(2 if self._is_recorded() else 1))])
+        return SimpleNamespace(of=lambda _: SimpleNamespace(covered=done, start=day(0)))
+
+    def taken_items(self, _: str, names: Iterable[str] | None = None) -> Mapping[str, datetime]:
+        if names is None:  # what an archive need not be looked at for
+            return {}
+        return {name: day(1) for name in names if name == "late" and self._is_recorded()}
+
+
+@dataclass
+class Landed(FakeConnections):
+    """A landing folder with a late item, and one of the third day."""
+
+    read: dict[datetime, list[str]] = field(default_factory=dict)
+
+    def arrivals(self, _: Any, taken: Any = ()) -> Listing:  # noqa: ARG002 - as a collector is asked
+        return Listing((LATE, OWN), ())
+
+    def read_items(self, _: Any, __: Any, items: Mapping[datetime, Sequence[Item]], *___: Any) -> Collected:
+        self.read = {label: [item.name for item in of_label] for label, of_label in items.items()}
+        return Collected(None)  # type: ignore[arg-type]  # no frame is looked at
+
+
+def test_an_item_that_another_runner_takes_meanwhile_is_not_taken_again() -> None:
+    table = dataclasses.replace(collect("web.clicks", batching=Batching.ARRIVAL_TIME), start=day(0))
+    landed = Landed()
+    work = work_of([table])
+    work.ledger = Overtaken()
+    assert table.source is not None
+    gathered = _arrivals(
+        work,
+        None,  # type: ignore[arg-type]  # the fake reads without Spark
+        table,
+        group("web.clicks", 2),
+        day(9),
+        table.source.unit,
+        landed,  # type: ignore[arg-type]  # as much of a collector as is asked
+    )
+    assert landed.read == {day(2): ["own"]}
+    assert [item["name"] for item in gathered.source[day(2)]["items"]] == ["own"]

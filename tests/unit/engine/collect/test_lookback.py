@@ -1,0 +1,96 @@
+"""LOOKBACK reads done windows again, whole ones only, and only those that changed cost anything."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.ledgers import day
+from tests.unit.engine.fakes import collect, group, manifest
+from waterclock.batches.records import Slice
+from waterclock.engine.collect.lookback import changed, revisited, windows_read
+from waterclock.flow.choices import Mode
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.window import Window
+
+TWO_DAYS = Duration(2, "DAY")
+
+
+class Slices:
+    """A ledger that knows a done slice a day."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.pieces = [piece(number) for number in numbers]
+
+    def slices(self, name: str, low: datetime, high: datetime) -> tuple[Slice, ...]:
+        assert name == "shop.orders"
+        return tuple(found for found in self.pieces if low <= found.label and found.end <= high)
+
+
+def piece(number: int, digest: str | None = "1:2:3") -> Slice:
+    return Slice("shop.orders", day(number), day(number + 1), 1, 1, 1, 10, digest, "_stage", None)
+
+
+def sealed(number: int, digest: str | None) -> Manifest:
+    return manifest("shop.orders", number, digest=digest)
+
+
+def numbers(pieces: Any) -> list[int]:
+    return [(found.label - day(0)).days for found in pieces]
+
+
+def again(known: Slices, table: Any, *labels: int) -> list[int]:
+    return numbers(revisited(known, table, group("shop.orders", *labels)))  # type: ignore[arg-type]  # a fake ledger
+
+
+def test_the_done_windows_within_the_lookback_are_read_again() -> None:
+    table = collect("shop.orders", lookback=TWO_DAYS)
+    assert again(Slices(1, 2, 3, 4), table, 5) == [3, 4]
+
+
+def test_a_window_that_the_lookback_cuts_is_not_read_again() -> None:
+    table = collect("shop.orders", lookback=Duration(36, "HOUR"))
+    assert again(Slices(1, 2, 3, 4), table, 5) == [4]
+
+
+def test_windows_that_are_not_done_and_the_groups_own_are_not_read_again() -> None:
+    table = collect("shop.orders", lookback=TWO_DAYS)
+    assert again(Slices(2, 4, 5), table, 5, 6) == [4]
+
+
+def test_without_lookback_and_for_a_merge_nothing_is_read_again() -> None:
+    assert again(Slices(3, 4), collect("shop.orders"), 5) == []
+    assert again(Slices(3, 4), collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False), 5) == []
+
+
+def test_the_source_is_asked_for_the_windows_read_again_and_the_own_ones_oldest_first() -> None:
+    table = collect("shop.orders", lookback=TWO_DAYS)
+    found = windows_read(table, group("shop.orders", 5, 6), [piece(3), piece(4)])
+    assert found == [Window(day(number), day(number + 1)) for number in (3, 4, 5, 6)]
+
+
+def test_a_merge_takes_late_rows_into_its_own_first_label() -> None:
+    table = collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False)
+    found = windows_read(table, group("shop.orders", 5, 6), [])
+    assert found == [Window(day(3), day(6)), Window(day(6), day(7))]
+
+
+def test_a_slice_with_the_digest_it_had_is_left_out_and_the_own_labels_never_are() -> None:
+    before = [piece(3, "1:2:3"), piece(4, "1:2:3")]
+    made = [sealed(3, "1:2:3"), sealed(4, "2:5:6"), sealed(5, "1:2:3")]
+    assert numbers(changed(made, before)) == [4, 5]
+
+
+def test_a_digest_that_is_not_known_equals_nothing() -> None:
+    assert numbers(changed([sealed(3, None)], [piece(3, None)])) == [3]
+    assert numbers(changed([sealed(3, None)], [piece(3, "1:2:3")])) == [3]
+
+
+def test_a_lookback_is_taken_in_the_tables_zone() -> None:
+    # New York's 10 March 2013 has 23 hours
+    table = collect("shop.orders", lookback=Duration(1, "DAY"), zone="America/New_York")
+    end = datetime(2013, 3, 11, 4, tzinfo=UTC)
+    assert table.source is not None
+    assert table.source.lookback is not None
+    assert end - table.source.lookback.before(end, table.cadence.zone) == timedelta(hours=23)

@@ -1,0 +1,61 @@
+"""A source that can tell its clock is read only once that is past the window's end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ledgers import day
+from tests.unit.engine.fakes import FakeConnections, collect, group, table, work_of
+from waterclock.engine.collect.source_clocks import SourceClocks
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching, Mode
+from waterclock.planner.plan import Group
+
+
+def passed(connections: FakeConnections, *asked: Group) -> list[list[int]]:
+    tables = [
+        collect("shop.orders"),
+        collect("shop.lands", batching=Batching.SNAPSHOT, mode=Mode.REPLACE, partitioned=False),
+        table("marts.a"),
+    ]
+    clocks = SourceClocks(work_of(tables, connections=connections), day(10))
+    return [[(one.label - day(0)).days for one in clocks.complete(of).batches] for of in asked]
+
+
+def test_labels_that_the_source_has_not_passed_are_left_out() -> None:
+    assert passed(FakeConnections(day(3)), group("shop.orders", 1, 2, 3)) == [[1, 2]]
+    assert passed(FakeConnections(day(2.9)), group("shop.orders", 1, 2, 3)) == [[1]]
+    assert passed(FakeConnections(day(1)), group("shop.orders", 1, 2)) == [[]]
+
+
+def test_a_source_without_a_clock_is_read_by_ours() -> None:
+    assert passed(FakeConnections(None), group("shop.orders", 1, 2)) == [[1, 2]]
+
+
+def test_snapshots_and_transforms_ask_no_clock() -> None:
+    connections = FakeConnections(day(0))
+    assert passed(connections, group("shop.lands", 5), group("marts.a", 5)) == [[5], [5]]
+    assert connections.asked == []
+
+
+def test_a_clock_is_asked_once_a_run() -> None:
+    connections = FakeConnections(day(3))
+    passed(connections, group("shop.orders", 1), group("shop.orders", 2), group("shop.orders", 3))
+    assert connections.asked == ["shop.shop.orders"]
+
+
+def test_a_source_that_cannot_tell_says_why() -> None:
+    gone = WaterclockError("E804", "the landing folder is not there")
+    with pytest.raises(WaterclockError) as raised:
+        passed(FakeConnections(gone), group("shop.orders", 1))
+    assert raised.value is gone
+
+
+def test_the_oldest_label_of_each_table_that_waits_for_its_source_is_known() -> None:
+    clocks = SourceClocks(work_of([collect("shop.orders")], connections=FakeConnections(day(2))), day(10))
+    clocks.complete(group("shop.orders", 0, 1, 2, 3))
+    (held,) = clocks.held_back
+    assert (held.table, held.window.start, held.clock, held.of_items) == ("shop.orders", day(2), day(2), False)
+    passed_it = SourceClocks(work_of([collect("shop.orders")], connections=FakeConnections(day(9))), day(10))
+    passed_it.complete(group("shop.orders", 1))
+    assert passed_it.held_back == ()

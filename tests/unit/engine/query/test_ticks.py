@@ -1,0 +1,247 @@
+"""As of which tick and known when a question is answered, by a ledger of a few batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.ledgers import DAY, Desk, day, desk, result, table
+from waterclock.batches.facts import BatchStatus, History
+from waterclock.engine.query.ticks import AsOf, Gap, Moment, Questions
+from waterclock.engine.reads.as_of import commit_records
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode, OnRestate
+from waterclock.flow.declarations import Flow
+from waterclock.planner.planning import Planner
+from waterclock.storage.log.resolving import NO_VERSION, resolve
+from waterclock.timelabel.label import label_of
+
+ORDERS = table("orders", partitioned=True, start=day(0))
+REVENUE = table("revenue", partitioned=True, reads=["orders"])
+TOTAL = table("total", mode=Mode.REPLACE, reads=["orders"])
+GRAND = table("grand", mode=Mode.REPLACE, reads=["total"])
+ALL = ("orders", "revenue", "total", "grand")
+
+
+@pytest.fixture
+def shop() -> Iterator[Desk]:
+    """Three days of all four tables, an hour between one label and the next."""
+    opened = desk()
+    with opened.ledger:
+        opened.apply(ORDERS, REVENUE, TOTAL, GRAND)
+        for label in range(3):
+            opened.clock.pass_by(hours=1)
+            make(opened, label)
+        opened.clock.pass_by(hours=1)
+        yield opened
+
+
+def make(at: Desk, label: float, *names: str, digest: str = "1:0:0") -> None:
+    """Make a label of tables, upstream first, a second each."""
+    for name in names or ALL:
+        at.clock.pass_by(seconds=1)
+        reads = [at.read(read.table, label, label + 1) for read in at.flow.tables[name].reads]
+        held = at.claim(name, label, reads={label: reads}, restates="a test")
+        at.done(name, label, digest=digest, claim=held)
+
+
+def ask(at: Desk, *tables: str, tick: float | str, known_at: datetime | None = None, partial: bool = False) -> Moment:
+    text = tick if isinstance(tick, str) else label_of(day(tick))
+    questions = Questions(Planner(at.flow), at.ledger, at.clock.at)
+    return questions.moment(tables, AsOf(text, known_at, is_partial=partial))
+
+
+def refused(at: Desk, *tables: str, tick: float | str, **more: object) -> WaterclockError:
+    with pytest.raises(WaterclockError) as error:
+        ask(at, *tables, tick=tick, **more)  # type: ignore[arg-type]  # the keywords of ask
+    return error.value
+
+
+def just_before(instant: datetime) -> datetime:
+    return instant - timedelta(microseconds=1)
+
+
+class TestOneInstantForAll:
+    def test_all_is_as_known_now_where_all_agrees(self, shop: Desk) -> None:
+        assert ask(shop, *ALL, tick=2) == Moment(day(2))
+
+    def test_it_goes_back_behind_every_restatement_that_not_all_has_followed(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        first = shop.clock.at
+        shop.clock.pass_by(minutes=31)
+        make(shop, 0, "total", digest="1:1:1")
+        second = shop.clock.at
+        three = ask(shop, "orders", "total", "grand", tick=1)
+        assert three.known_at == just_before(first), "before the second, total was older than orders"
+        assert three.is_rippling
+        assert three.behind == {"grand": (day(0),)}
+        two = ask(shop, "total", "grand", tick=1)
+        assert two.known_at == just_before(first), "total itself rests on orders, asked or not"
+        assert ask(shop, "orders", "total", tick=1) == Moment(day(1)), "they agree now"
+        known = ask(shop, "orders", "total", "grand", tick=1, known_at=second)
+        assert known.known_at == just_before(first)
+
+    def test_a_restatement_that_was_taken_back_is_no_step(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        make(shop, 0, "orders")
+        assert ask(shop, *ALL, tick=1) == Moment(day(1))
+
+    def test_it_is_the_newest_instant_at_which_all_agreed_not_the_oldest(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        make(shop, 0, "orders")
+        make(shop, 0, "orders", digest="1:2:2")
+        assert ask(shop, *ALL, tick=1).known_at == just_before(shop.clock.at)
+
+    def test_what_is_found_lies_however_far_back(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        first = shop.clock.at
+        for _ in range(4):
+            shop.clock.pass_by(days=100)
+            make(shop, 2)
+        assert ask(shop, *ALL, tick=1).known_at == just_before(first)
+
+    def test_a_table_that_only_reports_keeps_what_it_has(self, shop: Desk) -> None:
+        shop.apply(ORDERS, REVENUE, replace(TOTAL, on_restate=OnRestate.REPORT), GRAND)
+        make(shop, 0, "orders", digest="1:1:1")
+        assert ask(shop, "orders", "total", "grand", tick=1) == Moment(day(1))
+
+
+class TestAStuckRipple:
+    def test_a_later_tick_that_does_not_rest_on_it_is_answered_as_known_now(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        make(shop, 3)
+        assert ask(shop, "total", "grand", tick=4) == Moment(day(4))
+
+    def test_latest_lies_before_it_and_says_so(self, shop: Desk) -> None:
+        make(shop, 1, "orders", digest="1:1:1")
+        found = ask(shop, "orders", "revenue", tick="latest")
+        assert found == Moment(day(1), awaited=(Gap("revenue", day(1), day(1), 1),))
+
+    def test_one_that_rests_on_it_and_was_made_since_is_refused_naming_what_is_stuck(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        make(shop, 3)
+        error = refused(shop, "revenue", tick=4)
+        assert (error.code, error.where) == ("E523", "revenue@20130101000000")
+        assert "before that, revenue@20130104000000 was not made" in str(error.why)
+        assert ask(shop, "revenue", tick=3).is_rippling, "the tick before was there when all agreed"
+
+
+class TestMissing:
+    def test_a_partitioned_table_is_refused_like_any_other(self, shop: Desk) -> None:
+        make(shop, 4, "orders", "revenue")
+        error = refused(shop, "revenue", tick=5)
+        assert (error.code, error.where) == ("E522", "revenue@20130104000000")
+        assert "backfill revenue 20130104000000" in str(error.fix)
+        assert "--partial" in str(error.fix)
+
+    def test_partial_answers_and_names_what_is_left_out(self, shop: Desk) -> None:
+        make(shop, 5, "orders", "revenue")
+        found = ask(shop, "revenue", tick=6, partial=True)
+        assert found.missing == (Gap("revenue", day(3), day(4), 2),)
+        assert refused(shop, "total", tick=6, partial=True).code == "E522", "a state is made or it is not"
+        older = ask(shop, "orders", tick="latest")
+        assert (older.tick, older.awaited) == (day(3), (Gap("orders", day(3), day(4), 2),))
+        assert ask(shop, "orders", tick="latest", partial=True).tick == day(6)
+
+    def test_partial_does_not_go_back_behind_what_is_made(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        make(shop, 4, "orders", "revenue")
+        assert refused(shop, "revenue", tick=5, partial=True).code == "E523"
+
+    def test_a_skipped_label_is_empty_and_not_missing(self, shop: Desk) -> None:
+        window = ORDERS.cadence.window_of(day(3))
+        shop.ledger.record_skipped("orders", [window], who="ann", why="closed")
+        make(shop, 4, "orders")
+        assert ask(shop, "orders", tick=5) == Moment(day(5))
+
+    @pytest.mark.parametrize(
+        ("table", "fate", "why"),
+        [("orders", "failed", "failed: boom"), ("orders", "held", "held back"), ("orders", "open", "being made")],
+    )
+    def test_why_it_is_missing_is_said(self, shop: Desk, table: str, fate: str, why: str) -> None:
+        held = shop.claim(table, 3)
+        if fate != "open":
+            status = BatchStatus.HELD if fate == "held" else BatchStatus.FAILED
+            shop.ledger.record_failed(held, error="boom\nat line 3", is_transient=False, status=status)
+        assert why in str(refused(shop, table, tick=4).why)
+
+    def test_a_label_that_is_not_due_is_refused(self) -> None:
+        late = replace(ORDERS, cadence=replace(ORDERS.cadence, delay=2 * DAY))
+        at = desk()
+        with at.ledger:
+            at.apply(late)
+            at.clock.at = day(2)
+            error = refused(at, "orders", tick=1)
+        assert (error.code, "not due before" in str(error.why)) == ("E522", True)
+
+    def test_a_dropped_label_is_no_empty_one(self, shop: Desk) -> None:
+        shop.ledger.keeping.drop_windows("orders", day(1), 9, who="ann")
+        assert refused(shop, "orders", tick=3).code == "E518"
+        found = ask(shop, "orders", tick=3, partial=True)
+        assert found.missing == (Gap("orders", day(0), day(0), 1),)
+        assert ask(shop, "revenue", tick=3) == Moment(day(3)), "what was made of it stays"
+
+
+class TestKnownAt:
+    def test_a_tick_that_was_not_made_by_then_is_refused_not_empty(self, shop: Desk) -> None:
+        then = shop.clock.at
+        shop.clock.pass_by(hours=1)
+        make(shop, 3)
+        error = refused(shop, "orders", tick=4, known_at=then)
+        assert (error.code, error.where) == ("E522", "orders@20130104000000")
+        assert "it was made at 2026-01-01" in str(error.why)
+        assert ask(shop, "orders", tick=3, known_at=then) == Moment(day(3), then)
+
+    def test_latest_is_the_newest_tick_of_that_time(self, shop: Desk) -> None:
+        then = shop.clock.at
+        shop.clock.pass_by(hours=1)
+        make(shop, 3)
+        make(shop, 1, "orders", digest="1:1:1")
+        assert ask(shop, *ALL, tick="latest", known_at=then) == Moment(day(3), then)
+        long_ago = then - timedelta(days=9)
+        assert refused(shop, *ALL, tick="latest", known_at=long_ago).code == "E523"
+
+    def test_a_label_is_known_since_its_own_record_though_an_older_commit_was_recorded_later(self, shop: Desk) -> None:
+        again, new = shop.claim("orders", 0, restates="a test"), shop.claim("orders", 3)
+        shop.clock.pass_by(seconds=1)
+        shop.ledger.record_done(new, [result(3, version=101)])
+        between = shop.clock.at
+        shop.clock.pass_by(seconds=9)
+        shop.ledger.record_done(again, [result(0, version=100, digest="1:1:1")])
+        assert ask(shop, "orders", tick=4, known_at=between) == Moment(day(4), between)
+        shown = resolve(ORDERS, day(4), commit_records(shop.ledger, "orders"), known_at=between)
+        assert [step.label for step in shown.steps] == [day(0), day(1), day(2), day(3)]
+        assert shown.version == NO_VERSION, "version 101 holds the restated label too"
+
+    def test_a_clock_that_went_back_does_not_bring_an_older_revision_back(self, shop: Desk) -> None:
+        make(shop, 0, "orders", digest="1:1:1")
+        shop.clock.pass_by(hours=-9)
+        make(shop, 0, "orders", "revenue", digest="1:2:2")
+        shop.clock.pass_by(hours=12)
+        then = shop.clock.at
+        make(shop, 0, "orders", "revenue", digest="1:3:3")
+        assert ask(shop, "orders", "revenue", tick=1, known_at=then) == Moment(day(1), then)
+
+
+def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(
+    shop: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(shop, 0, "orders", digest="1:1:1")
+    for label in range(3, 60):
+        make(shop, label)
+    looks: list[datetime] = []
+    history = shop.ledger.history
+
+    def counted(flow: Flow, asked: Mapping[str, datetime], since: datetime) -> History:
+        looks.append(since)
+        return history(flow, asked, since)
+
+    monkeypatch.setattr(shop.ledger, "history", counted)
+    assert ask(shop, *ALL, tick=1).is_rippling
+    assert len(looks) <= 2
+    looks.clear()
+    assert ask(shop, "total", "grand", tick=60) == Moment(day(60))
+    assert not looks, "what agrees needs no past"

@@ -1,0 +1,247 @@
+"""What other libraries raise comes out in our shape, and is told to be passing or not."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from waterclock.dpl.query.splice import Piece, Spliced
+from waterclock.dpl.syntax.source import Source
+from waterclock.engine.spark.errors import is_transient, placed, to_error, user_code_error
+from waterclock.errors import WaterclockError
+from waterclock.temporal.stops import UNPLACED, stop_text
+
+WHERE = "marts.a@20130101000000"
+
+
+class SparkError(Exception):
+    """Stands for PySpark's: a condition, its parameters, and a message with a trace behind."""
+
+    def __init__(
+        self, text: str, condition: str | None = "UNRESOLVED_COLUMN.WITH_SUGGESTION", **parameters: str
+    ) -> None:
+        super().__init__(text)
+        self.condition, self.parameters = condition, parameters
+
+    def getCondition(self) -> str | None:  # noqa: N802 - PySpark's name
+        return self.condition
+
+    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802
+        return self.parameters
+
+
+class Py4JNetworkError(Exception):
+    """Stands for py4j's, which is known by its name."""
+
+
+def test_our_own_errors_pass_through_and_get_a_place_where_they_have_none() -> None:
+    ours = WaterclockError("E811", "locked", transient=True)
+    assert to_error(ours, where=WHERE) is ours
+    assert ours.where == WHERE
+    assert to_error(ours, where="elsewhere").where == WHERE
+
+
+def test_the_batch_is_named_beside_the_file_or_object_once() -> None:
+    bare = placed(WaterclockError("E1", "x"), "marts.a", WHERE)
+    of_file = placed(WaterclockError("E1", "x", where="new/a.csv:3"), "marts.a", WHERE)
+    assert bare.where == WHERE
+    assert of_file.where == f"new/a.csv:3 ({WHERE})"
+    assert placed(of_file, "marts.a", "marts.a@20130102000000").where == f"new/a.csv:3 ({WHERE})"
+
+
+def test_a_full_disk_is_said_by_whoever_met_it() -> None:
+    of_python = to_error(OSError(errno.ENOSPC, "No space left on device", "part-0.parquet"), where=WHERE)
+    of_spark = to_error(SparkError("java.io.IOException: No space left on device", None), where=WHERE)
+    of_job = to_error(SparkError("[TASK_WRITE_FAILED] … No space left on device", "TASK_WRITE_FAILED"), where=WHERE)
+    for error in (of_python, of_spark, of_job):
+        assert (error.code, error.transient, error.where) == ("E711", True, WHERE)
+    assert "part-0.parquet" in (of_python.why or "")
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        Py4JNetworkError("Answer from Java side is empty"),
+        RuntimeError("PythonUtils does not exist in the JVM"),
+        SparkError("Unable to parse datatype. An error occurred while calling o121.schema.", "CANNOT_PARSE_DATATYPE"),
+        RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped"),
+    ],
+)
+def test_a_jvm_that_is_gone_is_a_passing_reason(gone: Exception) -> None:
+    error = to_error(gone, where=WHERE)
+    assert (error.code, error.transient) == ("E712", True)
+
+
+def test_an_error_that_the_jvm_tells_of_is_no_jvm_that_is_gone() -> None:
+    told = RuntimeError("An error occurred while calling o12.load.\n: java.lang.IllegalStateException: no")
+    assert to_error(told, where=WHERE).code == "E790"
+
+
+def test_a_query_that_a_temporal_function_stopped_comes_with_its_code(tmp_path: Path) -> None:
+    stopped = SparkError(f"[USER_RAISED_EXCEPTION] {stop_text(UNPLACED)} SQLSTATE: P0001", "USER_RAISED_EXCEPTION")
+    for error in (
+        to_error(stopped, where=WHERE),
+        user_code_error(stopped, where=WHERE, file=tmp_path / "a.py", root=tmp_path),
+    ):
+        assert (error.code, error.what, error.where) == ("E304", "a row without key or time", WHERE)
+
+
+def test_memory_that_ran_out_is_said_so() -> None:
+    assert "memory" in to_error(MemoryError(), where=WHERE).what
+
+
+def test_sparks_error_names_its_condition_and_the_nearest_name_and_shows_no_trace() -> None:
+    raised = SparkError(
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `amuont` cannot be resolved. SQLSTATE: 42703; line 1 pos 7\n"
+        "\tat org.apache.spark.sql.Analyzer(Analyzer.scala:1)\nCaused by: more",
+        objectName="`amuont`",
+        proposal="`amount`, `id`",
+    )
+    error = to_error(raised, where=WHERE)
+    assert (error.code, error.transient) == ("E730", False)
+    assert error.what == "A column `amuont` cannot be resolved."
+    assert error.fix == "did you mean amount?"
+    assert "org.apache" not in error.render()
+
+
+def test_a_misspelt_function_of_ours_is_told_by_its_name() -> None:
+    raised = SparkError(
+        "[UNRESOLVED_ROUTINE] Cannot resolve routine `format_atribute`. SQLSTATE: 42883; line 1 pos 7",
+        "UNRESOLVED_ROUTINE",
+        routineName="`format_atribute`",
+    )
+    assert to_error(raised, where=WHERE).fix == "did you mean format_attribute?"
+
+
+def test_sparks_position_is_the_users_place() -> None:
+    source = Source("flows/a.dpl", "TRANSFORM marts.a AS\nSELECT amuont FROM x;")
+    begin = source.text.index("SELECT")
+    spliced = Spliced("SELECT amuont FROM x", (Piece(0, source, begin, True),))
+    error = to_error(SparkError("[X] no. line 1, pos 7"), where=WHERE, spliced=spliced)
+    assert error.where == f"flows/a.dpl:2:8 ({WHERE})"
+
+
+def test_an_error_without_words_of_its_own_says_where_it_was_raised() -> None:
+    with pytest.raises(KeyError) as raised:
+        dict[str, str]()["lost"]
+    error = to_error(raised.value, where=WHERE)
+    assert error.code == "E790"
+    assert "KeyError" in error.what
+    assert "test_translate.py" in (error.why or "")
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(to_error(ValueError("x" * 5000), where=WHERE).what) < 500
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        ConnectionResetError("reset"),
+        TimeoutError(),
+        OSError("Connection reset by peer"),
+        RuntimeError("503 Service Unavailable"),
+        RuntimeError("ExecutorLostFailure: executor lost"),
+        SparkError("", "DELTA_CONCURRENT_APPEND"),
+        WaterclockError("E1", "x", transient=True),
+    ],
+)
+def test_networks_conflicts_and_lost_executors_may_pass(raised: Exception) -> None:
+    assert is_transient(raised)
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        ZeroDivisionError("division by zero"),
+        SparkError("Division by zero; connection reset", "DIVIDE_BY_ZERO"),
+        ValueError("no"),
+        WaterclockError("E1", "connection reset"),
+    ],
+)
+def test_a_division_by_zero_never_passes_whatever_its_message_says(raised: Exception) -> None:
+    assert not is_transient(raised)
+
+
+def test_a_division_by_zero_is_told_how_to_be_expected() -> None:
+    error = to_error(SparkError("[DIVIDE_BY_ZERO] Division by zero.", "DIVIDE_BY_ZERO"), where=WHERE)
+    assert "try_divide" in (error.fix or "")
+
+
+def test_an_error_in_the_users_python_shows_the_projects_frames_alone_the_last_one_first(tmp_path: Path) -> None:
+    files = {
+        "rates.py": "def rate():\n    return 1 // 0\n",
+        "flows/site-packages/lib.py": "def call(of):\n    return of()\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    flow = tmp_path / "flows" / "a.py"
+    spaces: dict[str, object] = {}
+    for name, text in files.items():
+        exec(compile(text, str(tmp_path / name), "exec"), spaces)
+    flow.write_text("def a():\n    return call(rate)\n")
+    exec(compile(flow.read_text(), str(flow), "exec"), spaces)
+    with pytest.raises(ZeroDivisionError) as raised:
+        spaces["a"]()  # type: ignore[operator]  # the function made above
+    error = user_code_error(raised.value, where=WHERE, file=flow, root=tmp_path)
+    assert error.code == "E720"
+    assert error.where == f"rates.py:2 ({WHERE})"
+    assert error.why == "rates.py:2 in rate: return 1 // 0; called from flows/a.py:2 in a: return call(rate)"
+    assert "site-packages" not in error.render()
+    assert not error.transient
+
+
+def test_an_error_raised_beyond_the_project_names_the_functions_file(tmp_path: Path) -> None:
+    error = user_code_error(TypeError("no"), where=WHERE, file=tmp_path / "flows" / "a.py", root=tmp_path)
+    assert error.where == f"flows/a.py ({WHERE})"
+
+
+def test_a_jvm_that_goes_away_under_a_users_function_is_no_error_of_that_function(tmp_path: Path) -> None:
+    gone = Py4JNetworkError("Error while sending or receiving")
+    error = user_code_error(gone, where=WHERE, file=tmp_path / "flows" / "a.py", root=tmp_path)
+    assert (error.code, error.transient, error.where) == ("E712", True, WHERE)
+
+
+def refused_in(file: Path) -> ConnectionRefusedError:
+    code = compile("def connect():\n    raise ConnectionRefusedError(111, 'Connection refused')\n", str(file), "exec")
+    spaces: dict[str, object] = {}
+    exec(code, spaces)
+    with pytest.raises(ConnectionRefusedError) as raised:
+        spaces["connect"]()  # type: ignore[operator]  # the function made above
+    return raised.value
+
+
+def test_a_connection_refused_on_the_way_to_the_jvm_alone_says_that_it_is_gone(tmp_path: Path) -> None:
+    flow = tmp_path / "flows" / "a.py"
+    to_the_jvm = refused_in(tmp_path / "site-packages" / "py4j" / "java_gateway.py")
+    assert to_error(to_the_jvm, where=WHERE).code == "E712"
+    assert user_code_error(to_the_jvm, where=WHERE, file=flow, root=tmp_path).code == "E712"
+    to_a_server = refused_in(flow)
+    assert to_error(to_a_server, where=WHERE).code == "E790"
+    told = user_code_error(to_a_server, where=WHERE, file=flow, root=tmp_path)
+    assert (told.code, told.transient) == ("E720", True)
+
+
+def test_neither_plan_trees_nor_stack_traces_are_told() -> None:
+    said = "something is wrong\n'Project ['nope]\n+- 'Join Inner\n   :- SubqueryAlias o"
+    assert to_error(RuntimeError(said), where=WHERE).what == "RuntimeError: something is wrong"
+    assert to_error(RuntimeError("it broke\n== Physical Plan ==\nScan"), where=WHERE).what == "RuntimeError: it broke"
+
+
+def test_what_spark_advises_of_its_own_settings_is_left_out() -> None:
+    said = (
+        "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. If "
+        'necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. SQLSTATE: 22012'
+    )
+    told = to_error(SparkError(said, "DIVIDE_BY_ZERO"), where=WHERE)
+    assert told.what == "Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead."
+
+
+def test_names_that_spark_proposes_are_told_once_and_without_quotes() -> None:
+    said = "[UNRESOLVED_COLUMN] `nope` cannot be resolved. Did you mean one of the following? [`c`.`name`, `o`.`id`]."
+    raised = SparkError(said, "UNRESOLVED_COLUMN", objectName="`nope`", proposal="`c`.`name`, `o`.`id`")
+    told = to_error(raised, where=WHERE)
+    assert (told.what, told.fix) == ("`nope` cannot be resolved.", "known: c.name, o.id")

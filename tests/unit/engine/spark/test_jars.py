@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from waterclock.engine.spark import jars
+from waterclock.errors import WaterclockError
+
+NAMES = ["delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar"]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("WATERCLOCK_JARS", "WATERCLOCK_IVY_SETTINGS", "https_proxy", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "waterclock" / "jars"
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A java that is a shell script; a test writes what it does."""
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    command = home / "bin" / "java"
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return command
+
+
+def write_java(command: Path, body: str) -> None:
+    command.write_text(f"#!/bin/sh\n{body}\n", encoding="ascii")
+    command.chmod(0o755)
+
+
+def retrieving(content: str) -> str:
+    """A script that, like Ivy, puts every jar where -retrieve says."""
+    writes = "\n".join(f'printf %s {content} >"$goal/{name}"' for name in NAMES)
+    return f'while [ "$1" != -retrieve ]; do shift; done\ngoal=$(dirname "$2"); mkdir -p "$goal"\n{writes}'
+
+
+def test_checksums_and_coordinates_name_the_same_jars() -> None:
+    here = Path(jars.__file__).parent
+    coordinates = ET.parse(here / "ivy.xml").getroot().iter("dependency")
+    listed = [line.split()[1] for line in (here / "jars.sha256").read_text(encoding="ascii").splitlines()]
+    assert [f"{one.get('name')}-{one.get('rev')}.jar" for one in coordinates] == listed == NAMES
+
+
+def test_jars_in_the_cache_are_taken_without_java(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.mkdir(parents=True)
+    for name in NAMES:
+        (cache / name).touch()
+    monkeypatch.setenv("JAVA_HOME", str(cache))
+    assert jars.delta_jars() == tuple(cache / name for name in NAMES)
+
+
+def test_a_configured_directory_is_taken_as_it_is(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WATERCLOCK_JARS", str(tmp_path))
+    (tmp_path / NAMES[0]).touch()
+    with pytest.raises(WaterclockError) as caught:
+        jars.delta_jars()
+    assert caught.value.code == "E702"
+    assert caught.value.what == f"WATERCLOCK_JARS lacks {NAMES[1]}"
+    assert caught.value.where == str(tmp_path)
+    assert not cache.exists()
+    (tmp_path / NAMES[1]).touch()
+    assert jars.delta_jars() == tuple(tmp_path / name for name in NAMES)
+
+
+def test_fetched_jars_appear_whole_and_nothing_else_stays(
+    cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = hashlib.sha256(b"jar").hexdigest()
+    monkeypatch.setattr(jars, "_checksums", lambda: dict.fromkeys(NAMES, digest))
+    write_java(java, retrieving("jar"))
+    assert jars.delta_jars() == tuple(cache / name for name in NAMES)
+    assert sorted(path.name for path in cache.iterdir()) == NAMES
+    java.unlink()
+    assert jars.delta_jars() == tuple(cache / name for name in NAMES)
+
+
+def test_a_jar_with_another_content_is_refused_and_not_kept(cache: Path, java: Path) -> None:
+    write_java(java, retrieving("evil"))
+    with pytest.raises(WaterclockError, match="is not the one that is known") as caught:
+        jars.delta_jars()
+    assert caught.value.code == "E702"
+    assert not caught.value.transient
+    assert list(cache.iterdir()) == []
+
+
+def test_a_registry_out_of_reach_is_told_in_ivy_s_words(cache: Path, java: Path) -> None:
+    write_java(java, "echo ':: :: Host maven.example not found. ::'; exit 1")
+    with pytest.raises(WaterclockError) as caught:
+        jars.delta_jars()
+    error = caught.value
+    assert (error.code, error.what) == ("E702", f"the jar {NAMES[0]} cannot be fetched")
+    assert error.why == "Host maven.example not found."
+    assert error.transient
+    assert "WATERCLOCK_JARS" in (error.fix or "")
+    assert list(cache.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_is_told(cache: Path, java: Path) -> None:
+    write_java(java, "exit 0")
+    cache.parent.write_text("a file where the folder should be", encoding="ascii")
+    with pytest.raises(WaterclockError, match="the jars cannot be written") as caught:
+        jars.delta_jars()
+    assert caught.value.where == str(cache)
+
+
+def test_a_missing_java_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(WaterclockError) as caught:
+        jars.delta_jars()
+    assert (caught.value.code, caught.value.what) == ("E701", "java is missing")
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("address", ["http://proxy.example:3128", "proxy.example:3128"])
+def test_java_is_given_the_proxy_of_the_environment(
+    cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    assert cache.parent.parent.is_dir()
+    monkeypatch.setenv("HTTPS_PROXY", address)
+    write_java(java, 'echo "exception: $1 $2"')
+    with pytest.raises(WaterclockError) as caught:
+        jars.delta_jars()
+    assert caught.value.why == "exception: -Dhttps.proxyHost=proxy.example -Dhttps.proxyPort=3128"

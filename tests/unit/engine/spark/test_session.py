@@ -1,0 +1,27 @@
+"""How the JVM is told its options, whatever signs the project's path holds."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from waterclock.engine.spark.session import _java_options
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", 'dou"ble', "back\\slash", "Zoë 日本", "$HOME `id` 100% *?[x]"])
+def test_an_option_stays_one_option_whatever_the_path_holds(tmp_path: Path, name: str) -> None:
+    # Spark's launcher takes the line apart as a shell does, but for what follows a dollar
+    folder = tmp_path / name
+    options = shlex.split(_java_options(folder))
+    assert f"-Dderby.system.home={folder}" in options
+    assert f"-Djava.io.tmpdir={folder / 'tmp'}" in options
+    assert all(option.startswith("-") for option in options)
+
+
+def test_the_jvm_spills_into_one_folder_though_spark_reads_its_name_as_a_list(tmp_path: Path) -> None:
+    options = shlex.split(_java_options(tmp_path / "a,b"))
+    (scratch,) = (option.partition("=")[2] for option in options if option.startswith("-Djava.io.tmpdir="))
+    assert "," not in scratch
+    assert Path(scratch).is_dir()
