@@ -16,9 +16,9 @@ from typing import Any
 import typer
 
 from waterclock import codes
-from waterclock.cli.answers import JSON_VERSION
 from waterclock.cli.app import COMMANDS, EPILOG, app
-from waterclock.cli.shapes import ALIKE, SHAPES
+from waterclock.cli.views.json import JSON_VERSION
+from waterclock.cli.views.json_keys import ALIKE, SHAPES
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.flow.capabilities import Capabilities, Option

@@ -16,9 +16,9 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from waterclock.cli.look import theme
 from waterclock.cli.opening import reading
-from waterclock.cli.status_view import print_status, see
+from waterclock.cli.views.status import print_status, see
+from waterclock.cli.views.theme import theme
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 80

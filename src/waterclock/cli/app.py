@@ -11,26 +11,26 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from waterclock import __version__
-from waterclock.cli.audit import audit
-from waterclock.cli.backfill import backfill
-from waterclock.cli.check import check
+from waterclock.cli.commands.audit import audit
+from waterclock.cli.commands.backfill import backfill
+from waterclock.cli.commands.check import check
+from waterclock.cli.commands.init import init
+from waterclock.cli.commands.ledger import ledger
+from waterclock.cli.commands.lineage import lineage
+from waterclock.cli.commands.maintain import maintain
+from waterclock.cli.commands.model import model
+from waterclock.cli.commands.plan import plan
+from waterclock.cli.commands.query import query
+from waterclock.cli.commands.rebuild import rebuild
+from waterclock.cli.commands.recollect import recollect
+from waterclock.cli.commands.recompute import recompute
+from waterclock.cli.commands.retry import retry
+from waterclock.cli.commands.run import run
+from waterclock.cli.commands.show import show
+from waterclock.cli.commands.skip import skip
+from waterclock.cli.commands.spec import spec
+from waterclock.cli.commands.status import status
 from waterclock.cli.foreign import answer_to_command, answer_to_option
-from waterclock.cli.init import init
-from waterclock.cli.ledger import ledger
-from waterclock.cli.lineage import lineage
-from waterclock.cli.maintain import maintain
-from waterclock.cli.model import model
-from waterclock.cli.plan import plan
-from waterclock.cli.query import query
-from waterclock.cli.rebuild import rebuild
-from waterclock.cli.recollect import recollect
-from waterclock.cli.recompute import recompute
-from waterclock.cli.retry import retry
-from waterclock.cli.run import run
-from waterclock.cli.show import show
-from waterclock.cli.skip import skip
-from waterclock.cli.spec import spec
-from waterclock.cli.status import status
 from waterclock.errors import WaterclockError
 
 PROGRAM = "waterclock"
@@ -59,7 +59,7 @@ class Commands(TyperGroup):
         except Exception as error:
             if not _is_usage(error):
                 raise
-            from waterclock.cli.cards import usage_json
+            from waterclock.cli.views.error_card import usage_json
 
             code = usage_json(error)
         sys.exit(code if isinstance(code, int) else 0)
@@ -89,7 +89,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except WaterclockError as error:
-            from waterclock.cli.cards import fail
+            from waterclock.cli.views.error_card import fail
 
             raise typer.Exit(fail(error)) from error
         except (typer.Exit, typer.Abort, KeyboardInterrupt, BrokenPipeError):
@@ -97,7 +97,7 @@ class Commands(TyperGroup):
         except Exception as error:
             if ctx.params.get("traceback") or _is_usage(error):
                 raise
-            from waterclock.cli.defects import report_defect
+            from waterclock.cli.views.crash import report_defect
 
             raise typer.Exit(report_defect(error)) from error
 

@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from waterclock.cli.project_folder import project_above
+
 _ENVIRONMENT = "env"
 
 
@@ -38,7 +40,5 @@ def environments_from(ctx: Any, incomplete: str) -> list[str]:
 
 def _folder(ctx: Any) -> Path:
     """Return the folder that the command line names, else the one that commands would take."""
-    from waterclock.cli.options import project_above
-
     said = ctx.params.get("project")
     return Path(said) if said else project_above(Path())

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from waterclock.cli.answers import note_folder, want_json
 from waterclock.cli.completion import environments_from, tables_from
-
-FILE = "waterclock.toml"
+from waterclock.cli.project_folder import project_above
+from waterclock.cli.views.json import note_folder, want_json
 
 
 def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - as Typer calls it
@@ -23,13 +22,6 @@ def _project_noted(ctx: typer.Context, param: typer.CallbackParam, folder: Path)
     found = folder if source is not None and source.name != "DEFAULT" else project_above(folder)
     note_folder(found)
     return found
-
-
-def project_above(folder: Path) -> Path:
-    """Return the nearest folder that holds a project: this one, else one above it; this one where none does."""
-    if (folder / FILE).is_file():
-        return folder
-    return next((above for above in folder.absolute().parents if (above / FILE).is_file()), folder)
 
 
 ProjectDir = Annotated[

@@ -7,14 +7,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.answer_view import asked
-from waterclock.cli.check_view import Checked, checked, print_checked
-from waterclock.cli.look import console
+from waterclock.cli.actions.plan import Planned, planned
+from waterclock.cli.actions.run import Asked, Ran, carried_out
 from waterclock.cli.opening import open_project, reading, selected
-from waterclock.cli.options import project_above
-from waterclock.cli.planning import Planned, planned
-from waterclock.cli.running import Asked, Ran, carried_out
-from waterclock.cli.status_view import Seen, print_status, see, status_json
+from waterclock.cli.project_folder import project_above
+from waterclock.cli.views.check import Checked, checked, print_checked
+from waterclock.cli.views.query import asked
+from waterclock.cli.views.status import Seen, print_status, see, status_json
+from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult, Shown

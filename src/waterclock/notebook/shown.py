@@ -8,8 +8,8 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.answer_view import Told, count_line, is_number_type, moment_lines, print_answer, value_text
-from waterclock.cli.look import make_console, theme
+from waterclock.cli.views.query import Told, count_line, is_number_type, moment_lines, print_answer, value_text
+from waterclock.cli.views.theme import make_console, theme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

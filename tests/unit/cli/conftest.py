@@ -16,12 +16,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from waterclock.batches.records import BatchResult, ClaimRequest
-from waterclock.cli import backfilling, making, restating, retrying
-from waterclock.cli.answers import JSON_VERSION
+from waterclock.cli.actions import backfill, make, restate, retry
+from waterclock.cli.actions.init import start_project
+from waterclock.cli.actions.run import Asked
 from waterclock.cli.app import app
 from waterclock.cli.opening import open_project
-from waterclock.cli.running import Asked
-from waterclock.cli.starter import start_project
+from waterclock.cli.views.json import JSON_VERSION
 from waterclock.dpl.project import Project
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Batch
@@ -175,7 +175,7 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     kept = Runs()
-    for module in (backfilling, making, restating, retrying):
+    for module in (backfill, make, restate, retry):
         monkeypatch.setattr(module, "carry_out", kept)
     return kept
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import TODAY, ask
-from waterclock.cli.options import project_above
-from waterclock.cli.starter import start_project
+from waterclock.cli.actions.init import start_project
+from waterclock.cli.project_folder import project_above
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 import waterclock as wc
 from tests.unit.cli.conftest import NOW, ask, day
-from waterclock.cli.answer_view import Told
+from waterclock.cli.views.query import Told
 from waterclock.engine.query.query import Answer
 from waterclock.engine.query.ticks import Moment
 from waterclock.errors import ProjectErrors, WaterclockError

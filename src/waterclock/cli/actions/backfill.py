@@ -1,0 +1,93 @@
+"""Which labels does a backfill make, what will it cost, and how is it started?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rich.text import Text
+
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.actions.run import Asked, carry_out
+from waterclock.cli.opening import Reading, reading, selected
+from waterclock.cli.views.labels import count_words, seconds_words
+from waterclock.cli.views.plan import print_plan
+from waterclock.cli.views.theme import console
+from waterclock.planner.estimate import Estimate, estimate
+from waterclock.planner.plan import Plan
+from waterclock.selection import Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """The labels to make, by table, and the plan of them."""
+
+    tables: tuple[str, ...]
+    labels: Mapping[str, Labels]
+    force: Mapping[str, frozenset[datetime]]
+    plan: Plan
+
+    @property
+    def count(self) -> int:
+        """How many batches are to be made."""
+        return len(self.plan.batches) + sum(self.plan.left_out.values())
+
+
+def backfilled(
+    folder: Path, env: str | None, which: tuple[str, str], now: str | None, *, yes: bool, is_json: bool
+) -> int:
+    """Show what a backfill would do, ask, and do it; give the exit code."""
+    to = console(stderr=is_json)
+    with reading(folder, env, now) as at:
+        asked = planned_backfill(at, *which)
+        project = at.project
+        if asked.count:
+            print_plan(to, asked.plan, at.flow, at.zone, {})
+            to.print()
+            to.print(Text(f"estimate: {cost_words(estimate(asked.plan, at.snapshot))}"))
+    if asked.count:
+        confirm(f"Make {count_words(asked.count, 'batch', 'batches')}?", yes=yes)
+    elif not is_json:
+        to.print("nothing is missing there")
+        return 0
+    return carry_out(
+        project,
+        Asked(
+            command="backfill",
+            only=asked.tables,
+            labels=asked.labels,
+            force=asked.force,
+            now=now,
+            is_json=is_json,
+        ),
+    )
+
+
+def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:
+    """Find the labels of a range that are due and not covered: snapshots have only their newest.
+
+    Raises  E513 where no label of a table is in the range, with the nearest
+    """
+    found, by_table = selected(at.flow, [selection], labels)
+    starts = at.planner.starts(at.snapshot, at.now)
+    force: dict[str, frozenset[datetime]] = {}
+    for name in found.tables:
+        table = at.flow.tables[name]
+        low, high = by_table[name].within(table, starts[name], table.cadence.last_due(at.now))
+        node = at.planner.graph.nodes[name]
+        if node.is_optional or node.is_newest_only:
+            gaps = at.snapshot.of(name).covered.gaps(low, high)
+            missing = frozenset(window.start for span in gaps for window in table.cadence.windows(*span))
+            if missing:
+                force[name] = missing
+    plan = at.planner.plan(at.snapshot, at.now, only=found.tables, labels=by_table, force=force)
+    return Backfill(found.tables, by_table, force, plan)
+
+
+def cost_words(cost: Estimate) -> str:
+    """Say what work costs: `3 min 20 s of work; not known for marts.delays, which never ran`."""
+    known = f"{seconds_words(cost.seconds)} of work" if len(cost.unknown) < len(cost.tables) else ""
+    untold = f"not known for {', '.join(cost.unknown)}, which never ran" if cost.unknown else ""
+    return "; ".join(part for part in (known, untold) if part) or "no work"

@@ -1,0 +1,82 @@
+"""What is said of the ledger's export, and of its rebuilding?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from waterclock.cli.opening import open_project
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.labels import bytes_words, count_words
+from waterclock.cli.views.theme import console
+from waterclock.engine.ledger_opening import open_ledger
+from waterclock.engine.upkeep.ledger_export import export_ledger
+from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
+from waterclock.ledger.refusals import nothing_to_export
+
+_NOTHING: dict[str, Any] = {
+    "export": None,
+    "bytes": 0,
+    "follows": None,
+    "adopted": {},
+    "missing": {},
+    "unknown": [],
+    "killed": 0,
+    "aside": None,
+}
+
+
+def exported(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:
+    """Write the ledger to the storage, and say where.
+
+    Raises  E419 where there is no ledger
+    """
+    project = open_project(folder, env)
+    ledger = open_ledger(project)
+    if ledger is None:
+        raise nothing_to_export(project.ledger)
+    with ledger:
+        found = export_ledger(ledger, project.storage, is_whole=is_whole)
+    if is_json:
+        said = {"what": "export", "export": found.name, "bytes": found.bytes, "follows": found.follows}
+        print_json(_NOTHING | said)
+        return
+    if found.name is None:
+        console().print("nothing new since the newest export")
+        return
+    after = f", what is new since {found.follows}" if found.follows else ", all of it"
+    console().print(f"exported: ledger/{found.name} ({bytes_words(found.bytes)}{after})", soft_wrap=True)
+
+
+def rebuilt(folder: Path, env: str | None, export: str | None, *, force: bool, is_json: bool) -> None:
+    """Make the ledger again, and say what it was made of.
+
+    Raises  E417 where one is there, E418 where an export cannot be used
+    """
+    found = rebuild_ledger(open_project(folder, env), force=force, export=export)
+    if is_json:
+        said = {key: getattr(found, key) for key in ("export", "adopted", "missing", "unknown", "killed", "aside")}
+        print_json({"what": "rebuild"} | _NOTHING | said)
+        return
+    to = console()
+    for line in _told(found):
+        to.print(line, soft_wrap=True)
+
+
+def _told(found: Rebuilt) -> list[str]:
+    count = sum(found.adopted.values())
+    begun = f"from ledger/{found.export}" if found.export else "from commits alone: there was no export"
+    lines = [f"rebuilt: {begun}, and {count_words(count, 'claim')} that committed since"]
+    lines += [f"  {name}: {count_words(of, 'claim')}" for name, of in sorted(found.adopted.items())]
+    lines += [
+        f"  {name}: {count_words(of, 'commit')} had been cleaned from its log; their labels are due again"
+        for name, of in sorted(found.missing.items())
+    ]
+    if found.unknown:
+        claims = count_words(len(found.unknown), "claim")
+        lines.append(f"  {claims} without a record: their labels are due again, or stood for by a later snapshot")
+    if found.killed:
+        lines.append(f"  {count_words(found.killed, 'claim')} sealed and not committed: killed")
+    if found.aside:
+        lines.append(f"the ledger that was there: {found.aside}")
+    return lines

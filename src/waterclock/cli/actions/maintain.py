@@ -1,0 +1,105 @@
+"""What does an upkeep do, or would it do, and how is it told?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from waterclock.cli.opening import open_project, selected
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.labels import bytes_words, count_words, local_label
+from waterclock.cli.views.theme import console
+from waterclock.engine.ledger_opening import open_ledger
+from waterclock.engine.opening import open_workplace
+from waterclock.engine.upkeep.ledger_export import Exported, export_ledger
+from waterclock.engine.upkeep.tidy import Amount, Upkeep, do, look
+from waterclock.flow.declarations import Flow
+
+_AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")
+
+
+def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:
+    """Look what may be tidied, tidy it unless it is a dry run, and tell; give the exit code."""
+    project = open_project(folder, env)
+    chosen, _ = selected(project.flow, selection)
+    known = open_ledger(project)
+    if known is None:
+        return _told([], None, project.flow, None, is_dry=is_dry, is_json=is_json)
+    known.close()
+    with open_workplace(project) as work:
+        now = work.real_now()
+        # first of all: what the logs and the stage lose, the export has
+        exported = None if is_dry else export_ledger(work.ledger, work.lake.root)
+        seen = {record.name for record in work.ledger.tables()}
+        found = look(work, [name for name in chosen.tables if name in seen], now)
+        if not is_dry:
+            for each in found:
+                do(work, each, now)
+    return _told(found, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
+
+
+def _told(
+    found: Sequence[Upkeep],
+    exported: Exported | None,
+    flow: Flow,
+    now: datetime | None,
+    *,
+    is_dry: bool,
+    is_json: bool,
+) -> int:
+    if is_json:
+        export = None if exported is None else exported.name
+        freed = sum(each.freed for each in found)
+        tables = [_parts(each) for each in found if not each.is_nothing]
+        print_json({"now": now, "dry_run": is_dry, "export": export, "freed": freed, "tables": tables})
+    else:
+        to = console()
+        if exported is not None and exported.name is not None:
+            to.print(f"ledger exported: ledger/{exported.name} ({bytes_words(exported.bytes)})", soft_wrap=True)
+        for line in _lines(found, flow, is_dry=is_dry):
+            to.print(line, soft_wrap=True)
+    return 1 if any(each.failed for each in found) else 0
+
+
+def _lines(found: Sequence[Upkeep], flow: Flow, *, is_dry: bool) -> Iterator[str]:
+    for each in found:
+        if each.is_nothing:
+            continue
+        yield each.table
+        if each.is_busy:
+            yield "  a batch is running: left for another time"
+        if each.dropped.count and each.drop_before is not None:
+            before = local_label(each.drop_before, flow.tables[each.table].cadence)
+            yield f"  windows before {before} dropped (RETAIN): {_amount(each.dropped, 'file')}"
+        for amount, what in (
+            (each.joined, "small files joined"),
+            (each.unneeded, "files that no kept version needs"),
+            (each.slices, "slices that nobody needs"),
+            (each.left_behind, "folders left behind by broken claims"),
+            (each.states, "old states that were made again"),
+        ):
+            if amount.count:
+                yield f"  {what}: {amount.count}, {bytes_words(amount.bytes)}"
+        yield from (f"  failed: {said}" for said in each.failed)
+    freed = sum(each.freed for each in found)
+    if all(each.is_nothing for each in found):
+        yield "nothing to tidy"
+    elif is_dry:
+        yield f"nothing was changed: `maintain` without --dry-run would free {bytes_words(freed)}"
+    else:
+        yield f"freed: {bytes_words(freed)}"
+
+
+def _amount(amount: Amount, noun: str) -> str:
+    return f"{count_words(amount.count, noun)}, {bytes_words(amount.bytes)}"
+
+
+def _parts(each: Upkeep) -> dict[str, Any]:
+    amounts = {name: {"count": getattr(each, name).count, "bytes": getattr(each, name).bytes} for name in _AMOUNTS}
+    return (
+        {"table": each.table, "drop_before": each.drop_before, "is_busy": each.is_busy}
+        | amounts
+        | {"failed": each.failed}
+    )

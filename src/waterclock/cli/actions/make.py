@@ -1,0 +1,72 @@
+"""Makes what a question as of a tick needs, before it is asked: shown first, and carried out as any run is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import typer
+from rich.text import Text
+
+from waterclock.batches.facts import FOLLOW
+from waterclock.cli.actions.backfill import cost_words
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.actions.run import Asked, carry_out
+from waterclock.cli.opening import Reading, reading
+from waterclock.cli.views.labels import count_words
+from waterclock.cli.views.plan import print_plan
+from waterclock.cli.views.theme import console
+from waterclock.engine.query.query import tables_asked
+from waterclock.engine.settings import RunSettings
+from waterclock.planner.estimate import estimate
+from waterclock.planner.making import ToMake, newest_tick, to_make
+from waterclock.planner.ticks import read_tick
+from waterclock.selection import Labels
+
+
+def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool) -> None:
+    """Show what a question needs that is not there or has not followed, ask, and make it.
+
+    All is told on stderr: the answer alone is printed. Leaves with the run's exit code where a batch failed.
+    """
+    with reading(folder, env, None) as at:
+        asked = _asked(at, tables_asked(at.flow, sql), tick, yes=yes)
+        project = at.project
+    if asked is not None and (code := carry_out(project, asked)):
+        raise typer.Exit(code)
+
+
+def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Asked | None:
+    """Return the run that makes what is needed, once it was shown and agreed to; None where all is there."""
+    if at.ledger is None or not tables:
+        return None
+    needed = _needed(at, tables, tick)
+    labels = {name: Labels.between(*span) for name, span in needed.spans.items()}
+    asking = {(FOLLOW, name): of_table for name, of_table in needed.follow.items()}
+    snapshot = at.ledger.snapshot(at.flow, asking=asking)
+    plan = at.planner.plan(snapshot, at.now, only=labels, labels=labels, force=needed.force)
+    count = len(plan.batches) + sum(plan.left_out.values())
+    if not labels or not count:
+        return None
+    to = console(stderr=True)
+    print_plan(to, plan, at.flow, at.zone, {})
+    to.print()
+    to.print(Text(f"estimate: {cost_words(estimate(plan, at.snapshot))}"))
+    confirm(f"Make {count_words(count, 'batch', 'batches')}, then answer?", yes=yes)
+    for (verb, name), of_table in asking.items():
+        at.ledger.request_restate(name, sorted(of_table), verb, who=RunSettings().who)
+    return Asked(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)
+
+
+def _needed(at: Reading, tables: Collection[str], text: str) -> ToMake:
+    """Find what is to be made.
+
+    Raises  as `read_tick`, and E521 for a tick in the future or before a table's first window
+    """
+    ticks = at.planner.ticks(at.snapshot, at.now)
+    tick = read_tick(text, at.flow, at.zone)
+    if tick is None:
+        tick = newest_tick(ticks, tables)
+    else:
+        ticks.missing(tables, tick)
+    return to_make(at.flow, ticks, tables, tick)

@@ -1,0 +1,129 @@
+"""Draws the data model: as text for people or for Graphviz, or as a picture by Graphviz."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from waterclock.cli.opening import columns_stored, one_table, open_project, selected
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.model import print_flat_model, print_model
+from waterclock.cli.views.theme import console
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.diagram import diagram, drawn_tables, fields_of
+from waterclock.flow.flat_diagram import Brought, brought_together, flat_diagram
+from waterclock.flow.following import flat_of
+
+_PICTURES = {".svg": "svg", ".png": "png"}
+
+
+def drawn(folder: Path, env: str | None, selection: list[str] | None, out: Path | None, *, is_json: bool) -> None:
+    """Draw a project's tables, or those selected; without a file as text on a terminal, and as DOT into a pipe.
+
+    Raises  E907 for a file of another kind, E908 where Graphviz is missing or fails
+    """
+    project = open_project(folder, env)
+    found, _ = selected(project.flow, selection)
+    known = columns_stored(project, found.tables)
+    text = diagram(project.flow, known, found.tables)
+    if out is not None:
+        _write(text, out)
+    if is_json:
+        print_json(
+            {
+                "flat": None,
+                "tables": [
+                    {
+                        "table": name,
+                        "columns": [
+                            {
+                                "name": each.name,
+                                "type": each.type or None,
+                                "is_key": each.is_key,
+                                "references": each.references.table if each.references else None,
+                                "role": each.references.role if each.references else None,
+                            }
+                            for each in fields_of(project.flow.tables[name], known.get(name, {}))
+                        ],
+                    }
+                    for name in found.tables
+                    if project.flow.tables[name].kind is not Kind.PUBLISH
+                ],
+                "file": None if out is None else str(out),
+            }
+        )
+    elif out is None and is_read_by_people():
+        shown = drawn_tables(project.flow, found.tables)
+        print_model(console(), project.flow, {name: fields_of(of, known.get(name, {})) for name, of in shown.items()})
+    elif out is None:
+        sys.stdout.write(text)
+    else:
+        console().print(f"drawn: {out}", soft_wrap=True)
+
+
+def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
+    """Draw what FLAT around a table brings together.
+
+    Raises  E237 where it cannot be read so, E511, E515, and as `drawn`
+    """
+    project = open_project(folder, env)
+    name, _ = one_table(project.flow, text)
+    errors: list[WaterclockError] = []
+    flat = flat_of(project.flow.tables, name, errors)
+    if flat is None:
+        raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
+    known = columns_stored(project, [read.table for read in flat.reads])
+    if out is not None:
+        _write(flat_diagram(flat, project.flow, known), out)
+    if is_json:
+        found = brought_together(flat, project.flow, known)
+        print_json({"flat": name, "tables": [_told(each) for each in found], "file": None if out is None else str(out)})
+    elif out is None and is_read_by_people():
+        print_flat_model(console(), name, brought_together(flat, project.flow, known))
+    elif out is None:
+        sys.stdout.write(flat_diagram(flat, project.flow, known))
+    else:
+        console().print(f"drawn: {out}", soft_wrap=True)
+
+
+def is_read_by_people() -> bool:
+    """Whether what is written to stdout is read on a terminal; Graphviz reads it from a pipe or a file."""
+    return sys.stdout.isatty()
+
+
+def _told(each: Brought) -> dict[str, Any]:
+    return {
+        "table": each.table,
+        "role": each.role or None,
+        "by": list(each.join.columns) if each.join else [],
+        "chosen": each.chosen or None,
+        "columns": [{"name": name, "column": field.name, "type": field.type or None} for name, field in each.columns],
+    }
+
+
+def _write(text: str, out: Path) -> None:
+    suffix = out.suffix.lower()
+    if suffix == ".dot":
+        out.write_text(text, encoding="utf-8")
+        return
+    if suffix not in _PICTURES:
+        raise WaterclockError(
+            "E907", f"{out.name} is no kind of drawing", why="there are .svg, .png and .dot", fix="--out model.svg"
+        )
+    dot = shutil.which("dot")
+    if dot is None:
+        raise WaterclockError(
+            "E908",
+            "Graphviz is missing",
+            why="its command dot makes pictures, and is not on PATH",
+            fix="install it (apt-get install graphviz, brew install graphviz), or write --out model.dot",
+        )
+    done = subprocess.run(
+        [dot, f"-T{_PICTURES[suffix]}", "-o", str(out)], input=text, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise WaterclockError("E908", "Graphviz could not draw the model", why=done.stderr.strip() or "it does not say")

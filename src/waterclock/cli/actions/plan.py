@@ -1,0 +1,51 @@
+"""Plans the tables and labels that a command line selects; holds the plan with what is told beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.cli.opening import Reading, selected
+from waterclock.cli.views.first_windows import FirstWindow, not_begun
+from waterclock.cli.views.plan import plan_json, print_plan
+from waterclock.flow.declarations import Flow
+from waterclock.planner.plan import Plan
+from waterclock.planner.states import Quiet, quiet
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, with what is told beside it: labels without need of a batch, and tables that have not begun."""
+
+    plan: Plan
+    flow: Flow
+    env: str
+    zone: str
+    quiet: Mapping[str, Quiet]
+    waiting: Mapping[str, FirstWindow]
+
+    def draw(self, to: Console) -> None:
+        """Print the plan, by table and oldest first."""
+        print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan with counts by status, for scripts."""
+        return plan_json(self.plan, self.flow, self.env, self.quiet, self.waiting)
+
+
+def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
+    """Plan what is selected; where no labels are, count too those that are not needed or stood for."""
+    found, by_table = selected(at.flow, selection, labels)
+    plan = at.planner.plan(at.snapshot, at.now, only=found.tables, labels=by_table)
+    silent = {}
+    if not by_table:
+        counts = Counter(batch.table for batch in plan.batches) + Counter(plan.left_out)
+        silent = {
+            name: it for name, it in quiet(at.planner, at.snapshot, at.now, counts).items() if name in found.tables
+        }
+    return Planned(plan, at.flow, at.project.env, at.zone, silent, not_begun(at, found.tables))

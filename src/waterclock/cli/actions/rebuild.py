@@ -1,0 +1,79 @@
+"""Which tables does a rebuild make anew, what changes with them, and who is told?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.opening import open_project, selected
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.labels import count_words
+from waterclock.cli.views.theme import console
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
+from waterclock.ledger.write.redeclare import Difference
+from waterclock.timelabel.label import label_of
+
+
+def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
+    """Show what changes, ask, and make the tables anew, upstream first; then the flow is the applied one.
+
+    Raises  E405, E407, E420 as `plan_rebuild`
+    """
+    project = open_project(folder, env)
+    to = console(stderr=is_json)
+    chosen, _ = selected(project.flow, selection)
+    found: list[Remade] = []
+    with open_workplace(project) as work:
+        seen = {record.name for record in work.ledger.tables()}
+        names = [name for name in chosen.tables if name in seen]
+        changes = plan_rebuild(work, names)
+        if names:
+            for line in _lines(changes):
+                to.print(line, soft_wrap=True)
+            confirm(f"Make {count_words(len(names), 'table')} anew from the stage?", yes=yes)
+        for name in names:
+            found.append(rebuild_table(work, name, changes[name]))
+            for line in _told(found[-1]):
+                to.print(line, soft_wrap=True)
+        apply_flow(work, work.real_now())
+    if is_json:
+        print_json({"tables": [_parts(each) for each in found]})
+    elif not names:
+        to.print("nothing to rebuild: none of these has batches")
+
+
+def _lines(changes: Mapping[str, Sequence[Difference]]) -> list[str]:
+    return [
+        f"{name}: "
+        + ("; ".join(f"{what} {old or 'none'} → {new or 'none'}" for what, old, new in differs) or "as it is")
+        for name, differs in changes.items()
+    ]
+
+
+def _told(each: Remade) -> list[str]:
+    slices, rows = count_words(each.slices, "slice"), count_words(each.rows, "row")
+    lines = [f"{each.table}: made anew from {slices} of {rows}, version {each.version}"]
+    if each.resealed:
+        lines.append(f"  sealed again, whole: {', '.join(map(label_of, each.resealed))}")
+    if each.lost:
+        gone = count_words(sum(piece.rows for piece in each.lost), "row")
+        lines.append(
+            f"  damaged, with {gone}: {', '.join(label_of(piece.label) for piece in each.lost)}; asked for again where "
+            "it can be, so `waterclock run` makes them"
+        )
+    return lines
+
+
+def _parts(each: Remade) -> dict[str, object]:
+    changed = [{"what": what, "from": old or None, "to": new or None} for what, old, new in each.changed]
+    return {
+        "table": each.table,
+        "slices": each.slices,
+        "rows": each.rows,
+        "version": each.version,
+        "changed": changed,
+        "resealed": [label_of(label) for label in each.resealed],
+        "lost": [label_of(piece.label) for piece in each.lost],
+    }

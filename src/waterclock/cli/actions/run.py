@@ -1,0 +1,177 @@
+"""Carries a run out from the command line: opens it, tells how it goes, hears Ctrl-C, and sums it up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.cli.actions.watch import watch
+from waterclock.cli.opening import now_of, zone_of
+from waterclock.cli.stopping import INTERRUPTED, stoppable
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.progress import Progress
+from waterclock.cli.views.run import print_outcome, run_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.settings import RunSettings
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow
+from waterclock.selection import Labels
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.dpl.project import Project
+    from waterclock.engine.spark.session import Sessions
+    from waterclock.engine.workplace import Workplace
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a command asks of a run; `only` None means all tables, `watch_seconds` None means once.
+
+    `is_beside`: the run comes before an answer, and is told on stderr.
+    """
+
+    command: str
+    only: tuple[str, ...] | None = None
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    force: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
+    now: str | None = None
+    until: str | None = None
+    watch_seconds: int | None = None
+    threads: int | None = None
+    is_json: bool = False
+    is_beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run came to, with what is needed to tell of it."""
+
+    outcome: RunOutcome
+    flow: Flow
+    now: datetime
+    until: datetime | None
+    seconds: float
+
+    def draw(self, to: Console) -> None:
+        """Print errors, what they block, and a line that sums up."""
+        print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the run came to, for scripts."""
+        return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)
+
+
+def carry_out(project: Project, asked: Asked) -> int:
+    """Run what is asked for, tell of it, and give the exit code."""
+    to = console(stderr=asked.is_json or asked.is_beside)
+    with carried_out(project, asked, to) as ran:
+        if asked.is_json:
+            print_json(ran.to_json())
+        else:
+            ran.draw(to)
+    if ran.outcome.was_stopped and asked.watch_seconds is None:
+        return INTERRUPTED
+    return 1 if ran.outcome.failed else 0
+
+
+@contextmanager
+def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
+    """Run what is asked for, telling `to` how it goes; what it came to can be told before all is closed.
+
+    With `sessions` given Spark is left open, and Ctrl-C never ends the process: both are the caller's.
+    """
+    zone = zone_of(project.flow)
+    progress = Progress(
+        project.flow,
+        zone,
+        to,
+        is_quiet=(asked.is_json or asked.is_beside) and not to.is_terminal,
+        is_stepping=asked.until is not None or asked.watch_seconds is not None,
+    )
+    settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
+    begun = time.perf_counter()
+    with open_workplace(project, settings=settings, listener=progress, sessions=sessions) as work:
+        with progress.shown():
+            now = now_of(asked.now, project.flow, work.ledger)
+            until = None if asked.until is None else now_of(asked.until, project.flow)
+            _check_times(now, until, work.real_now())
+            apply_flow(work, now)
+            runner = Runner(work, only=asked.only, labels=asked.labels, force=asked.force)
+            stop = threading.Event()
+            with _noted(work, asked, now) as noted, _stoppable(runner, progress, stop, is_own_process=sessions is None):
+                outcome = _driven(runner, work, progress, asked, now, until, stop)
+                noted.append("failed" if outcome.failed else "interrupted" if outcome.was_stopped else "done")
+        yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun)
+
+
+def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None:
+    """Refuse to run what is not over yet: its rows are not all there, and the batch would be done for good.
+
+    Raises  E904
+    """
+    last = now if until is None else until
+    if last > clock:
+        raise WaterclockError(
+            "E904",
+            f"{last:%Y-%m-%d %H:%MZ} lies in the future",
+            why=f"it is {clock:%Y-%m-%d %H:%MZ}, and a window is read once it is over",
+            fix="plan --now looks ahead; run --watch waits",
+        )
+    if until is not None and until < now:
+        raise WaterclockError(
+            "E904",
+            f"--until {until:%Y-%m-%d %H:%MZ} lies before --now",
+            why=f"now is {now:%Y-%m-%d %H:%MZ}",
+            fix="give --now, to begin earlier",
+        )
+
+
+def _driven(
+    runner: Runner,
+    work: Workplace,
+    progress: Progress,
+    asked: Asked,
+    now: datetime,
+    until: datetime | None,
+    stop: threading.Event,
+) -> RunOutcome:
+    if asked.watch_seconds is not None:
+        return watch(runner, work, progress, asked.watch_seconds, stop)
+    return runner.run_once(now) if until is None else runner.run_until(now, until)
+
+
+@contextmanager
+def _stoppable(runner: Runner, progress: Progress, stop: threading.Event, *, is_own_process: bool) -> Iterator[None]:
+    """Let the first Ctrl-C stop the run once what runs is finished, and the second leave."""
+    again = "; Ctrl-C again leaves at once" if is_own_process else ""
+
+    def finish() -> None:
+        stop.set()
+        runner.stop()
+        progress.note(f"stopping: what runs is finished{again}")
+
+    with stoppable(finish, told_to=progress.to.file, is_own_process=is_own_process):
+        yield
+
+
+@contextmanager
+def _noted(work: Workplace, asked: Asked, now: datetime) -> Iterator[list[str]]:
+    """Keep the run in the ledger: when it began, and how it ended, which is the last of what is put on the list."""
+    work.run = work.ledger.begin_run(who=work.settings.who, command=asked.command, now=now)
+    outcomes = ["interrupted"]
+    try:
+        yield outcomes
+    except Exception:
+        outcomes.append("failed")
+        raise
+    finally:
+        work.ledger.end_run(work.run, outcomes[-1], who=work.settings.who)

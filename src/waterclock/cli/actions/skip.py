@@ -1,0 +1,62 @@
+"""Which batches does `skip` leave out, and who is told?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.opening import now_of, one_table, open_project
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.labels import count_words, local_range
+from waterclock.cli.views.theme import console
+from waterclock.engine.batch.give_up import damaged_labels, give_up
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.errors import WaterclockError
+from waterclock.planner.planning import Planner
+from waterclock.selection import parse_labels
+from waterclock.timelabel.label import label_of
+
+
+def skipped(
+    folder: Path, env: str | None, which: tuple[str, str], why: str, now: str | None, *, yes: bool, is_json: bool
+) -> None:
+    """Show which batches are meant, ask, and leave them out; of done ones those alone whose slices are damaged.
+
+    Raises  E513 where no label is meant, E413 where one is done and whole, E903 for an empty reason
+    """
+    if not why.strip():
+        raise WaterclockError(
+            "E903", "a reason is needed", why="it is all that a reader finds of the rows", fix="--why '…'"
+        )
+    to = console(stderr=is_json)
+    project = open_project(folder, env)
+    name, behind = one_table(project.flow, which[0])
+    table = project.flow.tables[name]
+    with open_workplace(project) as work:
+        at = now_of(now, project.flow, work.ledger)
+        apply_flow(work, at)
+        start = Planner(project.flow).starts(work.ledger.snapshot(project.flow), at)[name]
+        low, high = (behind or parse_labels(which[1])).within(table, start, table.cadence.last_due(at))
+        windows = list(table.cadence.windows(low, high))
+        words = local_range(windows[0].start, windows[-1].start, table.cadence)
+        lost = damaged_labels(work, table, [window.start for window in windows])
+        rows = count_words(sum(piece.rows for piece in lost.values()), "row")
+        if lost:
+            to.print(f"done before, and damaged: {_batches(len(lost))} of {name}, {rows}", soft_wrap=True)
+        confirm(f"Leave {_batches(len(windows))} of {name} out ({words})?", yes=yes)
+        rest = [window for window in windows if window.start not in lost]
+        if rest:
+            work.ledger.record_skipped(name, rest, who=work.settings.who, why=why)
+        if lost:
+            give_up(work, table, list(lost), why=why)
+    if is_json:
+        skipped, given_up = [label_of(window.start) for window in rest], list(map(label_of, lost))
+        print_json({"table": name, "skipped": skipped, "given_up": given_up, "why": why})
+        return
+    to.print(f"left out: {_batches(len(windows))} of {name} ({words}): {why}", soft_wrap=True)
+    if lost:
+        to.print("the next run puts them without those rows into the table, and its readers follow", soft_wrap=True)
+
+
+def _batches(count: int) -> str:
+    return count_words(count, "batch", "batches")

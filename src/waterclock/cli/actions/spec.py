@@ -1,0 +1,183 @@
+"""How are specifications run from the command line: watched, stopped by Ctrl-C, told, and written as a page?"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from waterclock.cli.opening import open_project
+from waterclock.cli.stopping import INTERRUPTED
+from waterclock.cli.views.error_card import card
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.labels import count_words, seconds_words
+from waterclock.cli.views.theme import LOOKS, State, console, has_glyphs, sign
+from waterclock.errors import WaterclockError
+from waterclock.specs.comparing import Mark
+from waterclock.specs.finding import find_features
+from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.running import Watch, ready, run_all
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+    from waterclock.specs.document import Scenario
+
+_PASSED = ("✓", "+")
+_STYLES = {"-": "fail", "+": "warn", "~": "fail"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which specifications are to be run, and where the page goes."""
+
+    files: tuple[str, ...] = ()
+    name: str | None = None
+    tags: str | None = None
+    html: Path | None = None
+
+
+def specified(folder: Path, env: str | None, wanted: Wanted, *, is_json: bool) -> int:
+    """Run specifications, tell of them, and give the exit code.
+
+    Raises  ProjectErrors with all that is wrong with project and specifications, E360 where there are none, E362 where
+            the page cannot be written
+    """
+    project = open_project(folder, env)
+    found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
+    to = console(stderr=is_json)
+    told = Told(to, len(found.scenarios), is_quiet=is_json and not to.is_terminal)
+    with told.watched(), ready(project, found.scenarios, errors=found.errors) as at:
+        outcome = run_all(at, found.features, told)
+    if wanted.html is not None:
+        _write(outcome, wanted.html)
+    if is_json:
+        print_json(outcome.to_dict() | {"page": None if wanted.html is None else str(wanted.html)})
+    else:
+        _print_sum(to, outcome, wanted.html)
+    if outcome.was_stopped:
+        return INTERRUPTED
+    return 0 if outcome.is_passed else 1
+
+
+def _write(outcome: SpecOutcome, page: Path) -> None:
+    try:
+        page.write_text(outcome.html(), encoding="utf-8")
+    except OSError as error:
+        raise WaterclockError(
+            "E362",
+            "the page cannot be written",
+            where=str(page),
+            why=error.strerror or str(error),
+            fix="name a file in a folder that is there",
+        ) from error
+
+
+class Told(Watch):
+    """Tells a person of scenarios as they end; on a terminal it shows which one runs."""
+
+    def __init__(self, to: Console, count: int, *, is_quiet: bool) -> None:
+        self._to = to
+        self._count = count
+        self._is_quiet = is_quiet
+        self._status: Status | None = None
+        self._stop = threading.Event()
+        self._under = ("", "")
+
+    def begun(self, scenario: Scenario, number: int) -> None:
+        """Show which scenario runs."""
+        if self._status is not None:
+            self._status.update(Text(f"{number} of {self._count}: {scenario.title}", style="quiet"))
+
+    def ended(self, outcome: ScenarioOutcome) -> None:
+        """Print what came of a scenario, below its feature and rule."""
+        if self._is_quiet:
+            return
+        scenario = outcome.scenario
+        feature, rule = scenario.feature, scenario.rule
+        if feature != self._under[0]:
+            self._to.print(Text(feature, style="head"), soft_wrap=True)
+        if rule and (feature, rule) != self._under:
+            self._to.print(Text(f"  {rule}"), soft_wrap=True)
+        self._under = (feature, rule)
+        self._to.print(_line(outcome, self._to), soft_wrap=True)
+        if outcome.failed is not None:
+            for line in _details(outcome.failed):
+                self._to.print(line, soft_wrap=True)
+
+    def is_stopping(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self._stop.is_set()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Hear Ctrl-C, the second of which ends at once, and show what runs on a terminal."""
+
+        def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
+            if self._stop.is_set():
+                raise KeyboardInterrupt
+            self._stop.set()
+
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, hear) if is_main else None
+        try:
+            if self._is_quiet or not self._to.is_terminal:
+                yield
+            else:
+                with self._to.status(Text("reading the specifications", style="quiet")) as status:
+                    self._status = status
+                    yield
+        finally:
+            self._status = None
+            if is_main:
+                signal.signal(signal.SIGINT, before)
+
+
+def _line(outcome: ScenarioOutcome, to: Console) -> Text:
+    is_passed = outcome.verdict is Verdict.PASSED
+    glyph = _PASSED[0 if has_glyphs(to) else 1] if is_passed else sign(State.FAILED, to)
+    style = "ok.loud" if is_passed else LOOKS[State.FAILED].style
+    indent = "    " if outcome.scenario.rule else "  "
+    title = Text(outcome.scenario.title, style="" if is_passed else "fail")
+    return Text.assemble(indent, (f"{glyph} ", style), title, (f"  {seconds_words(outcome.seconds)}", "quiet"))
+
+
+def _details(failed: StepOutcome) -> Iterator[Text]:
+    """Give the step that failed, and the rows, the error or the sentence that says why."""
+    indent = "      "
+    step = failed.step
+    yield Text.assemble(indent, f"{step.keyword} {step.text}", ("  " + str(step.place), "where"))
+    if failed.comparison is not None:
+        yield Text(f"{indent}{failed.comparison.summary()}", style="fail")
+        drawn = failed.comparison.text().splitlines()
+        marks = [Mark.SAME, *(line.mark for line in failed.comparison.lines)]
+        for line, mark in zip(drawn, marks, strict=True):
+            yield Text(indent + line, style="" if mark is Mark.SAME else _STYLES[line[0]])
+    elif failed.error is not None:
+        for part in card(failed.error).split("\n"):
+            yield Text(indent) + part
+    else:
+        yield Text(indent + failed.said, style="fail")
+
+
+def _print_sum(to: Console, outcome: SpecOutcome, page: Path | None) -> None:
+    failed = len(outcome.failed)
+    line = Text("\n")
+    line.append(f"{len(outcome.passed)} passed", style="ok.loud" if outcome.passed else "")
+    if failed:
+        line.append(", ")
+        line.append(f"{failed} failed", style="fail.loud")
+    line.append(f" of {count_words(len(outcome.scenarios), 'example')} ({seconds_words(outcome.seconds)})")
+    if outcome.was_stopped:
+        line.append(f"; stopped, {outcome.left_out} not run")
+    to.print(line, soft_wrap=True)
+    if page is not None:
+        to.print(f"written: {page}", soft_wrap=True)

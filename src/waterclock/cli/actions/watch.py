@@ -1,0 +1,57 @@
+"""Runs again and again as the clock goes on, and tells of what changes: what is waited for, and when it is due next."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from waterclock.cli.views.plan import next_due_words
+from waterclock.cli.views.run import held_words
+from waterclock.engine.runner import Runner, RunOutcome
+
+if TYPE_CHECKING:
+    from waterclock.cli.views.progress import Progress
+    from waterclock.engine.workplace import Workplace
+
+_MOST_HELD = 3
+
+
+def watch(runner: Runner, work: Workplace, progress: Progress, every: int, stop: threading.Event) -> RunOutcome:
+    """Run by the ledger's clock at every instant at which something becomes due, and every `every` seconds."""
+    total, telling = RunOutcome(), _Telling(progress)
+    while True:
+        outcome = runner.run_once(work.real_now())
+        total.add(outcome)
+        if stop.is_set():
+            return total
+        telling.tell(outcome)
+        upcoming = outcome.plan.next_due if outcome.plan else None
+        wait = timedelta(seconds=every)
+        if upcoming is not None:
+            wait = min(wait, max(upcoming - work.real_now(), timedelta(0)))
+        if stop.wait(wait.total_seconds()):
+            total.was_stopped = True
+            return total
+
+
+@dataclass(slots=True)
+class _Telling:
+    """Says what a watching run waits for: always in the line that is drawn, as a line of its own only on a change.
+
+    When the next window is due changes at every window, and is no change.
+    """
+
+    progress: Progress
+    _said: str = ""
+
+    def tell(self, outcome: RunOutcome) -> None:
+        waits = [held_words(held, self.progress.flow) for held in outcome.held_back[:_MOST_HELD]]
+        if more := len(outcome.held_back) - _MOST_HELD:
+            waits += [f"and {more} more"] if more > 0 else []
+        said = "; ".join(["watching", *waits])
+        if said != self._said or self.progress.to.is_terminal:
+            due = next_due_words(outcome.plan, self.progress.zone) if outcome.plan else ""
+            self.progress.note(f"{said}; {due}" if due else said)
+        self._said = said

@@ -1,0 +1,52 @@
+"""`waterclock audit`: who made a batch, from what, by which code, when."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+Batch = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE[@LABEL]", help="A batch, or a table for a list of its batches.", autocompletion=tables_from
+    ),
+]
+Depth = Annotated[
+    int | None, typer.Option("--depth", metavar="N", min=1, help="How far up and down; all the way, if not said.")
+]
+Last = Annotated[int, typer.Option("--last", metavar="N", min=1, help="Of a table: how many of its newest batches.")]
+
+
+def audit(
+    batch: Batch,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    depth: Depth = None,
+    last: Last = 20,
+    json: AsJson = False,
+) -> None:
+    """Tell a batch's history: who made it, from what, with which code, when, how many rows; up and down."""
+    from waterclock.cli.opening import one_table, reading
+    from waterclock.cli.views.audit import print_audit, print_batches
+    from waterclock.cli.views.audit_json import audit_json, batches_json
+    from waterclock.cli.views.audit_lookup import Listed, look_up
+    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.theme import console
+
+    with reading(project, env, None) as at:
+        name, labels = one_table(at.flow, batch)
+        found = look_up(at, name, labels, depth=depth, last=last)
+        if isinstance(found, Listed):
+            if json:
+                print_json(batches_json(name, found))
+            else:
+                print_batches(console(), at.flow.tables[name], found)
+        elif json:
+            print_json(audit_json(found))
+        else:
+            print_audit(console(), at.flow, found)

@@ -1,0 +1,45 @@
+"""`waterclock backfill`: make the labels of a range that are not done, or those that ran under older code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Which, Yes
+
+Range = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="LABELS",
+        help="From and to, both included: 2013-01-01..2013-01-07. With --changed: all, if not said.",
+        show_default=False,
+    ),
+]
+Changed = Annotated[
+    bool, typer.Option("--changed", help="Make done labels again that ran under other code than today's.")
+]
+
+
+def backfill(  # noqa: PLR0913 - each is an option
+    selection: Which,
+    labels: Range = None,
+    *,
+    changed: Changed = False,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Make the missing labels of a range, oldest first; shows plan and cost and asks before it starts."""
+    if changed:
+        from waterclock.cli.actions.restate import Wish, labels_of_older_code, restated
+
+        wish = Wish("backfill", "recompute", selection, labels, labels_of_older_code)
+        raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=True, is_json=json))
+    if labels is None:
+        raise typer.BadParameter("say which labels: 2013-01-01..2013-01-07", param_hint="LABELS")
+    from waterclock.cli.actions.backfill import backfilled
+
+    raise typer.Exit(backfilled(project, env, (selection, labels), now, yes=yes, is_json=json))

@@ -1,0 +1,38 @@
+"""`waterclock init`: a small project that runs at once, and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import AsJson
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.", show_default=False)]
+Empty = Annotated[bool, typer.Option("--empty", help="Declare nothing yet: statements to fill in, and no data.")]
+
+
+def init(
+    folder: Folder = Path(),
+    *,
+    empty: Empty = False,
+    json: AsJson = False,
+) -> None:
+    """Make a small project that runs, with a source of its own; or (--empty) the files for one of yours."""
+    from waterclock.cli.actions.init import next_commands, start_empty, start_project, today
+    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.theme import console
+
+    made = (start_empty if empty else start_project)(folder, today())
+    commands = next_commands(folder, *(("check",) if empty else ("run", "status")))
+    if json:
+        print_json({"project": str(folder.resolve()), "files": [str(path) for path in made], "next": list(commands)})
+        return
+    to = console()
+    to.print(f"A project of {len(made)} files in {folder.resolve()}:", soft_wrap=True)
+    for path in made:
+        to.print(f"  {path}", style="quiet")
+    to.print("\nNext:")
+    for command in commands:
+        to.print(f"  {command}", style="head", soft_wrap=True)

@@ -1,0 +1,25 @@
+"""`waterclock maintain`: keep a project small and quick, and change no answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Selected
+
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would go, and change nothing.")]
+
+
+def maintain(
+    selection: Selected = None,
+    *,
+    dry_run: DryRun = False,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    json: AsJson = False,
+) -> None:
+    """Export the ledger, join small files, and remove what nobody needs any more; changes no answer of a query."""
+    from waterclock.cli.actions.maintain import maintained
+
+    raise typer.Exit(maintained(project, env, selection, is_dry=dry_run, is_json=json))

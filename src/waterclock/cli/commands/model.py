@@ -1,0 +1,38 @@
+"""`waterclock model`: draw the data model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Selected
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Write it there: .svg or .png (by Graphviz's dot), or .dot."),
+]
+Flat = Annotated[
+    str | None,
+    typer.Option("--flat", metavar="TABLE", help="Draw what FLAT(TABLE) brings together, and under which names."),
+]
+
+
+def model(
+    selection: Selected = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    out: Out = None,
+    flat: Flat = None,
+    json: AsJson = False,
+) -> None:
+    """Draw tables with their keys, types and references: as text on a terminal, DOT into a pipe, or a picture."""
+    from waterclock.cli.actions.model import drawn, drawn_flat
+
+    if flat is not None:
+        drawn_flat(project, env, flat, out, is_json=json)
+        return
+
+    drawn(project, env, selection, out, is_json=json)

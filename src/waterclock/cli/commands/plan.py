@@ -1,0 +1,43 @@
+"""`waterclock plan`: what would run now, and why the rest waits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDir, Selected
+
+Detailed = Annotated[
+    bool,
+    typer.Option(
+        "--detailed-exitcode",
+        help="Leave with 0 where nothing is due, 10 where work is due, 11 where something is failed, held or blocked.",
+    ),
+]
+
+
+def plan(
+    selection: Selected = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    labels: LabelRange = None,
+    detailed_exitcode: Detailed = False,
+    json: AsJson = False,
+) -> None:
+    """Show what is due, what waits and for what; changes nothing."""
+    from waterclock.cli.actions.plan import planned
+    from waterclock.cli.opening import reading
+    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.plan import exit_code
+    from waterclock.cli.views.theme import console
+
+    with reading(project, env, now) as at:
+        made = planned(at, selection, labels)
+    if json:
+        print_json(made.to_json())
+    else:
+        made.draw(console())
+    raise typer.Exit(exit_code(made.plan) if detailed_exitcode else 0)

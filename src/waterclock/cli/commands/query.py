@@ -1,0 +1,76 @@
+"""`waterclock query`: ask the tables, and the status tables, in SQL."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Yes
+
+Sql = Annotated[
+    str,
+    typer.Argument(
+        metavar="SQL",
+        help="Spark SQL over the project's tables and waterclock.batches, .inputs, .events; - reads stdin.",
+    ),
+]
+Tick = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TICK",
+        help="All tables as of one tick: an instant, a timelabel, TABLE@LABEL (the end of its window) or latest.",
+    ),
+]
+Known = Annotated[
+    str | None,
+    typer.Option("--known-at", metavar="TIME", help="With --as-of: as it was known then, by the real clock."),
+]
+Partial = Annotated[
+    bool,
+    typer.Option("--partial", help="With --as-of: answer without the labels that are not there, and list them."),
+]
+Make = Annotated[
+    bool,
+    typer.Option(
+        "--make", help="With --as-of: first make what the answer needs and is not there, or has not followed; asks."
+    ),
+]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows at most.")]
+
+
+def query(  # noqa: PLR0913 - the options of the command
+    sql: Sql,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    as_of: Tick = None,
+    known_at: Known = None,
+    partial: Partial = False,
+    make: Make = False,
+    yes: Yes = False,
+    limit: Limit = 100,
+    json: AsJson = False,
+) -> None:
+    """Ask the tables as they are now or stood at a tick, and waterclock.batches, .inputs, .events, in Spark SQL."""
+    from waterclock.cli.opening import open_project
+    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.query import asked, print_answer, text_of
+
+    if known_at is not None and as_of is None:
+        raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
+    if partial and as_of is None:
+        raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--partial")
+    if make and (as_of is None or known_at is not None):
+        raise typer.BadParameter("it goes with --as-of, and without --known-at", param_hint="--make")
+    text = text_of(sql)
+    if make and as_of is not None:
+        from waterclock.cli.actions.make import make_first
+
+        make_first(project, env, text, as_of, yes=yes)
+    answer = asked(open_project(project, env), text, limit, as_of=as_of, known_at=known_at, partial=partial)
+    if json:
+        print_json(answer.to_json())
+    else:
+        print_answer(answer)

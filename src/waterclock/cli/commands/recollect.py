@@ -1,0 +1,25 @@
+"""`waterclock recollect`: ask sources again for done labels, and make what follows from that."""
+
+from __future__ import annotations
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, AskOnly, Env, Now, ProjectDir, SomeLabels, Which, Yes
+
+
+def recollect(  # noqa: PLR0913 - each is an option
+    selection: Which,
+    labels: SomeLabels = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    no_run: AskOnly = False,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Ask the sources of done labels again, and make what rests on them; shows the ripple and asks."""
+    from waterclock.cli.actions.restate import Wish, labels_of_sources, restated
+
+    wish = Wish("recollect", "recollect", selection, labels, labels_of_sources)
+    raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))

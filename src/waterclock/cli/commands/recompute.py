@@ -1,0 +1,36 @@
+"""`waterclock recompute`: make done labels again from what they read, and what follows from that."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, AskOnly, Env, Now, ProjectDir, SomeLabels, Which, Yes
+
+Behind = Annotated[
+    bool,
+    typer.Option("--behind", help="Only older states that are behind: what they read was restated since."),
+]
+
+
+def recompute(  # noqa: PLR0913 - each is an option
+    selection: Which,
+    labels: SomeLabels = None,
+    *,
+    behind: Behind = False,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    no_run: AskOnly = False,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Make done labels again from what they read, and then exactly what rests on them; shows the ripple and asks."""
+    from waterclock.batches.facts import FOLLOW
+    from waterclock.cli.actions.restate import Wish, done_labels, labels_behind, restated
+
+    wish = Wish("recompute", "recompute", selection, labels, done_labels)
+    if behind:
+        wish = Wish("recompute", FOLLOW, selection, labels, labels_behind)
+    raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))

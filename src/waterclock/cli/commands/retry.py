@@ -1,0 +1,37 @@
+"""`waterclock retry`: try failed batches again, and run what they blocked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, SomeLabels
+
+Which = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SELECTION",
+        help="Tables, as for run; all, if not said.",
+        show_default=False,
+        autocompletion=tables_from,
+    ),
+]
+OnlyClear = Annotated[bool, typer.Option("--no-run", help="Only make them due again.")]
+
+
+def retry(
+    selection: Which = None,
+    labels: SomeLabels = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    no_run: OnlyClear = False,
+    json: AsJson = False,
+) -> None:
+    """Make failed, held and skipped batches due again; run them and what they blocked, and nothing else."""
+    from waterclock.cli.actions.retry import retried
+
+    raise typer.Exit(retried(project, env, (selection, labels), now, is_json=json, is_run=not no_run))

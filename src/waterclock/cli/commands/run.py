@@ -1,0 +1,55 @@
+"""`waterclock run`: carry out what is due, once, up to an instant, or for as long as one likes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDir, Selected
+
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Step now through every instant at which something is due, to TIME."),
+]
+Watch = Annotated[bool, typer.Option("--watch", help="Go on as the clock does, until Ctrl-C.")]
+Every = Annotated[
+    int, typer.Option("--every", metavar="SECONDS", min=1, help="With --watch: look at least this often.")
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", metavar="N", min=1, help="How many batches run side by side.")
+]
+
+
+def run(  # noqa: PLR0913 - each is an option
+    selection: Selected = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    until: Until = None,
+    watch: Watch = False,
+    every: Every = 30,
+    labels: LabelRange = None,
+    threads: Threads = None,
+    json: AsJson = False,
+) -> None:
+    """Run what is due: once, up to an instant (--until), or as the clock goes on (--watch)."""
+    from waterclock.cli.actions.run import Asked, carry_out
+    from waterclock.cli.opening import open_project, selected
+
+    if watch and (until is not None or now is not None):
+        raise typer.BadParameter("--watch goes by the clock: it takes neither --now nor --until", param_hint="--watch")
+    opened = open_project(project, env)
+    found, by_table = selected(opened.flow, selection, labels)
+    asked = Asked(
+        command="run",
+        only=found.tables if selection else None,
+        labels=by_table,
+        now=now,
+        until=until,
+        watch_seconds=every if watch else None,
+        threads=threads,
+        is_json=json,
+    )
+    raise typer.Exit(carry_out(opened, asked))

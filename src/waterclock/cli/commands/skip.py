@@ -1,0 +1,33 @@
+"""`waterclock skip`: leave batches out, for a reason that is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Yes
+
+OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", autocompletion=tables_from)]
+Range = Annotated[
+    str, typer.Argument(metavar="LABELS", help="A label or a range of them: 2013-01-05, 20130105..20130107.")
+]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
+
+
+def skip(  # noqa: PLR0913 - each is an option
+    table: OneTable,
+    labels: Range,
+    *,
+    why: Why,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Leave batches out: readers go on without their rows; `retry TABLE LABELS` takes it back."""
+    from waterclock.cli.actions.skip import skipped
+
+    skipped(project, env, (table, labels), why, now, yes=yes, is_json=json)

@@ -1,0 +1,47 @@
+"""`waterclock spec`: run the business rules that are specified by example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILES", help="Files *.feature, or folders of them. All of specs/, if none is said.", show_default=False
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        "--name", "-n", metavar="PATTERN", help="Only scenarios of which feature, rule or name has this text."
+    ),
+]
+Tags = Annotated[
+    str | None,
+    typer.Option("--tags", "-t", metavar="TAGS", help="Only scenarios with one of these tags: late,mart,not slow"),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write the living document: one page of rules, examples and code."),
+]
+
+
+def spec(
+    files: Files = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    name: Name = None,
+    tags: Tags = None,
+    html: Html = None,
+    json: AsJson = False,
+) -> None:
+    """Run the business rules that specs/*.feature give examples of, on tables of their own, and say which hold."""
+    from waterclock.cli.actions.spec import Wanted, specified
+
+    raise typer.Exit(specified(project, env, Wanted(tuple(files or ()), name, tags, html), is_json=json))

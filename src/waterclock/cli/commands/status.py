@@ -1,0 +1,39 @@
+"""`waterclock status`: the table × timelabel grid."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDir, Selected
+
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="PERIOD", help="What a column is: hour, day, week, month. Days, mostly, if not said."),
+]
+
+
+def status(
+    selection: Selected = None,
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    labels: LabelRange = None,
+    by: By = None,
+    json: AsJson = False,
+) -> None:
+    """Show the grid of tables and timelabels: what is done, due, failed, blocked or stale."""
+    from waterclock.cli.opening import reading
+    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.status import print_status, see, status_json
+    from waterclock.cli.views.theme import console
+
+    to = console()
+    with reading(project, env, now) as at:
+        seen = see(at, selection, labels, by, to.width)
+        if json:
+            print_json(status_json(seen))
+        else:
+            print_status(to, seen, at.zone)

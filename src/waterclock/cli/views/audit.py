@@ -1,0 +1,258 @@
+"""Tells people of a batch's history, and of a table's batches; lines keep to the width of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table as Columns
+from rich.text import Text
+
+from waterclock.batches.audit_trail import Attempt, Audit, Link
+from waterclock.batches.records import Input
+from waterclock.cli.views.audit_lookup import Found, Listed
+from waterclock.cli.views.labels import (
+    bytes_words,
+    count_words,
+    instant_words,
+    label_range,
+    local_label,
+    local_range,
+    number_words,
+    seconds_words,
+)
+from waterclock.cli.views.theme import LOOKS, State, sign, state_of
+from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.plan import Status
+from waterclock.planner.states import LabelState
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_HEADINGS = ("label", "", "state", "rows", "took", "made", "by", "tries", "code")
+_TO_THE_RIGHT = frozenset({"rows", "took", "tries"})
+_LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # which columns a narrow terminal does without
+_GAP = 2
+_MOST_ITEMS = 3
+_STATES = {
+    "running": State.RUNNING,
+    "done": State.OK,
+    "failed": State.FAILED,
+    "held": State.HELD,
+    "skipped": State.SKIPPED,
+}
+
+
+def print_audit(to: Console, flow: Flow, found: Found) -> None:
+    """Print one batch's history for people."""
+    table = flow.tables[found.table]
+    zone = table.cadence.zone
+    state = state_of(found.status)
+    to.print(
+        Text.assemble(
+            (f"{found.table}@{label_of(found.label)}", "name"), f"  {local_label(found.label, table.cadence)}"
+        ),
+        soft_wrap=True,
+    )
+    line = Text.assemble((f"{sign(state, to)} {found.status}", LOOKS[state].word))
+    if found.reason and found.status is not Status.DONE:
+        line.append(f": {found.reason}")
+    to.print(line, soft_wrap=True)
+    pairs = [("window", f"{instant_words(found.label, zone)} to {instant_words(found.end, zone)}")]
+    pairs += _made(found, table)
+    _print_pairs(to, pairs)
+    if found.audit.current is not None:
+        _print_inputs(to, flow, found.audit.current.inputs)
+    _print_attempts(to, found.audit.attempts)
+    _print_events(to, found)
+    _print_links(to, flow, "made from", found.up, "replaced since")
+    _print_links(to, flow, "went into", found.down, "made of a revision that was replaced since")
+
+
+def print_batches(to: Console, table: Table, listed: Listed) -> None:
+    """Print a table's batches, newest last, one a line; a narrow terminal gets the columns that matter most, whole."""
+    lines = [_batch_cells(to, table, audit, listed.unsettled.get(audit.cell.label)) for audit in listed.audits]
+    shown = _that_fit(to.width, lines)
+    rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, _GAP, 0, 0))
+    for at in shown:
+        heading = _HEADINGS[at]
+        rows.add_column(heading, justify="right" if heading in _TO_THE_RIGHT else "left", no_wrap=True)
+    for cells in lines:
+        rows.add_row(*(cells[at] for at in shown))
+    to.print(rows)
+
+
+def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
+    """Choose the columns of which the longest cells stand beside each other within `width`."""
+    widths = [max(len(heading), *(len(cells[at]) for cells in lines)) for at, heading in enumerate(_HEADINGS)]
+    shown = list(range(len(_HEADINGS)))
+    for at in _LEAST_FIRST:
+        if sum(widths[each] + _GAP for each in shown) <= width:
+            break
+        shown.remove(at)
+    return shown
+
+
+def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState | None) -> list[str | Text]:
+    state = _STATES.get(audit.cell.status or "", State.DUE)
+    word = audit.cell.status or "due"
+    if unsettled is not None:
+        state, word = state_of(unsettled.status), unsettled.status.value
+    made = audit.current.revision if audit.current else None
+    attempt = audit.current or (audit.attempts[-1] if audit.attempts else None)
+    return [
+        local_label(audit.cell.label, table.cadence),
+        Text(label_of(audit.cell.label), style="quiet"),
+        Text(f"{sign(state, to)} {word}", style=LOOKS[state].word),
+        number_words(made.rows) if made else "",
+        seconds_words(sum(made.timings.values())) if made else "",
+        f"{made.recorded_at:%Y-%m-%d %H:%MZ}" if made else "",
+        attempt.who if attempt else "",
+        str(len(audit.attempts)),
+        Text(attempt.code[:8] if attempt else "", style="" if _is_current(attempt, table) else "warn"),
+    ]
+
+
+def _made(found: Found, table: Table) -> list[tuple[str, str]]:
+    """Say what the current revision is and how it came about."""
+    current = found.audit.current
+    if current is None or current.revision is None:
+        return []
+    made = current.revision
+    spent = ", ".join(f"{step} {seconds:.1f}" for step, seconds in made.timings.items() if seconds >= 0.05)
+    pairs = [
+        ("holds", f"{count_words(made.rows, 'row')}, {bytes_words(made.bytes)}"),
+        ("made", f"{made.recorded_at:%Y-%m-%d %H:%M:%SZ} by {current.who} on {current.runner}"),
+        ("took", f"{seconds_words(sum(made.timings.values()))}{f' ({spent})' if spent else ''}"),
+        ("now was", instant_words(current.now, table.cadence.zone)),
+        ("code", f"{current.code[:12]}, {'as today' if found.code_is_current else 'older than today'}"),
+        ("claim", f"{current.claim}, table version {made.version}"),
+        ("slice", made.slice_path),
+        ("digest", made.digest or "not known yet"),
+    ]
+    if made.stands_from is not None and made.stands_from < found.label:
+        begin = "the beginning" if made.stands_from.year == 1 else f"{made.stands_from:%Y-%m-%d %H:%MZ}"
+        pairs.append(("stands", f"for all windows from {begin} on"))
+    pairs += [pair for key, value in made.source.items() for pair in _source_pairs(key, value)]
+    warnings = made.measures.get("warnings", ())
+    pairs += [("warned", str(warning)) for warning in warnings]
+    pairs += [(key, str(value)) for key, value in made.measures.items() if key != "warnings" and value]
+    return pairs
+
+
+def _print_inputs(to: Console, flow: Flow, inputs: Sequence[Input]) -> None:
+    if not inputs:
+        return
+    to.print(Text("\nread", style="head"))
+    rows = Columns(box=None, pad_edge=True, show_header=False, padding=(0, _GAP, 0, 0))
+    for is_whole in (True, False, True):
+        rows.add_column(no_wrap=is_whole)
+    for each in inputs:
+        rows.add_row(Text(each.read, style="name"), _span(flow, each), f"version {each.version}")
+    to.print(rows)
+
+
+def _span(flow: Flow, each: Input) -> str:
+    if each.low >= each.high:
+        return "nothing: it is before START"
+    table = flow.tables.get(each.table)
+    if table is None:
+        return label_range(each.low, each.high)
+    if each.kind == "state":
+        return f"as of {instant_words(each.high, table.cadence.zone)}"
+    last = table.cadence.previous(each.high)
+    count = table.cadence.count(each.low, each.high)
+    if count == 1:
+        return local_label(each.low, table.cadence)
+    low, high = local_label(each.low, table.cadence), local_label(last, table.cadence)
+    return f"{low} .. {high} ({count_words(count, 'label')})"
+
+
+def _print_attempts(to: Console, attempts: Sequence[Attempt]) -> None:
+    if len(attempts) < 2 and all(attempt.status == "done" for attempt in attempts):
+        return
+    to.print(Text(f"\n{count_words(len(attempts), 'attempt')}", style="head"))
+    for attempt in attempts:
+        state = State.OK if attempt.status == "done" else State.FAILED
+        if attempt.status == "open":
+            state = State.RUNNING
+        line = Text.assemble(
+            (f"  {sign(state, to)} {attempt.status:<7}", LOOKS[state].word),
+            f"claim {attempt.claim}  {attempt.claimed_at:%Y-%m-%d %H:%M:%SZ} by {attempt.who}",
+        )
+        to.print(line, soft_wrap=True)
+        for text in (attempt.error or "").splitlines():
+            to.print(Text(f"      {text}", style="quiet"), soft_wrap=True)
+
+
+_TOLD_ELSEWHERE = frozenset({"claimed", "done", "failed", "lost", "held"})
+
+
+def _print_events(to: Console, found: Found) -> None:
+    """Print what people decided, and what else befell the batch; attempts are told already."""
+    others = [event for event in found.audit.events if event.kind not in _TOLD_ELSEWHERE]
+    if others:
+        to.print(Text("\nevents", style="head"))
+    for event in others:
+        data = ", ".join(f"{key}: {value}" for key, value in event.data.items())
+        to.print(Text(f"  {event.at:%Y-%m-%d %H:%M:%SZ}  {event.kind} by {event.who}  {data}"), soft_wrap=True)
+
+
+def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link], replaced: str = "") -> None:
+    """Print the batches up or down, those of one table at one depth together, and which are of `replaced` rows."""
+    if not links:
+        return
+    to.print(Text(f"\n{heading} {count_words(len(links), 'batch', 'batches')}", style="head"))
+    together: dict[tuple[int, str, bool], list[Link]] = {}
+    for link in links:
+        together.setdefault((link.depth, link.table, link.is_replaced), []).append(link)
+    for (depth, name, is_replaced), of_table in together.items():
+        low, high = min(link.label for link in of_table), max(link.label for link in of_table)
+        table = flow.tables.get(name)
+        local = local_range(low, high, table.cadence) if table else ""
+        if len(of_table) > 1:
+            local += f" ({count_words(len(of_table), 'label')})"
+        line = _link_line(depth, f"{name}@{label_range(low, high)}", local, of_table)
+        if to.is_terminal and line.cell_len > to.width and local:
+            line = _link_line(depth, name, local, of_table)
+        if is_replaced:
+            line.append(f"  {sign(State.STALE, to)} {replaced}", style=LOOKS[State.STALE].style)
+        to.print(line, soft_wrap=True)
+
+
+def _link_line(depth: int, name: str, local: str, links: Sequence[Link]) -> Text:
+    rows = count_words(sum(link.rows for link in links), "row")
+    return Text.assemble("  " * depth, f"{name}  {local}  ", (rows, "quiet"))
+
+
+def _print_pairs(to: Console, pairs: Sequence[tuple[str, str]]) -> None:
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
+
+
+def _is_current(attempt: Attempt | None, table: Table) -> bool:
+    return attempt is None or attempt.code == table.fingerprint
+
+
+def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
+    """Return what is noted of the source in pairs: items each in a line of its own, with their sizes."""
+    if not isinstance(value, list | tuple) or not all(isinstance(item, dict) and "name" in item for item in value):
+        return [("source", f"{key}: {_short(value)}")]
+    shown = [("source", _item_words(item)) for item in value[:_MOST_ITEMS]]
+    more = len(value) - _MOST_ITEMS
+    return [*shown, ("", f"and {count_words(more, 'item')} more")] if more > 0 else shown
+
+
+def _item_words(item: Mapping[str, Any]) -> str:
+    return f"{item['name']} ({bytes_words(item['size'])})" if "size" in item else str(item["name"])
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        shown = ", ".join(_short(item) for item in value[:_MOST_ITEMS])
+        return f"{shown}, and {len(value) - _MOST_ITEMS} more" if len(value) > _MOST_ITEMS else shown
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_short(item)}" for key, item in value.items())
+    return str(value)

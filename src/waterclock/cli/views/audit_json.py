@@ -1,0 +1,110 @@
+"""How is a batch's history told to scripts?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from waterclock.batches.audit_trail import Attempt, Audit, Link
+from waterclock.cli.views.audit_lookup import Found, Listed
+from waterclock.cli.views.json import instant_text
+from waterclock.timelabel.label import label_of
+
+
+def audit_json(found: Found) -> dict[str, Any]:
+    """Give one batch's history for scripts."""
+    return {
+        "table": found.table,
+        "label": label_of(found.label),
+        "start": instant_text(found.label),
+        "end": instant_text(found.end),
+        "status": found.status.value,
+        "reason": found.reason,
+        "code_is_current": found.code_is_current,
+        **_batch_json(found.audit),
+        "events": [
+            {"at": instant_text(it.at), "kind": it.kind, "who": it.who, "claim": it.claim, "data": dict(it.data)}
+            for it in found.audit.events
+        ],
+        "made_from": [_link_json(link) for link in found.up],
+        "went_into": [_link_json(link) for link in found.down],
+    }
+
+
+def batches_json(name: str, listed: Listed) -> dict[str, Any]:
+    """Give a table's batches for scripts, newest last."""
+    return {
+        "table": name,
+        "batches": [
+            {"label": label_of(it.cell.label), "status": _status(it, listed), **_batch_json(it)} for it in listed.audits
+        ],
+    }
+
+
+def _status(audit: Audit, listed: Listed) -> str | None:
+    state = listed.unsettled.get(audit.cell.label)
+    return audit.cell.status if state is None else state.status.value
+
+
+def _batch_json(audit: Audit) -> dict[str, Any]:
+    return {
+        "claim": audit.cell.current_claim,
+        "rows": audit.cell.rows,
+        "stands_from": instant_text(audit.cell.stands_from),
+        "error": audit.cell.error,
+        "attempts": [_attempt_json(attempt) for attempt in audit.attempts],
+    }
+
+
+def _attempt_json(attempt: Attempt) -> dict[str, Any]:
+    made = attempt.revision
+    return {
+        "claim": attempt.claim,
+        "status": attempt.status,
+        "who": attempt.who,
+        "runner": attempt.runner,
+        "run": attempt.run,
+        "code": attempt.code,
+        "flow": attempt.flow,
+        "now": instant_text(attempt.now),
+        "claimed_at": instant_text(attempt.claimed_at),
+        "closed_at": instant_text(attempt.closed_at),
+        "error": attempt.error,
+        "inputs": [
+            {
+                "table": it.table,
+                "read": it.read,
+                "kind": it.kind,
+                "low": instant_text(it.low),
+                "high": instant_text(it.high),
+                "location": it.location,
+                "version": it.version,
+                "content": it.content,
+            }
+            for it in attempt.inputs
+        ],
+        "revision": None
+        if made is None
+        else {
+            "version": made.version,
+            "rows": made.rows,
+            "bytes": made.bytes,
+            "digest": made.digest,
+            "slice_path": made.slice_path,
+            "measures": dict(made.measures),
+            "timings": dict(made.timings),
+            "source": dict(made.source),
+            "recorded_at": instant_text(made.recorded_at),
+        },
+    }
+
+
+def _link_json(link: Link) -> dict[str, Any]:
+    return {
+        "depth": link.depth,
+        "table": link.table,
+        "label": label_of(link.label),
+        "claim": link.claim,
+        "rows": link.rows,
+        "code": link.code,
+        "is_replaced": link.is_replaced,
+    }

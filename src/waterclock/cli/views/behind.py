@@ -1,0 +1,31 @@
+"""Tells which older states are behind: what they were made of was restated since, and nobody needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from waterclock.cli.views.labels import count_words, label_range
+from waterclock.cli.views.theme import LOOKS, State, sign
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_behind(to: Console, behind: Mapping[str, tuple[datetime, ...]]) -> None:
+    """Print one line a table: how many of its states are behind, which, and what makes them again."""
+    for name, labels in behind.items():
+        glyph = (f"{sign(State.BEHIND, to)} ", LOOKS[State.BEHIND].style)
+        to.print(Text.assemble(glyph, behind_words(name, labels)), soft_wrap=True)
+
+
+def behind_words(name: str, labels: tuple[datetime, ...]) -> str:
+    """Return how many older states of a table are behind, which they are, and the command that makes them again."""
+    are = "is" if len(labels) == 1 else "are"
+    return (
+        f"{name}: {count_words(len(labels), 'older state')} {are} behind, {label_range(labels[0], labels[-1])}: "
+        f"what it read was restated since; `waterclock recompute {name} --behind` makes what changed again"
+    )

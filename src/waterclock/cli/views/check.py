@@ -1,0 +1,114 @@
+"""What does a check come to, and how is it told?"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.cli.opening import open_checked
+from waterclock.cli.views.error_card import flattened, show_errors
+from waterclock.cli.views.labels import count_words
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The flow where there is nothing wrong, else all errors in the order of their places.
+
+    `warnings` are of a flow that can run, in the same order.
+    """
+
+    flow: Flow | None
+    env: str | None
+    errors: tuple[WaterclockError, ...]
+    seconds: float
+    warnings: tuple[WaterclockError, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the outcome for scripts; `tables` counts by kind."""
+        return {
+            "ok": not self.errors,
+            "env": self.env,
+            "errors": [error.to_dict() for error in self.errors],
+            "warnings": [warning.to_dict() for warning in self.warnings],
+            "tables": _kinds(self.flow),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def checked(folder: Path, env: str | None) -> Checked:
+    """Check a project, whatever is wrong with it."""
+    from waterclock.dpl.query.row_order import order_warnings
+
+    begun = time.perf_counter()
+    try:
+        project = open_checked(folder, env)
+    except WaterclockError as error:
+        errors = in_order(flattened([error]))
+        return Checked(None, env, tuple(errors), time.perf_counter() - begun)
+    warnings = tuple(in_order(order_warnings(project.flow)))
+    return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings)
+
+
+def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
+    """Sort errors by file, line and column; those without a place first."""
+    return sorted(errors, key=_place)
+
+
+def print_checked(to: Console, found: Checked) -> None:
+    """Print every error or warning as a card, and a line that sums up."""
+    if found.errors:
+        show_errors(to, found.errors)
+        files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}
+        where = f" in {count_words(len(files), 'file')}" if files else ""
+        to.print()
+        to.print(Text.assemble((count_words(len(found.errors), "error"), "fail.loud"), f"{where}; nothing can run"))
+        return
+    if found.warnings:
+        show_errors(to, found.warnings)
+        to.print()
+    kinds = _kinds(found.flow)
+    told = ", ".join(count_words(count, *_NOUNS[kind]) for kind, count in kinds.items() if count)
+    counted = f", {count_words(len(found.warnings), 'warning')}" if found.warnings else ""
+    to.print(Text.assemble(("no errors", "ok.loud"), f"{counted}: {told or 'no tables'} in env {found.env}"))
+
+
+_NOUNS = {
+    "collect": ("collect",),
+    "transform": ("transform",),
+    "publish": ("publish", "publishes"),
+    "view": ("view",),
+    "function": ("function",),
+    "connection": ("connection",),
+}
+
+
+def _kinds(flow: Flow | None) -> dict[str, int]:
+    if flow is None:
+        return dict.fromkeys(_NOUNS, 0)
+    kinds = Counter(table.kind.value for table in flow.tables.values())
+    return {kind: kinds[kind] for kind in ("collect", "transform", "publish")} | {
+        "view": len(flow.views),
+        "function": len(flow.functions),
+        "connection": len(flow.connections),
+    }
+
+
+def _place(error: WaterclockError) -> tuple[str, int, int]:
+    match = _PLACE.match(error.where or "")
+    if match is None:
+        return error.where or "", 0, 0
+    return match["file"], int(match["line"]), int(match["column"] or 0)

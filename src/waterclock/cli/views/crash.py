@@ -1,0 +1,48 @@
+"""What is shown of an error that nobody foresaw? One card, and where its traceback lies."""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+from waterclock import __version__
+from waterclock.cli.views.error_card import fail
+from waterclock.cli.views.json import folder_noted
+from waterclock.errors import WaterclockError
+
+_LOG = Path(".waterclock") / "log"
+
+
+def report_defect(error: Exception) -> int:
+    """Write the traceback to a file, show a card that names it, and give the exit code."""
+    text = "".join(traceback.format_exception(error))
+    summary = traceback.format_exception_only(error)[-1].strip()
+    return fail(
+        WaterclockError(
+            "E999",
+            "this is a defect of Waterclock",
+            where=str(_written(text)),
+            why=summary,
+            fix="run `waterclock --traceback …` to see where, and report the file with what you did",
+        )
+    )
+
+
+def _written(text: str) -> Path:
+    """Keep the traceback beside the project where there is one, else in the machine's folder for such files."""
+    name = f"defect-{datetime.now(UTC):%Y%m%dT%H%M%S}.txt"
+    content = f"waterclock {__version__}\n\n{text}"
+    project = folder_noted()
+    folders = [Path(tempfile.gettempdir())]
+    if (project / "waterclock.toml").exists():
+        folders.insert(0, project / _LOG)
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(content, encoding="utf-8")
+        except OSError:
+            continue
+        return folder / name
+    return Path(name)

@@ -1,0 +1,87 @@
+"""How does an error reach a person? As a card of four parts: what, where, why and how to mend it (STYLE 1.3)."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.cli.views.theme import console
+from waterclock.errors import ProjectErrors, WaterclockError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def fail(error: WaterclockError) -> int:
+    """Show an error that ends a command, as JSON where JSON was asked for, and give the exit code."""
+    from waterclock.cli.views.json import is_json, print_json
+
+    if is_json():
+        print_json({"error": error.to_dict()})
+    else:
+        sys.stdout.flush()
+        show_errors(console(stderr=True), [error])
+    return 1
+
+
+def usage_json(error: Any) -> int:
+    """Print what is wrong with a command line as JSON, and return its exit code; `error` is Typer's."""
+    from waterclock.cli.views.json import print_json
+
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "waterclock"
+    what = error.format_message().rstrip(".")
+    told = WaterclockError("E906", what, where=path, fix=f"`{path} --help` lists what there is")
+    print_json({"error": told.to_dict()})
+    return int(error.exit_code)
+
+
+def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:
+    """Print errors as cards with a blank line between them; all of a project's where one holds them all."""
+    is_first = True
+    for error in flattened(errors):
+        if not is_first:
+            to.print()
+        is_first = False
+        to.print(card(error, width=to.width if to.is_terminal else None), soft_wrap=True)
+
+
+def flattened(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
+    """Give the single errors, out of what holds several."""
+    return [one for error in errors for one in (error.errors if isinstance(error, ProjectErrors) else (error,))]
+
+
+def card(error: WaterclockError, *, width: int | None = None) -> Text:
+    """Give an error as styled text whose words are those of `WaterclockError.render`; long parts wrap at `width`."""
+    loud = "warn.loud" if error.code.startswith("W") else "fail.loud"
+    lines = [Text.assemble((error.code, loud), " ", (error.what, "head"))]
+    if error.where:
+        lines.append(Text(f"  {error.where}", style="where"))
+    if error.excerpt:
+        lines += [_excerpt(line, loud) for line in error.excerpt.splitlines()]
+    for label, part in (("why", error.why), ("fix", error.fix)):
+        if part:
+            lines.append(_labelled(label, part, width))
+    return Text("\n").join(lines)
+
+
+def _excerpt(line: str, loud: str) -> Text:
+    is_caret = bool(line) and set(line) <= set(" |^~0123456789") and "^" in line
+    return Text(f"  {line}", style=loud if is_caret else "")
+
+
+def _labelled(label: str, part: str, width: int | None) -> Text:
+    text = part
+    if width is not None and width > 20:
+        text = "\n".join(_wrapped(line, width - 1) for line in part.split("\n")).strip()
+    return Text.assemble((label, "quiet"), "  ", text)
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = " " * 5
+    return textwrap.fill(
+        line, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,0 +1,64 @@
+"""The first window of each table, when it closes and when it is due: what a table without any label waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.cli.views.json import instant_text
+from waterclock.cli.views.labels import instant_words, local_label
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from waterclock.cli.opening import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class FirstWindow:
+    """The window that begins at a table's START."""
+
+    window: Window
+    cadence: Cadence
+
+    @property
+    def due(self) -> datetime:
+        """When its batch may run: at its end and the cadence's delay behind it."""
+        return self.cadence.due_at(self.window)
+
+    def words(self) -> str:
+        """Return `2026-11-20, closes 2026-11-21 00:00Z`, with when it is due where that is later."""
+        zone = self.cadence.zone
+        said = f"{local_label(self.window.start, self.cadence)}, closes {instant_words(self.window.end, zone)}"
+        return said if self.due == self.window.end else f"{said}, due {instant_words(self.due, zone)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for scripts."""
+        return {
+            "label": self.window.label,
+            "local": local_label(self.window.start, self.cadence),
+            "end": instant_text(self.window.end),
+            "due": instant_text(self.due),
+        }
+
+
+def first_windows(at: Reading, names: Collection[str]) -> dict[str, FirstWindow]:
+    """Return the first window of each of these tables."""
+    starts = at.planner.starts(at.snapshot, at.now)
+    cadences = {name: at.flow.tables[name].cadence for name in names}
+    return {name: FirstWindow(of.window_of(starts[name]), of) for name, of in cadences.items()}
+
+
+def not_begun(at: Reading, names: Collection[str]) -> dict[str, FirstWindow]:
+    """Return the first windows of those tables of which none was due yet."""
+    return {name: first for name, first in first_windows(at, names).items() if first.due > at.now}
+
+
+def not_begun_lines(firsts: Mapping[str, FirstWindow]) -> list[str]:
+    """Return a line for each first window, with all tables that begin with it."""
+    together: dict[str, list[str]] = {}
+    for name, first in firsts.items():
+        together.setdefault(first.words(), []).append(name)
+    return [f"not begun: {', '.join(names)}; first window {words}" for words, names in together.items()]

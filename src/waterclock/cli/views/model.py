@@ -1,0 +1,72 @@
+"""The data model as text for a terminal: each table with its columns, keys, types and what they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from waterclock.cli.views.lineage import kind_words
+from waterclock.flow.diagram import Field
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.flow.declarations import Flow, Reference
+    from waterclock.flow.flat_diagram import Brought
+
+_AS_PICTURE = "as a picture: waterclock model{flat} --out model.svg"
+Row = tuple[str, str, str]
+
+
+def print_model(to: Console, flow: Flow, fields: Mapping[str, Sequence[Field]]) -> None:
+    """Print tables under their schemas, `fields` by table; columns stand below each other within a table."""
+    for name, of_table in fields.items():
+        table = flow.tables[name]
+        to.print(Text.assemble((name, "name"), (f"  {kind_words(table)}", "quiet")), soft_wrap=True)
+        _print_rows(to, [(each.name, each.type, _mark(each)) for each in of_table], indent=2)
+        if not of_table:
+            to.print(Text("  its columns are known after its first batch", style="quiet"), soft_wrap=True)
+        to.print()
+    to.print(Text(_AS_PICTURE.format(flat=""), style="quiet"), soft_wrap=True)
+
+
+def print_flat_model(to: Console, name: str, found: Iterable[Brought]) -> None:
+    """Print what a flat read brings together: its own columns, and further in those of each parent."""
+    to.print(Text(f"FLAT({name})", style="name"))
+    for each in found:
+        indent = 2 * each.depth
+        if each.join is not None:
+            role = f" as {each.join.role}" if each.join.role else ""
+            how = f"  by {', '.join(each.join.columns)}, {each.chosen}"
+            to.print(Text.assemble(" " * indent, (f"{each.table}{role}", "name"), (how, "quiet")), soft_wrap=True)
+        rows = [(said, field.type, _mark(field) if each.join is None else "") for said, field in each.columns]
+        _print_rows(to, rows, indent=indent + 2)
+        if each.is_open:
+            to.print(Text(f"{' ' * (indent + 2)}and what else {each.table} has", style="quiet"), soft_wrap=True)
+    to.print()
+    to.print(Text(_AS_PICTURE.format(flat=f" --flat {name}"), style="quiet"), soft_wrap=True)
+
+
+def _print_rows(to: Console, rows: Sequence[Row], *, indent: int) -> None:
+    names = max((len(name) for name, _, _ in rows), default=0)
+    types = max((len(kind) for _, kind, _ in rows), default=0)
+    for name, kind, mark in rows:
+        line = Text(f"{' ' * indent}{name:<{names}}  ")
+        line.append(f"{kind:<{types}}  ", style="quiet").append(mark)
+        line.rstrip()
+        to.print(line, soft_wrap=True)
+
+
+def _mark(field: Field) -> str:
+    words = ["key"] if field.is_key else []
+    if field.references:
+        words.append(_reference_words(field.references))
+    return ", ".join(words)
+
+
+def _reference_words(reference: Reference) -> str:
+    role = f" as {reference.role}" if reference.role else ""
+    at = f" at {reference.at}" if reference.at else ""
+    return f"→ {reference.table}{role}{at}"

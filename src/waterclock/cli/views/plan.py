@@ -1,0 +1,237 @@
+"""How is a plan told: to people, oldest first and by table, and to scripts as JSON?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.cli.views.behind import print_behind
+from waterclock.cli.views.first_windows import FirstWindow, not_begun_lines
+from waterclock.cli.views.labels import count_words, instant_words, label_range, local_label, local_range, number_words
+from waterclock.cli.views.theme import LOOKS, State, sign, state_of
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow
+from waterclock.planner.plan import Batch, Plan, Status
+from waterclock.planner.states import Quiet
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_IN_TROUBLE = frozenset({Status.BLOCKED, Status.FAILED, Status.HELD, Status.EXPIRED})
+_PLAIN_REASONS = frozenset({"", "due", "running"})
+_NONE: Mapping[str, FirstWindow] = {}
+NOTHING_DUE, WORK_IS_DUE, IN_TROUBLE = 0, 10, 11
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring labels of one table in one state for one kind of reason."""
+
+    batches: tuple[Batch, ...]
+
+    @property
+    def state(self) -> State:
+        """The look of all of them."""
+        return look_of(self.batches[0])
+
+    @property
+    def reason(self) -> str:
+        """Why, in the words of the first; empty where the state says it all."""
+        reasons = dict.fromkeys(batch.reason for batch in self.batches)
+        first = next(iter(reasons))
+        if first in _PLAIN_REASONS:
+            return ""
+        return first if len(reasons) == 1 else f"{first}; the others alike"
+
+
+def look_of(batch: Batch) -> State:
+    """Give the look of a planned batch: one that was done before and must run again is stale."""
+    if batch.is_revision and batch.status in {Status.READY, Status.WAITING}:
+        return State.STALE
+    return state_of(batch.status)
+
+
+def exit_code(plan: Plan) -> int:
+    """Say in a number what the plan holds: 0 nothing, 10 work, 11 something that somebody must look at."""
+    if any(batch.status in _IN_TROUBLE for batch in plan.batches):
+        return IN_TROUBLE
+    return WORK_IS_DUE if plan.batches else NOTHING_DUE
+
+
+def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ...]]]:
+    """Give by table, in the plan's order, its labels joined where they are alike."""
+    for name, of_table in groupby(batches, key=lambda batch: batch.table):
+        alike: list[list[Batch]] = []
+        for batch in of_table:
+            if alike and _are_alike(alike[-1][-1], batch):
+                alike[-1].append(batch)
+            else:
+                alike.append([batch])
+        yield name, tuple(Stretch(tuple(run)) for run in alike)
+
+
+def summary_words(plan: Plan) -> str:
+    """Sum a plan up: `12 due: 3 ready, 7 waiting, 2 blocked`; `nothing is due` where so."""
+    total = len(plan.batches) + sum(plan.left_out.values())
+    if not total:
+        return "nothing is due"
+    counts = Counter(batch.status for batch in plan.batches)
+    parts = [f"{number_words(counts[status])} {status}" for status in Status if counts[status]]
+    if plan.left_out:
+        parts.append(f"{number_words(sum(plan.left_out.values()))} left for later runs")
+    return f"{number_words(total)} due: {', '.join(parts)}"
+
+
+def next_due_words(plan: Plan, zone: str) -> str:
+    """Say when something becomes due next."""
+    return "nothing becomes due" if plan.next_due is None else f"next due {instant_words(plan.next_due, zone)}"
+
+
+def print_plan(
+    to: Console,
+    plan: Plan,
+    flow: Flow,
+    zone: str,
+    quiet: Mapping[str, Quiet],
+    waiting: Mapping[str, FirstWindow] = _NONE,
+) -> None:
+    """Print a plan for people; `waiting` are the first windows of tables of which none was due yet."""
+    to.print(Text.assemble((summary_words(plan), "head"), f"; {next_due_words(plan, zone)}"))
+    for name, runs in stretches(plan.batches):
+        to.print()
+        count = sum(len(run.batches) for run in runs) + plan.left_out.get(name, 0)
+        to.print(_heading(to, name, count_words(count, "label")))
+        for run in runs:
+            _print_stretch(to, run, flow)
+        if name in plan.left_out:
+            to.print(
+                Text(f"  and {count_words(plan.left_out[name], 'label')} more, left for later runs", style="quiet")
+            )
+    if plan.following:
+        to.print()
+        total = count_words(sum(plan.following.values()), "batch", "batches")
+        tables = ", ".join(f"{name} ({number_words(each)})" for name, each in plan.following.items())
+        to.print(Text(f"then, where rows turn out to differ, up to {total}: {tables}", style="quiet"))
+    _print_quiet(to, plan, flow, quiet)
+    if waiting:
+        to.print()
+        for line in not_begun_lines(waiting):
+            to.print(Text(line, style="quiet"), soft_wrap=True)
+
+
+def plan_json(
+    plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet], waiting: Mapping[str, FirstWindow] = _NONE
+) -> dict[str, Any]:
+    """Give a plan as JSON: `Plan.to_dict`, with `summary` counting by status and the local date beside each label."""
+    counts = Counter(str(batch.status) for batch in plan.batches)
+    told = plan.to_dict()
+    for batch, told_batch in zip(plan.batches, told["batches"], strict=True):
+        told_batch["local"] = local_label(batch.label, flow.tables[batch.table].cadence)
+    return {
+        "env": env,
+        "summary": {"due": len(plan.batches) + sum(plan.left_out.values())}
+        | {str(s): counts[s] for s in Status}
+        | {"behind": sum(map(len, plan.behind.values()))},
+        **told,
+        "not_needed": {name: it.not_needed for name, it in quiet.items() if it.not_needed},
+        "stood_for": {name: it.stood_for for name, it in quiet.items() if it.stood_for},
+        "not_begun": {name: first.to_json() for name, first in waiting.items()},
+    }
+
+
+def causes_at_root(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
+    """Give what blocks at the root: table, label, detail and how many batches it blocks, the most first."""
+    counts: Counter[tuple[str, datetime, str]] = Counter()
+    for batch in batches:
+        if batch.status is Status.BLOCKED and batch.causes:
+            cause = batch.causes[0]
+            counts[cause.table, cause.window.start, cause.detail or cause.status.value] += 1
+    return [(*cause, count) for cause, count in counts.most_common()]
+
+
+def _are_alike(one: Batch, other: Batch) -> bool:
+    return one.window.end == other.window.start and _kind(one) == _kind(other)
+
+
+def _kind(batch: Batch) -> tuple[object, ...]:
+    causes = tuple((cause.table, cause.status) for cause in batch.causes)
+    return batch.status, batch.is_revision, causes or batch.reason
+
+
+def _heading(to: Console, name: str, count: str) -> Text:
+    gap = max(2, min(to.width, 90) - len(name) - len(count))
+    return Text.assemble((name, "name"), " " * gap, (count, "quiet"))
+
+
+def _print_stretch(to: Console, run: Stretch, flow: Flow) -> None:
+    first, last = run.batches[0], run.batches[-1]
+    cadence = flow.tables[first.table].cadence
+    word = f"{sign(run.state, to)} {first.status if run.state is State.DUE else run.state}"
+    line = Text.assemble(
+        "  ",
+        (f"{word:<12}", LOOKS[run.state].style),
+        f"{local_range(first.label, last.label, cadence):<26}",
+        ("  ", ""),
+        (label_range(first.label, last.label), "quiet"),
+    )
+    to.print(line, soft_wrap=True)
+    if run.reason:
+        to.print(_indented(to, run.reason))
+
+
+def _indented(to: Console, text: str) -> Text:
+    import textwrap
+
+    if not to.is_terminal:
+        return Text(f"      {text}")
+    width = max(to.width - 1, 40)
+    lines = textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6, break_long_words=False)
+    return Text("\n".join(lines))
+
+
+def _why_not_needed(flow: Flow, name: str) -> str:
+    is_publish = flow.tables[name].kind is Kind.PUBLISH
+    return "of which only the newest is delivered" if is_publish else "which nobody reads"
+
+
+def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, Quiet]) -> None:
+    lines = [
+        f"not needed: {count_words(it.not_needed, 'label')} of {name}, {_why_not_needed(flow, name)}"
+        for name, it in quiet.items()
+        if it.not_needed
+    ]
+    lines += [
+        f"stood for: {count_words(it.stood_for, 'label')} of {name}, by a later snapshot"
+        for name, it in quiet.items()
+        if it.stood_for
+    ]
+    if lines:
+        to.print()
+        for line in lines:
+            to.print(Text(line, style="quiet"), soft_wrap=True)
+    if plan.older_code or plan.reported or plan.behind:
+        to.print()
+        print_behind(to, plan.behind)
+        for name, labels in plan.reported.items():
+            to.print(
+                Text.assemble(
+                    (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
+                    f"{name}: what {count_words(len(labels), 'done label')} read has changed; "
+                    f"ON RESTATE REPORT leaves it to `recompute {name}`",
+                ),
+                soft_wrap=True,
+            )
+        for name, count in plan.older_code.items():
+            to.print(
+                Text.assemble(
+                    (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
+                    f"{name}: {count_words(count, 'done label')} ran under older code; it holds from the next batch on",
+                ),
+                soft_wrap=True,
+            )

@@ -1,0 +1,157 @@
+"""How is it told what a run came to: done, failed, blocked and by what, and what is left?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.cli.views.error_card import show_errors
+from waterclock.cli.views.json import instant_text
+from waterclock.cli.views.labels import count_words, instant_words, seconds_words
+from waterclock.cli.views.plan import causes_at_root, next_due_words, summary_words
+from waterclock.cli.views.theme import LOOKS, State, sign
+from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow
+from waterclock.planner.plan import Plan, Status
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+    from waterclock.engine.collect.source_clocks import HeldBack
+    from waterclock.engine.progress import GroupReport
+    from waterclock.engine.runner import RunOutcome
+
+_OF_A_BATCH = re.compile(r"\d+")  # labels, claims, counts and names of files tell one batch's failure from another's
+_MOST_PLACES = 5
+
+
+def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, seconds: float) -> None:
+    """Print the end of a run: errors as cards, what they block, and a line that sums up."""
+    for alike in _alike(outcome.failed):
+        to.print()
+        show_errors(to, [error.at(place_of(report)) for report, error in alike[:1]])
+        if len(alike) > 1:
+            others = ", ".join(place_of(report) for report, _ in alike[1 : _MOST_PLACES + 1])
+            rest = len(alike) - 1 - _MOST_PLACES
+            more = f" and {rest} more" if rest > 0 else ""
+            to.print(Text(f"and the same of {others}{more}"), soft_wrap=True)
+    plan = outcome.plan or Plan(now=FOREVER)
+    blocked = causes_at_root(plan.batches)
+    if blocked:
+        to.print()
+    look = LOOKS[State.BLOCKED]
+    for line in _blocked_lines(blocked):
+        to.print(Text.assemble((f"{sign(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
+    if outcome.done or outcome.failed:
+        to.print()
+    for held in outcome.held_back:
+        to.print(Text(held_words(held, flow), style="quiet"), soft_wrap=True)
+    to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
+    if any(batch.status is Status.FAILED for batch in plan.batches):
+        to.print(Text("once it is mended, `waterclock retry` makes what failed and what that blocks", style="quiet"))
+
+
+def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
+    """Give what a run came to for scripts; `left` counts by status what is due and not done."""
+    plan = outcome.plan
+    return {
+        "now": instant_text(now),
+        "until": instant_text(until),
+        "done": outcome.done,
+        "rows": outcome.rows,
+        "seconds": round(seconds, 3),
+        "stopped": outcome.was_stopped,
+        "failed": [
+            {
+                "table": report.group.table,
+                "kind": flow.tables[report.group.table].kind.value,
+                "labels": [batch.window.label for batch in report.group.batches],
+                "claim": report.claim,
+                "error": None if report.error is None else report.error.to_dict(),
+            }
+            for report in outcome.failed
+        ],
+        "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
+        "held_by_source": [
+            {
+                "table": held.table,
+                "label": held.window.label,
+                "end": instant_text(held.window.end),
+                "clock": None if held.clock == BEGINNING else instant_text(held.clock),
+            }
+            for held in outcome.held_back
+        ],
+        "next_due": None if plan is None else instant_text(plan.next_due),
+    }
+
+
+def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
+    """Put together what failed of one table for the same reason, whatever batch the reason was found in."""
+    found: dict[tuple[str | None, ...], list[tuple[GroupReport, WaterclockError]]] = {}
+    for report in failed:
+        error = report.error
+        if error is not None:
+            told = tuple(part and _OF_A_BATCH.sub("", part) for part in (error.what, error.why))
+            found.setdefault((report.group.table, error.code, *told), []).append((report, error))
+    return list(found.values())
+
+
+def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[str]:
+    """Say what blocks how much, in one line for all labels of a table that do so for the same reason."""
+    alike: dict[tuple[str, str], list[tuple[str, datetime, str, int]]] = {}
+    for cause in blocked:
+        alike.setdefault((cause[0], _OF_A_BATCH.sub("", cause[2])), []).append(cause)
+    lines = []
+    for causes in alike.values():
+        table, label, detail, _ = min(causes, key=lambda cause: cause[1])
+        more = f" and {count_words(len(causes) - 1, 'more label')}" if len(causes) > 1 else ""
+        count = count_words(sum(cause[3] for cause in causes), "batch", "batches")
+        lines.append(f"{count} blocked by {table}@{label_of(label)}{more}: {detail}")
+    return lines
+
+
+def held_words(held: HeldBack, flow: Flow) -> str:
+    """Say which batch waits for its source, and how far that has come."""
+    zone = flow.tables[held.table].cadence.zone
+    if held.clock == BEGINNING:
+        clock = "no file has come yet"
+    elif held.of_items:
+        clock = f"newest file {instant_words(held.clock - STAMP_RESOLUTION, zone)}"
+    else:
+        clock = instant_words(held.clock, zone)
+    ends = instant_words(held.window.end, zone)
+    return f"{held.table}@{held.window.label} waits for the source's clock: {clock}; the window ends {ends}"
+
+
+def place_of(report: GroupReport) -> str:
+    """Name the batch or batches of a report as `table@label`."""
+    batches = report.group.batches
+    last = f"..{batches[-1].window.label}" if len(batches) > 1 else ""
+    return f"{report.group.table}@{batches[0].window.label}{last}"
+
+
+def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
+    line = Text()
+    if outcome.done or outcome.failed:
+        done = f"{count_words(outcome.done, 'batch', 'batches')} done"
+        line.append(done, style="ok.loud" if outcome.done else "")
+        line.append(f" ({count_words(outcome.rows, 'row')}, {seconds_words(seconds)})")
+        if outcome.failed:
+            line.append(", ")
+            line.append(f"{len(outcome.failed)} failed", style="fail.loud")
+        line.append("; ")
+    line.append("stopped; " if outcome.was_stopped else "")
+    line.append(
+        f"left: {summary_words(plan)}" if plan.batches and (outcome.done or outcome.failed) else summary_words(plan)
+    )
+    line.append(f"; {next_due_words(plan, zone)}")
+    return line

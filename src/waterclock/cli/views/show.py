@@ -1,0 +1,232 @@
+"""What is there to say of one table: as it is declared, as it stands, and what is in it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table as Columns
+from rich.text import Text
+
+from waterclock.batches.records import Slice
+from waterclock.cli.opening import Reading, one_table, reading
+from waterclock.cli.views.first_windows import FirstWindow, first_windows
+from waterclock.cli.views.json import instant_text
+from waterclock.cli.views.labels import count_words, instant_words, local_label
+from waterclock.cli.views.lineage import kind_words
+from waterclock.cli.views.theme import LOOKS, console, sign, state_of
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import Status
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from waterclock.cli.views.query import Told
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSaid:
+    """What is known of one column: its type as the last run left it, else as declared, and what is said of it."""
+
+    name: str
+    type: str
+    says: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One table, with the batches that are done and due, and some rows where they were asked for."""
+
+    table: Table
+    columns: tuple[ColumnSaid, ...]
+    is_open: bool
+    first: FirstWindow
+    newest: Slice | None
+    labels: int
+    rows: int
+    due: dict[str, int]
+    left_out: int
+    sample: Told | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the description for scripts; `sample` as `query --json`."""
+        table = self.table
+        return {
+            "table": table.name,
+            "kind": table.kind.value,
+            "type": table.type.value,
+            "mode": table.mode.value,
+            "cadence": str(table.cadence),
+            "place": str(table.place),
+            "comment": table.about.comment,
+            "owner": table.about.owner,
+            "tags": list(table.about.tags),
+            "reads": [str(read) for read in table.reads],
+            "columns": [
+                {"name": it.name, "type": it.type, "says": it.says, "comment": it.comment} for it in self.columns
+            ],
+            "is_open": self.is_open,
+            "first": self.first.to_json(),
+            "newest_label": label_of(self.newest.label) if self.newest else None,
+            "newest_end": instant_text(self.newest.end) if self.newest else None,
+            "labels": self.labels,
+            "rows": self.rows,
+            "due": self.due,
+            "left_out": self.left_out,
+            "sample": None if self.sample is None else self.sample.to_json(),
+        }
+
+
+def described(folder: Path, env: str | None, text: str, rows: int) -> Described:
+    """Find out all about one table; starts Spark only where it has rows and some are wanted.
+
+    Raises  E511 for an unknown table, E515 where several are meant
+    """
+    with reading(folder, env, None) as at:
+        name, _ = one_table(at.flow, text)
+        found = _described(at, at.flow.tables[name])
+    if rows and found.newest is not None and found.table.destination is None:
+        from waterclock.cli.views.query import some_rows
+
+        return replace(found, sample=some_rows(folder, env, name, rows))
+    return found
+
+
+def print_described(found: Described) -> None:
+    """Print a table's description for people."""
+    to = console()
+    table = found.table
+    to.print(Text.assemble((table.name, "name"), f"  {kind_words(table)}"), soft_wrap=True)
+    if table.about.comment:
+        to.print(Text(table.about.comment))
+    to.print()
+    pairs = [*_declared(table), *_standing(found)]
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
+    for status, count in found.due.items():
+        state = state_of(Status(status))
+        to.print(Text(f"  {sign(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].word))
+    if found.left_out:
+        to.print(Text(f"  and {count_words(found.left_out, 'label')} more, left for later runs", style="quiet"))
+    to.print()
+    _print_columns(found)
+    if found.sample is not None and found.newest is not None:
+        from waterclock.cli.views.query import print_answer
+
+        to.print()
+        label = local_label(found.newest.label, table.cadence)
+        to.print(
+            Text(
+                f"some rows of {label}" if table.is_partitioned else f"some rows as of the end of {label}", style="head"
+            )
+        )
+        print_answer(found.sample, to)
+
+
+def _described(at: Reading, table: Table) -> Described:
+    plan = at.planner.plan(at.snapshot, at.now, only=[table.name])
+    due: dict[str, int] = {}
+    for batch in plan.batches:
+        due[batch.status.value] = due.get(batch.status.value, 0) + 1
+    newest, cells = None, []
+    if at.ledger is not None and table.name in at.snapshot.tables:
+        newest = at.ledger.newest(table.name)
+        cells = [cell for cell in at.ledger.grid([table.name]) if cell.current_claim is not None]
+    return Described(
+        table=table,
+        columns=_columns(table, _stored_columns(at, table)),
+        is_open=table.columns.is_open,
+        first=first_windows(at, [table.name])[table.name],
+        newest=newest,
+        labels=len(cells),
+        rows=sum(cell.rows or 0 for cell in cells),
+        due=due,
+        left_out=plan.left_out.get(table.name, 0),
+        sample=None,
+    )
+
+
+def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
+    """Give columns and types as the table has them; nothing before its first batch."""
+    from waterclock.storage.lake import Lake
+    from waterclock.storage.log.delta_log import table_exists
+
+    lake = Lake(at.project.storage)
+    if table.destination is not None or not table_exists(lake.folder(table.name)):
+        return {}
+    from waterclock.engine.query.stored_schemas import (
+        stored_columns,  # delta-rs is worth its import only where a table is
+    )
+
+    return stored_columns(lake, table.name)
+
+
+def _columns(table: Table, stored: dict[str, str]) -> tuple[ColumnSaid, ...]:
+    said = {column.name.lower(): column for column in table.columns.named}
+    names = list(stored) or [column.name for column in table.columns.named]
+    found = []
+    for name in names:
+        column = said.get(name.lower())
+        if column is None:
+            comment = "the batch's label" if name == "timelabel" else ""
+            found.append(ColumnSaid(name, stored[name], "", comment))
+            continue
+        words = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
+        words += [f"EXPECT {rule.expression}" for rule in column.rules]
+        words += [f"REFERENCES {column.references.table}"] if column.references else []
+        found.append(ColumnSaid(name, stored.get(name) or column.type or "", ", ".join(words), column.comment or ""))
+    return tuple(found)
+
+
+def _declared(table: Table) -> list[tuple[str, str]]:
+    pairs = [("declared", str(table.place))]
+    if table.source is not None:
+        pairs.append(("from", f"{table.source.unit}, by {table.source.batching}"))
+    if table.reads:
+        pairs.append(("reads", ", ".join(str(read) for read in table.reads)))
+    if table.merge is not None:
+        order = f" ORDER BY {', '.join(table.merge.order_by)}" if table.merge.order_by else ""
+        pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
+    if table.temporal is not None:
+        pairs.append(("temporal", str(table.temporal)))
+    pairs += [("expects", f"{rule.expression} ({rule.name}, else {rule.action})") for rule in table.rules]
+    if table.retain is not None:
+        pairs.append(("keeps", str(table.retain).lower()))
+    if table.keep_versions is not None:
+        pairs.append(("keeps versions", str(table.keep_versions).lower()))
+    if table.about.owner:
+        pairs.append(("owner", table.about.owner))
+    if table.about.tags:
+        pairs.append(("tags", ", ".join(table.about.tags)))
+    return pairs
+
+
+def _standing(found: Described) -> list[tuple[str, str]]:
+    if found.newest is None:
+        return [("holds", "nothing yet"), ("first", f"window {found.first.words()}")]
+    zone = found.table.cadence.zone
+    total = count_words(found.rows, "row")
+    label = local_label(found.newest.label, found.table.cadence)
+    return [
+        ("holds", f"{count_words(found.labels, 'label')} of {total} made in all"),
+        ("newest", f"{label} ({label_of(found.newest.label)}), fresh to {instant_words(found.newest.end, zone)}"),
+    ]
+
+
+def _print_columns(found: Described) -> None:
+    to = console()
+    if not found.columns:
+        to.print(Text("its columns are known after its first batch", style="quiet"))
+        return
+    rows = Columns(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="quiet")
+    rows.add_column("column", no_wrap=True)
+    rows.add_column("type", no_wrap=True)
+    rows.add_column("", overflow="fold")
+    rows.add_column("", overflow="fold", style="quiet")
+    for column in found.columns:
+        rows.add_row(Text(column.name), Text(column.type), Text(column.says), Text(column.comment))
+    if found.is_open and found.newest is None:
+        rows.add_row(Text("*"), "", "", Text("and whatever else comes"))
+    to.print(rows)

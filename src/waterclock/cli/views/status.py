@@ -1,0 +1,137 @@
+"""What does `status` look at, and what does it say beside the grid?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.cli.opening import Reading, selected
+from waterclock.cli.views.behind import print_behind
+from waterclock.cli.views.grid import column_words, fitting, grid_json, now_line, print_grid
+from waterclock.cli.views.grid_cells import Grid, column_cadence, make_grid, newest_span, padded, parse_columns
+from waterclock.cli.views.json import instant_text
+from waterclock.cli.views.labels import count_words
+from waterclock.cli.views.plan import causes_at_root, next_due_words, summary_words
+from waterclock.cli.views.theme import LOOKS, State, sign
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import Plan, Status
+from waterclock.planner.states import label_states
+from waterclock.selection import Labels
+from waterclock.timelabel.cadence import Cadence
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NARROWEST = 3  # columns of a cell without a count
+_MOST_PROBLEMS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A grid, and the plan of the same instant."""
+
+    grid: Grid
+    plan: Plan
+    now: datetime
+    env: str
+
+
+def see(at: Reading, selection: list[str] | None, labels: str | None, by: str | None, width: int) -> Seen:
+    """Look at the labels that are meant, or at the newest that fit the width."""
+    found, by_table = selected(at.flow, selection, labels)
+    tables = [at.flow.tables[name] for name in found.tables]
+    zone = _zone(tables, at.zone)
+    cadence = column_cadence(tables, zone) if by is None else parse_columns(by, zone)
+    span = _asked(by_table.values(), cadence, tables, at.now)
+    if span is None:
+        span = newest_span(tables, cadence, at.now, fitting(width, list(found.tables), _NARROWEST))
+        span = _since_start(at, found.tables, cadence, span)
+    wide = padded(span)
+    stored = [] if at.ledger is None else at.ledger.grid(found.tables, *wide)
+    warned = {} if at.ledger is None else at.ledger.warned(found.tables, *wide)
+    states = label_states(at.planner, at.snapshot, at.now, stored, wide, only=found.tables)
+    plan = at.planner.plan(at.snapshot, at.now, only=found.tables)
+    return Seen(make_grid(at.flow, states, cadence, span, warned), plan, at.now, at.project.env)
+
+
+def print_status(to: Console, seen: Seen, zone: str) -> None:
+    """Print the grid, what needs somebody, and what comes next."""
+    to.print(now_line(seen.now, column_words(seen.grid)), soft_wrap=True)
+    to.print()
+    print_grid(to, seen.grid)
+    to.print()
+    _print_problems(to, seen.plan)
+    if seen.plan.behind:
+        print_behind(to, seen.plan.behind)
+        to.print()
+    to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
+
+
+def status_json(seen: Seen) -> dict[str, Any]:
+    """Give the grid with the counts of the plan."""
+    counts: dict[str, int] = {}
+    for batch in seen.plan.batches:
+        counts[batch.status.value] = counts.get(batch.status.value, 0) + 1
+    return {
+        "env": seen.env,
+        "now": instant_text(seen.now),
+        "next_due": instant_text(seen.plan.next_due),
+        "due": counts,
+        "behind": seen.plan.to_dict()["behind"],
+        **grid_json(seen.grid),
+    }
+
+
+def _print_problems(to: Console, plan: Plan) -> None:
+    """Say what failed or is held, with what it blocks: the root causes alone."""
+    blocks = {(table, label): count for table, label, _, count in causes_at_root(plan.batches)}
+    troubled = [batch for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD, Status.EXPIRED}]
+    for batch in troubled[:_MOST_PROBLEMS]:
+        state = State(batch.status.value)
+        count = blocks.get((batch.table, batch.label), 0)
+        tail = f" (blocks {count_words(count, 'batch', 'batches')})" if count else ""
+        to.print(
+            Text.assemble(
+                (f"{sign(state, to)} ", LOOKS[state].style),
+                (f"{batch.table}@{batch.window.label}", "name"),
+                f" {batch.status}: {batch.reason}{tail}",
+            ),
+            soft_wrap=True,
+        )
+    if len(troubled) > _MOST_PROBLEMS:
+        to.print(Text(f"  and {len(troubled) - _MOST_PROBLEMS} more: waterclock plan", style="quiet"))
+    if troubled:
+        to.print()
+
+
+def _zone(tables: Sequence[Table], usual: str) -> str:
+    zones = {table.cadence.zone for table in tables}
+    return usual if usual in zones or not zones else min(zones)
+
+
+def _asked(
+    labels: Sequence[Labels] | Any, cadence: Cadence, tables: Sequence[Table], now: datetime
+) -> tuple[datetime, datetime] | None:
+    """Give the span of columns that hold all labels asked for; an open end is START or the newest label due."""
+    bounds = [each.bounds(cadence) for each in labels]
+    if not bounds:
+        return None
+    newest = newest_span(tables, cadence, now, 1)[1]
+    begins = [cadence.floor(table.start) for table in tables if table.start is not None]
+    low = min((low or min(begins, default=newest) for low, _ in bounds), default=newest)
+    high = max((high or newest for _, high in bounds), default=newest)
+    return cadence.floor(max(low, BEGINNING)), cadence.ceil(min(high, FOREVER))
+
+
+def _since_start(
+    at: Reading, names: Sequence[str], cadence: Cadence, span: tuple[datetime, datetime]
+) -> tuple[datetime, datetime]:
+    """Leave out the columns before the first table begins."""
+    starts = at.planner.starts(at.snapshot, at.now)
+    first = cadence.floor(min((starts[name] for name in names), default=span[0]))
+    return (max(span[0], first), span[1]) if first < span[1] else span

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.unit.cli.conftest import Shop, ask
+from waterclock.cli.actions import run as running
+
+
+def test_a_watching_run_with_nothing_to_do_starts_no_spark_and_ends_by_ctrl_c(busy_shop: Shop) -> None:
+    code = (
+        "import sys; from waterclock.cli.app import main; code = main(sys.argv[1:]); "
+        "print('pyspark' in sys.modules); sys.exit(code)"
+    )
+    command = ["run", "web.visits", "--labels", "2024-11-17", "--watch", "--project", str(busy_shop.folder)]
+    process = subprocess.Popen([sys.executable, "-u", "-c", code, *command], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "watching; next due" in process.stdout.readline()
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert "stopping" in said
+    assert said.splitlines()[-1] == "False"
+    assert process.returncode == 0
+
+
+def test_a_run_with_nothing_to_do_says_so_and_is_kept_in_the_ledger(busy_shop: Shop) -> None:
+    found = busy_shop.ask("run", "web.visits", "--labels", "2024-11-17")
+    assert found.exit_code == 0
+    assert found.stdout == "nothing is due; next due 2024-11-21 00:00Z\n"
+    [run] = busy_shop.ledger.runs()
+    assert (run.command, run.outcome) == ("run", "done")
+
+
+def test_a_run_is_json_even_where_nothing_is_due(busy_shop: Shop) -> None:
+    told = busy_shop.json("run", "web.visits", "--labels", "2024-11-17")
+    assert (told["done"], told["failed"], told["left"], told["stopped"]) == (0, [], {}, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("--now", "2999-01-01"), "2999-01-01 00:00Z lies in the future"),
+        (("--until", "2999-01-01"), "2999-01-01 00:00Z lies in the future"),
+        (("--now", "2024-11-19", "--until", "2024-11-18"), "--until 2024-11-18 00:00Z lies before --now"),
+    ],
+)
+def test_a_run_of_what_is_not_over_yet_is_refused(
+    busy_shop: Shop, arguments: tuple[str, ...], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_driven", _never)
+    found = busy_shop.ask("run", *arguments)
+    assert found.exit_code == 1
+    assert f"E904 {what}" in found.stderr
+
+
+def test_watch_takes_no_now(busy_shop: Shop) -> None:
+    found = ask("run", "--watch", "--now", "2024-11-19", "--project", str(busy_shop.folder))
+    assert found.exit_code == 2
+    assert "--watch" in found.stderr
+
+
+def _never(*_: object) -> None:
+    raise AssertionError("nothing may run")

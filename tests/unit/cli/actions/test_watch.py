@@ -1,0 +1,92 @@
+"""What a watching run says: each change once, and what it waits for."""
+
+from __future__ import annotations
+
+import io
+import threading
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.model.flows import at, collect, flow
+from waterclock.cli.actions.watch import watch
+from waterclock.cli.views.theme import make_console
+from waterclock.engine.collect.source_clocks import HeldBack
+from waterclock.engine.runner import RunOutcome
+from waterclock.planner.plan import Plan
+from waterclock.timelabel.window import Window
+
+FLOW = flow(collect("raw.a", "HOUR"))
+NOW = at("2013-01-03 22:00")
+HELD = HeldBack(
+    "raw.a", Window(at("2013-01-03 21:00"), at("2013-01-03 22:00")), at("2013-01-03 21:48:01"), of_items=True
+)
+
+
+@dataclass
+class Looking:
+    """Runner and ledger's clock of a watch: each look finds the next outcome, and the last one stops it."""
+
+    outcomes: list[RunOutcome]
+    stop: threading.Event
+    now: datetime = NOW
+
+    def real_now(self) -> datetime:
+        return self.now
+
+    def run_once(self, now: datetime) -> RunOutcome:
+        self.now = now + timedelta(minutes=1)
+        found = replace(self.outcomes.pop(0), plan=Plan(now=now, next_due=self.now))
+        if not self.outcomes:
+            self.stop.set()
+        return found
+
+
+@dataclass
+class Notes:
+    """What is noted, on a terminal or elsewhere."""
+
+    is_terminal: bool
+    flow: Any = FLOW
+    zone: str = "UTC"
+    noted: list[str] = field(default_factory=list)
+
+    @property
+    def to(self) -> Any:
+        console = make_console(io.StringIO())
+        console._force_terminal = self.is_terminal
+        return console
+
+    def note(self, message: str) -> None:
+        self.noted.append(message)
+
+
+def watched(*outcomes: RunOutcome, is_terminal: bool = False) -> tuple[list[str], RunOutcome]:
+    stop, notes = threading.Event(), Notes(is_terminal)
+    looking: Any = Looking([*outcomes, RunOutcome()], stop)
+    to: Any = notes
+    return notes.noted, watch(looking, looking, to, 1, stop)
+
+
+def waiting(file: str, due: str) -> str:
+    return (
+        f"watching; raw.a@20130103210000 waits for the source's clock: newest file 2013-01-03 {file}Z; "
+        f"the window ends 2013-01-03 22:00Z; next due 2013-01-03 {due}Z"
+    )
+
+
+def test_a_log_gets_a_line_for_each_change_and_none_for_each_look() -> None:
+    idle, held = RunOutcome(), RunOutcome(held_back=(HELD,))
+    later = RunOutcome(held_back=(replace(HELD, clock=at("2013-01-03 21:50:01")),))
+    noted, _ = watched(idle, idle, held, held, later)
+    assert noted == ["watching; next due 2013-01-03 22:01Z", waiting("21:48", "22:03"), waiting("21:50", "22:05")]
+
+
+def test_the_line_that_is_drawn_is_always_as_of_now() -> None:
+    assert len(watched(RunOutcome(), RunOutcome(), is_terminal=True)[0]) == 2
+
+
+def test_all_looks_are_summed_up_and_the_last_says_how_things_stand() -> None:
+    _, total = watched(RunOutcome(done=1, rows=5, held_back=(HELD,)), RunOutcome(done=2, rows=7))
+    assert (total.done, total.rows, total.held_back) == (3, 12, ())
+    assert total.plan is not None

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from tests.unit.cli.conftest import Shop, day
+from waterclock.batches.audit_trail import Audit, Link
+from waterclock.cli.views.audit import _print_links, _source_pairs, print_batches
+from waterclock.cli.views.audit_lookup import Listed
+from waterclock.cli.views.theme import make_console, theme
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
+
+
+def _with_rows(audit: Audit, rows: int) -> Audit:
+    """Give what is known of a batch as if its revisions held so many rows."""
+    made = tuple(
+        replace(each, revision=replace(each.revision, rows=rows)) if each.revision else each for each in audit.attempts
+    )
+    return replace(audit, attempts=made)
+
+
+def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: Shop) -> None:
+    found = busy_shop.ask("audit", "sales.by_country@2024-11-18")
+    assert found.exit_code == 0
+    lines = found.stdout
+    assert "sales.by_country@20241118000000  2024-11-18" in lines
+    assert "■ done" in lines
+    assert "by ann on desk:1" in lines
+    assert "10 rows, 1.2 kB" in lines
+    assert "as today" in lines
+    assert "make 0.5" in lines
+    assert "digest   10:18:7" in lines
+
+
+def test_a_batch_tells_its_reads_and_the_batches_up_and_down(busy_shop: Shop) -> None:
+    busy_shop.done("out.by_country", 17)
+    found = busy_shop.ask("audit", "sales.by_country@20241117000000").stdout
+    read, up, down = (found.index(heading) for heading in ("\nread\n", "\nmade from 2 batches", "\nwent into 1 batch"))
+    assert read < up < down
+    assert "shop.orders@20241117000000" in found[up:down]
+    assert "shop.customers@20241119000000" in found[up:down]
+    assert "out.by_country@20241117000000" in found[down:]
+    assert "as of 2024-11-18 00:00Z" in found[read:up]
+
+
+def test_what_was_warned_and_where_rows_came_from_are_told(busy_shop: Shop) -> None:
+    found = busy_shop.ask("audit", "web.visits@2024-11-18").stdout
+    assert "warned   few_orders: 3 of 10 rows" in found
+    assert "source   files: a.csv" in found
+
+
+def test_a_failed_batch_tells_its_attempts_and_their_errors(busy_shop: Shop) -> None:
+    found = busy_shop.ask("audit", "shop.orders@2024-11-19").stdout
+    assert "✕ failed: E731 amount is no number" in found
+    assert "1 attempt" in found
+    assert "✕ failed claim" in found
+
+
+def test_what_people_decided_is_told(busy_shop: Shop) -> None:
+    busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "the shop was closed", "--yes")
+    found = busy_shop.ask("audit", "shop.orders@2024-11-19").stdout
+    assert "» skipped" in found
+    assert "why: the shop was closed" in found
+
+
+def test_without_a_label_the_newest_batches_are_listed_oldest_first(busy_shop: Shop) -> None:
+    lines = busy_shop.ask("audit", "shop.orders", width=140).stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["2024-11-17", "2024-11-18", "2024-11-19"]
+    assert "■ done" in lines[1]
+    assert "✕ failed" in lines[3]
+    [line] = busy_shop.ask("audit", "shop.orders", "--last", "1", width=140).stdout.splitlines()[1:]
+    assert line.startswith("2024-11-19")
+
+
+def test_a_narrow_terminal_gets_the_columns_that_matter_most(busy_shop: Shop) -> None:
+    lines = busy_shop.ask("audit", "shop.orders", width=80).stdout.splitlines()
+    assert lines[0].split() == ["label", "state", "rows", "took", "made", "by"]
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+    assert busy_shop.ask("audit", "shop.orders", width=40).stdout.split()[:3] == ["label", "state", "rows"]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_columns_of_batches_are_whole_on_a_narrow_terminal_whatever_is_in_them(busy_shop: Shop, width: int) -> None:
+    table = replace(
+        busy_shop.project.flow.tables["shop.orders"], cadence=Cadence(parse_period("HOUR"), zone="America/New_York")
+    )
+    audits = [busy_shop.ledger.audit("shop.orders", day(number)) for number in (17, 18, 19)]
+    many = [_with_rows(audit, 336_776_123) for audit in audits]
+    out = io.StringIO()
+    print_batches(make_console(out, width=width), table, Listed(tuple(many), {}))
+    lines = out.getvalue().splitlines()
+    assert all(len(line.rstrip()) <= width and "…" not in line for line in lines)
+    assert "336\u2009776\u2009123" in lines[1]
+    assert lines[1].startswith("2024-11-16 19:00")
+
+
+def test_links_of_many_labels_keep_to_the_line_of_a_terminal(busy_shop: Shop) -> None:
+    links = [Link(1, "shop.orders", day(number), 7, 10, "c") for number in (17, 18)]
+    out = io.StringIO()
+    _print_links(
+        Console(file=out, force_terminal=True, width=60, no_color=True, theme=theme("both")),
+        busy_shop.project.flow,
+        "up",
+        links,
+    )
+    assert "  shop.orders  2024-11-17 .. 2024-11-18 (2 labels)  " in out.getvalue()
+    assert "@" not in out.getvalue()
+
+
+def test_files_are_told_one_a_line_with_their_sizes() -> None:
+    items = [{"name": f"new/{number}.csv.gz", "size": 812, "stamp": "2024-11-17"} for number in range(5)]
+    assert _source_pairs("items", items) == [
+        ("source", "new/0.csv.gz (812 B)"),
+        ("source", "new/1.csv.gz (812 B)"),
+        ("source", "new/2.csv.gz (812 B)"),
+        ("", "and 2 items more"),
+    ]
+    assert _source_pairs("files", ["a.csv"]) == [("source", "files: a.csv")]
+
+
+def test_neighbouring_batches_of_one_table_are_told_together(busy_shop: Shop) -> None:
+    busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "closed", "--yes")
+    busy_shop.done("sales.best_customers", 19)
+    found = busy_shop.ask("audit", "sales.best_customers@2024-11-19").stdout
+    assert "shop.orders@20241117000000..20241118000000  2024-11-17 .. 2024-11-18 (2 labels)  20 rows" in found
+
+
+def test_a_range_lists_its_batches(busy_shop: Shop) -> None:
+    told = busy_shop.json("audit", "shop.orders@2024-11-17..2024-11-18")
+    assert [batch["label"] for batch in told["batches"]] == ["20241117000000", "20241118000000"]
+
+
+def test_the_audit_is_json_with_inputs_attempts_and_links(busy_shop: Shop) -> None:
+    told = busy_shop.json("audit", "sales.by_country@2024-11-17")
+    [attempt] = told["attempts"]
+    assert told["status"] == "done"
+    assert told["code_is_current"] is True
+    assert attempt["revision"]["digest"] == "10:17:7"
+    assert {each["read"] for each in attempt["inputs"]} == {"shop.orders", "shop.customers"}
+    assert [link["table"] for link in told["made_from"]] == ["shop.orders", "shop.customers"]
+    assert told["went_into"] == []
+
+
+@pytest.mark.parametrize(
+    ("which", "why"),
+    [
+        ("web.per_order@2024-11-17", "it is ready"),
+        ("sales.by_country@2024-11-19", "blocked by shop.orders@20241119000000"),
+    ],
+)
+def test_a_batch_that_was_not_made_says_why_not(busy_shop: Shop, which: str, why: str) -> None:
+    found = busy_shop.ask("audit", which)
+    assert found.exit_code == 1
+    assert "E516" in found.stderr
+    assert why in found.stderr
+
+
+def test_a_table_that_never_ran_and_a_label_it_does_not_have_are_refused(busy_shop: Shop) -> None:
+    assert "E516 nothing was made of web.per_order yet" in busy_shop.ask("audit", "web.per_order").stderr
+    assert "E513" in busy_shop.ask("audit", "shop.orders@2023-01-01").stderr
+    assert "E515" in busy_shop.ask("audit", "shop.*").stderr

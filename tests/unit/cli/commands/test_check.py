@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from tests.slices import hour, sealed
+from tests.unit.cli.conftest import ask, cpu_seconds
+from waterclock.cli.views.check import in_order
+from waterclock.errors import WaterclockError
+
+
+def break_two_files(project: Path) -> None:
+    collect = project / "flows" / "1_collect.dpl"
+    transform = project / "flows" / "2_transform.dpl"
+    collect.write_text(collect.read_text().replace("EVERY DAY BY DATA TIME", "EVERY 7 HOURS BY DATA TIME"))
+    transform.write_text(transform.read_text().replace("JOIN shop.customers c ON", "JOIN shop.custommers c ON", 1))
+
+
+def test_a_sound_project_is_summed_up_in_one_line(fresh: Path) -> None:
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 0
+    assert found.stdout == "no errors: 3 collects, 3 transforms, 1 publish, 4 connections in env dev\n"
+
+
+def test_warnings_are_shown_and_counted_and_fail_nothing(fresh: Path) -> None:
+    transform = fresh / "flows" / "2_transform.dpl"
+    transform.write_text(transform.read_text().replace("max(c.name)", "first(c.name)"))
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 0
+    assert found.stdout.startswith(
+        "W201 first takes whichever row of a group comes first\n  flows/2_transform.dpl:9:26"
+    )
+    assert found.stdout.splitlines()[-1].startswith("no errors, 1 warning: 3 collects")
+    told = json.loads(ask("check", "--json", "--project", str(fresh)).stdout)
+    assert (told["ok"], [warning["code"] for warning in told["warnings"]]) == (True, ["W201"])
+
+
+def test_scenario_j_all_errors_of_two_files_are_shown_at_once_each_with_its_place(fresh: Path) -> None:
+    break_two_files(fresh)
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    assert "flows/1_collect.dpl:9:" in found.stdout
+    assert "flows/2_transform.dpl:4:" in found.stdout
+    assert found.stdout.index("1_collect") < found.stdout.index("2_transform")
+    assert "did you mean shop.customers" in found.stdout
+    assert found.stdout.rstrip().endswith("errors in 2 files; nothing can run")
+
+
+def test_an_error_has_its_line_and_carets_below_what_is_wrong(fresh: Path) -> None:
+    break_two_files(fresh)
+    lines = ask("check", "--project", str(fresh)).stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if "JOIN shop.custommers" in line)
+    assert lines[at + 1].index("^") == lines[at].index("shop.custommers")
+    assert lines[at + 1].count("^") == len("shop.custommers")
+
+
+def test_as_json_each_error_has_its_parts_and_the_exit_code_is_the_same(fresh: Path) -> None:
+    assert json.loads(ask("check", "--json", "--project", str(fresh)).stdout)["ok"] is True
+    break_two_files(fresh)
+    found = ask("check", "--json", "--project", str(fresh))
+    told = json.loads(found.stdout)
+    assert found.exit_code == 1
+    assert told["ok"] is False
+    assert {"code", "what", "where", "why", "fix", "excerpt", "transient"} <= told["errors"][0].keys()
+
+
+def test_scenario_k_an_unknown_column_of_an_open_collect_is_refused_once_it_ran(fresh: Path) -> None:
+    collect = fresh / "flows" / "1_collect.dpl"
+    collect.write_text(collect.read_text().replace("(customer_id KEY, name NOT NULL, country)", "(customer_id KEY, *)"))
+    transform = fresh / "flows" / "2_transform.dpl"
+    transform.write_text(transform.read_text().replace("SELECT c.country,", "SELECT c.contry AS country,"))
+    assert ask("check", "--project", str(fresh)).exit_code == 0, "nothing is known of the source's columns yet"
+    rows = pa.table({"timelabel": ["20241119000000"], "customer_id": [1], "name": ["Ada"], "country": ["GB"]})
+    write_deltalake(fresh / ".waterclock" / "tables" / "shop" / "customers", rows)
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    assert "E203 unknown column c.contry" in found.stdout
+    assert "did you mean" in found.stdout
+    assert "country" in found.stdout
+
+
+def test_a_misspelt_time_of_an_open_collect_with_versions_is_refused_once_it_ran(fresh: Path) -> None:
+    collect = fresh / "flows" / "1_collect.dpl"
+    said = "\nCOLLECT shop.staff (id KEY, *) FROM shop.staff EVERY DAY BY DATA TIME at START '2024-01-01' TEMPORAL AT "
+    collect.write_text(collect.read_text() + said + "changd_at;\n")
+    assert ask("check", "--project", str(fresh)).exit_code == 0, "nothing is known of the source's columns yet"
+    folder = fresh / ".waterclock" / "tables" / "shop" / "staff"
+    write_deltalake(folder, pa.table({"timelabel": ["20241119000000"], "id": [1], "rec_eff_time": ["x"]}))
+    rows = [("timelabel", pa.string()), ("id", pa.int64()), ("changed_at", pa.timestamp("us", "UTC"))]
+    sealed(str(folder), hour(0), 1, [], schema=pa.schema(rows))
+    found = ask("check", "--project", str(fresh))
+    assert found.exit_code == 1
+    assert "E203 unknown column changd_at" in found.stdout
+    assert "did you mean changed_at?" in found.stdout
+    collect.write_text(collect.read_text().replace("changd_at", "changed_at"))
+    assert ask("check", "--project", str(fresh)).exit_code == 0
+
+
+def test_check_makes_nothing(fresh: Path) -> None:
+    ask("check", "--project", str(fresh))
+    assert not (fresh / ".waterclock").exists()
+
+
+def test_check_takes_less_than_a_second_of_cpu(fresh: Path) -> None:
+    # where other processes share the cores CPU time itself stretches: there the ratio to what check stands on decides
+    stretched = 4 * cpu_seconds("-c", "import pydantic, rich, sqlglot, typer")
+    assert cpu_seconds("-m", "waterclock", "check", "--project", str(fresh)) < max(1.0, stretched)
+
+
+def test_errors_are_sorted_by_file_then_line_then_column_as_numbers() -> None:
+    places = ["b.dpl:1:1", "a.dpl:10:2", "a.dpl:9:30", "a.dpl:9:4", None]
+    errors = [WaterclockError("E1", "x", where=place) for place in places]
+    assert [error.where for error in in_order(errors)] == [None, "a.dpl:9:4", "a.dpl:9:30", "a.dpl:10:2", "b.dpl:1:1"]
