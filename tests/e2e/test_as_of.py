@@ -16,9 +16,9 @@ from waterclock.engine.query.query import Answer, query
 from waterclock.engine.query.ticks import AsOf, Gap
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
-from waterclock.planner.making import to_make
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
+from waterclock.planner.prerequisites import to_make
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:

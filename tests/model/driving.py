@@ -16,10 +16,10 @@ from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.making import ToMake
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
-from waterclock.planner.starting import starts_to_write
+from waterclock.planner.prerequisites import ToMake
+from waterclock.planner.starts import starts_to_write
 from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
 

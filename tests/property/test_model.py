@@ -15,8 +15,8 @@ from tests.model.driving import Driver
 from tests.model.oracle import Key, Oracle
 from tests.model.random_flow import random_flow
 from waterclock.flow.choices import Kind
-from waterclock.planner.making import newest_tick, to_make
 from waterclock.planner.plan import Status
+from waterclock.planner.prerequisites import newest_tick, to_make
 
 FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "200"))
 FIRST = int(os.environ.get("WATERCLOCK_MODEL_SEED", "0"))

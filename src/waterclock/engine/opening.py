@@ -20,7 +20,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.starting import starts_to_write
+from waterclock.planner.starts import starts_to_write
 from waterclock.secrets import Secrets
 from waterclock.storage.lake import Lake, require_latch
 

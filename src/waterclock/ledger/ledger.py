@@ -20,7 +20,7 @@ from waterclock.batches.records import (
     TableRecord,
 )
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.keeping import Keeping
+from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.read import current, history, provenance, status
 from waterclock.ledger.read.snapshot import NOBODY, Asking, snapshot
 from waterclock.ledger.store.database import Clock, Database, open_database

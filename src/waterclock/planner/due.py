@@ -12,7 +12,7 @@ from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.reads import bind_read
-from waterclock.planner.settling import Settlement
+from waterclock.planner.settlement import Settlement
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.period import Period, Unit

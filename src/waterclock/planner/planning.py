@@ -11,11 +11,11 @@ from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.declarations import Flow
 from waterclock.planner.due import Work, work
 from waterclock.planner.graph import FlowGraph, Node, graph_of
-from waterclock.planner.needing import oldest_needed
+from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
-from waterclock.planner.reaching import within_reach
-from waterclock.planner.settling import settle, standing_on
-from waterclock.planner.starting import starts_of
+from waterclock.planner.readiness_bounds import within_reach
+from waterclock.planner.settlement import settle, standing_on
+from waterclock.planner.starts import starts_of
 from waterclock.planner.status import Facts, Judge
 from waterclock.planner.ticks import Ticks
 from waterclock.selection import Labels
@@ -127,7 +127,7 @@ class Planner:
         }
 
     def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-        """See `needing.oldest_needed`."""
+        """See `oldest_read.oldest_needed`."""
         facts = self._judge(snapshot, now, None, None, _NONE).facts
         return oldest_needed(self.flow, self.graph, facts.works, facts.starts, now)
 

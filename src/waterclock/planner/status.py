@@ -13,7 +13,7 @@ from waterclock.planner.due import Work, stands_from
 from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.plan import Batch, BoundRead, Cause, Status
 from waterclock.planner.reads import bind
-from waterclock.planner.settling import Settlement, is_dropped
+from waterclock.planner.settlement import Settlement, is_dropped
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 

@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import FlowGraph, Node
-from waterclock.planner.settling import Settlement, settle
+from waterclock.planner.settlement import Settlement, settle
 from waterclock.planner.worlds import Worlds
 from waterclock.selection import parse_labels
 from waterclock.timelabel.intervals import Interval, IntervalSet

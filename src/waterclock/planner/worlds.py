@@ -25,7 +25,7 @@ from waterclock.batches.facts import (
 )
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.planner.graph import FlowGraph
-from waterclock.planner.settling import is_dropped
+from waterclock.planner.settlement import is_dropped
 from waterclock.timelabel.intervals import Interval, IntervalSet
 
 INSTANT = timedelta(microseconds=1)

@@ -19,7 +19,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import tables_asked
 from waterclock.engine.settings import RunSettings
 from waterclock.planner.estimate import estimate
-from waterclock.planner.making import ToMake, newest_tick, to_make
+from waterclock.planner.prerequisites import ToMake, newest_tick, to_make
 from waterclock.planner.ticks import read_tick
 from waterclock.selection import Labels
 

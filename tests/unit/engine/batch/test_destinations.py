@@ -16,7 +16,7 @@ from tests.unit.engine.fakes import group
 from waterclock.batches.records import Slice
 from waterclock.connectors.interface import Deliverer, Delivery
 from waterclock.engine.batch.destinations import refuse_lost
-from waterclock.engine.batch.restored import held_before
+from waterclock.engine.batch.returning_rows import held_before
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Unit

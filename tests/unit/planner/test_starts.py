@@ -27,7 +27,7 @@ from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import plan
-from waterclock.planner.starting import starts, starts_to_write
+from waterclock.planner.starts import starts, starts_to_write
 
 NOW = at("2013-06-15 10:30")
 A = collect("a", start=at("2013-01-03"))
