@@ -82,7 +82,7 @@ def _zipf(chance: np.random.Generator, count: int, keys: int) -> np.ndarray:
 
 
 def _heated(chance: np.random.Generator, keys: np.ndarray, times: np.ndarray, kind: str) -> None:
-    """Give one key a fifth of the rows; in a burst, nearly all of them in one hour."""
+    """Return one key a fifth of the rows; in a burst, nearly all of them in one hour."""
     if kind == "even":
         return
     hot = chance.random(len(keys)) < 0.2

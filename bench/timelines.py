@@ -109,7 +109,7 @@ class Accounts:
         self.records.append(CommitRecord(version, datetime.now(UTC), {label: manifest.slice_path}))
 
     def whole(self) -> DataFrame:
-        """Give all versions, from all raw rows."""
+        """Return all versions, from all raw rows."""
         steps = resolve(self.table, START + 999 * DAY, self.records).steps
         manifests = [read_manifest(self.folder, step.slice_path) for step in steps]
         return versions_of(self.spark, self.folder, manifests, self.table)

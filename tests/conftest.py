@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Give the one Spark session of the run, set as the engine sets its own."""
+    """Return the one Spark session of the run, set as the engine sets its own."""
     from waterclock.engine.spark.session import open_session
 
     session = open_session("local[2]", tmp_path_factory.mktemp("spark"), {"spark.sql.shuffle.partitions": "1"})

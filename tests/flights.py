@@ -10,7 +10,7 @@ COMMITTED = ("*.py", "*.toml", "*.md", ".gitignore", "flows/*.dpl", "flows/*.py"
 
 
 def committed() -> list[Path]:
-    """Give the example's own files, relative to its folder. Git is not asked: an unpacked source has none."""
+    """Return the example's own files, relative to its folder. Git is not asked: an unpacked source has none."""
     return sorted(path.relative_to(EXAMPLE) for pattern in COMMITTED for path in EXAMPLE.glob(pattern))
 
 

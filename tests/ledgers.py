@@ -21,7 +21,7 @@ SOMEWHERE = Place("flow.dpl", 1, 1)
 
 
 def day(number: float) -> datetime:
-    """Give the label `number` days after the first."""
+    """Return the label `number` days after the first."""
     return ZERO + number * DAY
 
 
@@ -132,7 +132,7 @@ class Desk:
         return self.ledger.record_done(held, results)
 
     def suspects(self, *names: str) -> set[tuple[str, datetime]]:
-        """Give the batches of which an input is another than recorded."""
+        """Return the batches of which an input is another than recorded."""
         found = self.ledger.snapshot(self.flow)
         return {
             (name, label)
@@ -151,7 +151,7 @@ def result(
     stands_from: datetime | None = None,
     **more: Any,
 ) -> BatchResult:
-    """Give what a batch of one day came to."""
+    """Return what a batch of one day came to."""
     at = label if isinstance(label, datetime) else day(label)
     count = rows if rows is not None else 1 if digest is None else int(digest.split(":", maxsplit=1)[0])
     path = f"_stage/{at:%Y%m%d}/c={version}"

@@ -31,12 +31,12 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def hour(number: int) -> datetime:
-    """Give the label `number` hours after the first."""
+    """Return the label `number` hours after the first."""
     return START + timedelta(hours=number)
 
 
 def rows_of(*ids: int) -> list[dict[str, Any]]:
-    """Give rows with these ids."""
+    """Return rows with these ids."""
     return [{"id": number, "name": f"n{number}"} for number in ids]
 
 
@@ -48,7 +48,7 @@ def new_table(root: Path, *, is_partitioned: bool = False, schema: pa.Schema = S
 
 
 def schema_json(schema: pa.Schema) -> str:
-    """Give an Arrow schema as Delta writes it."""
+    """Return an Arrow schema as Delta writes it."""
     return DeltaSchema.from_arrow(schema).to_json()
 
 
@@ -84,7 +84,7 @@ def sealed(
 
 
 def identity(claim: int, *labels: datetime, project: str = PROJECT) -> Identity:
-    """Give the identity of a claim's commit."""
+    """Return the identity of a claim's commit."""
     texts = tuple(label_of(label) for label in labels)
     return Identity(project, TABLE, "collect", texts, max(texts, default=""), claim, "c0")
 
@@ -101,12 +101,12 @@ def ids(folder: str) -> list[int]:
 
 
 def version(folder: str) -> int:
-    """Give the table's newest version, by delta-rs."""
+    """Return the table's newest version, by delta-rs."""
     return DeltaTable(folder).version()
 
 
 def actions(folder: str, number: int) -> list[dict[str, Any]]:
-    """Give the actions of one commit."""
+    """Return the actions of one commit."""
     text = Path(folder, "_delta_log", f"{number:020d}.json").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 

@@ -95,7 +95,7 @@ def typed_script(project: Project, steps: str) -> Typed:
 
 
 def schemas_of(project: Project) -> Callable[[str, Extras], Schema]:
-    """Give schemas as far as they are declared, and those of one transform as Spark would find them."""
+    """Return schemas as far as they are declared, and those of one transform as Spark would find them."""
 
     def of(name: str, extras: Extras) -> Schema:
         table = project.flow.tables[name]
@@ -109,7 +109,7 @@ def schemas_of(project: Project) -> Callable[[str, Extras], Schema]:
 
 
 def wrong(project: Project, text: str, file: str = "specs/a.feature") -> list[WaterclockError]:
-    """Give all that is wrong with a feature, as a run finds it before anything runs."""
+    """Return all that is wrong with a feature, as a run finds it before anything runs."""
     found, errors = read_feature(text, file)
     gathered = list(errors)
     for each in found.scenarios if found else ():

@@ -47,12 +47,12 @@ CREATE CONNECTION land TYPE files; CREATE CONNECTION files TYPE files;
 
 
 def day(number: int, hour: int = 0) -> datetime:
-    """Give an instant of January 2020: `day(2)` is the end of the first day."""
+    """Return an instant of January 2020: `day(2)` is the end of the first day."""
     return datetime(2020, 1, number, hour, tzinfo=UTC)
 
 
 def evening(number: int) -> datetime:
-    """Give the last second of a day of January 2020: a file stamped so tells that its day is complete."""
+    """Return the last second of a day of January 2020: a file stamped so tells that its day is complete."""
     return day(number + 1) - timedelta(seconds=1)
 
 
@@ -154,12 +154,12 @@ class Tiny:
             ledger.close()
 
     def batches(self) -> dict[tuple[str, str], str]:
-        """Give the stored state of every batch by table and label."""
+        """Return the stored state of every batch by table and label."""
         with self.ledger() as ledger:
             return {(row["table"], row["timelabel"]): row["status"] for row in ledger.batches_rows() if row["status"]}
 
     def done(self, table: str) -> list[str]:
-        """Give the labels of a table that are done, oldest first."""
+        """Return the labels of a table that are done, oldest first."""
         return sorted(label for (name, label), status in self.batches().items() if name == table and status == "done")
 
     def runs_of(self, table: str) -> int:
@@ -168,7 +168,7 @@ class Tiny:
             return sum(row["kind"] == "done" and row["table"] == table for row in ledger.events_rows())
 
     def digests(self) -> Mapping[tuple[str, str], str]:
-        """Give the digest of every done batch."""
+        """Return the digest of every done batch."""
         with self.ledger() as ledger:
             return {(r["table"], r["timelabel"]): r["digest"] for r in ledger.batches_rows() if r["status"] == "done"}
 
@@ -194,7 +194,7 @@ class Tiny:
 
 
 def labels(*days: int) -> list[str]:
-    """Give the labels of days of January 2020."""
+    """Return the labels of days of January 2020."""
     return [label_of(day(number)) for number in days]
 
 

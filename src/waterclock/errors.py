@@ -50,7 +50,7 @@ class WaterclockError(Exception):
         return (_rebuild, (type(self), self.to_dict()))
 
     def render(self) -> str:
-        """Give the error as plain text, one part a line."""
+        """Return the error as plain text, one part a line."""
         lines = [f"{self.code} {self.what}"]
         if self.where:
             lines.append(f"  {self.where}")
@@ -63,7 +63,7 @@ class WaterclockError(Exception):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error's parts for JSON; parts that are not known are None."""
+        """Return the error's parts for JSON; parts that are not known are None."""
         return {
             "code": self.code,
             "what": self.what,
@@ -75,7 +75,7 @@ class WaterclockError(Exception):
         }
 
     def at(self, where: str) -> WaterclockError:
-        """Give the same error with its place, unless it has one."""
+        """Return the same error with its place, unless it has one."""
         if self.where is None:
             self.where = where
         return self
@@ -93,11 +93,11 @@ class ProjectErrors(WaterclockError):
         return (type(self), (self.errors,))
 
     def render(self) -> str:
-        """Give every error as plain text, with a blank line between them."""
+        """Return every error as plain text, with a blank line between them."""
         return "\n\n".join(error.render() for error in self.errors)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the errors' parts for JSON, each as in `WaterclockError.to_dict`."""
+        """Return the errors' parts for JSON, each as in `WaterclockError.to_dict`."""
         return super().to_dict() | {"errors": [error.to_dict() for error in self.errors]}
 
 

@@ -34,7 +34,7 @@ class Secrets:
         return variable_of(name) in self.environ or self._file(name) is not None
 
     def read(self, name: str) -> str:
-        """Give the value of a secret. Raises E225 where it does not resolve, naming the places looked at."""
+        """Return the value of a secret. Raises E225 where it does not resolve, naming the places looked at."""
         value = self.environ.get(variable_of(name))
         if value is not None:
             return value
@@ -59,5 +59,5 @@ class Secrets:
 
 
 def variable_of(name: str) -> str:
-    """Give the environment variable of a secret: `ops/password` → `WATERCLOCK_SECRET_OPS_PASSWORD`."""
+    """Return the environment variable of a secret: `ops/password` → `WATERCLOCK_SECRET_OPS_PASSWORD`."""
     return _PREFIX + re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()

@@ -42,7 +42,7 @@ class Point:
     kind: str
 
     def span(self, zone: str) -> tuple[datetime, datetime]:
-        """Give the instants `[low, high)` in which a label must lie to be meant."""
+        """Return the instants `[low, high)` in which a label must lie to be meant."""
         if self.kind == "label":
             low = instant_of(self.text)
             return low, low + _MINUTE
@@ -65,7 +65,7 @@ class Labels:
 
     @classmethod
     def between(cls, first: datetime, last: datetime) -> Labels:
-        """Give the range of labels from `first` to `last`."""
+        """Return the range of labels from `first` to `last`."""
         return cls(Point(label_of(first), "label"), Point(label_of(last), "label"))
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Labels:
         return low if low and low == high else f"{low}..{high}"
 
     def bounds(self, cadence: Cadence) -> tuple[datetime | None, datetime | None]:
-        """Give the boundaries `[low, high)` between which the labels meant begin, in the zone of the cadence."""
+        """Return the boundaries `[low, high)` between which the labels meant begin, in the zone of the cadence."""
         low = self.low.span(cadence.zone)[0] if self.low else None
         high = self.high.span(cadence.zone)[1] if self.high else None
         return (low and cadence.ceil(low)), (high and cadence.ceil(high))
@@ -84,7 +84,7 @@ class Labels:
         return (low is None or low <= label) and (high is None or label < high)
 
     def within(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
-        """Give the boundaries of the labels meant, cut to a table's windows in `[start, end)`.
+        """Return the boundaries of the labels meant, cut to a table's windows in `[start, end)`.
 
         Raises  E513 where none is left, with the nearest labels
         """

@@ -1,4 +1,4 @@
-"""What peers get wrong, on real Spark and Delta (field notes, part 1): Waterclock is right in every one."""
+"""What peers get wrong, on real Spark and Delta: Waterclock is right in every one."""
 
 from __future__ import annotations
 

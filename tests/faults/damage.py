@@ -86,22 +86,22 @@ CASES = [f"{table} {kind}" for table in TABLES for kind in KINDS] + ["archive", 
 
 
 def lake_of(tiny: Tiny) -> Path:
-    """Give the storage of a project."""
+    """Return the storage of a project."""
     return tiny.root / tiny.storage
 
 
 def folder_of(tiny: Tiny, table: str) -> Path:
-    """Give the folder of a table."""
+    """Return the folder of a table."""
     return lake_of(tiny) / "tables" / table.replace(".", "/")
 
 
 def leaves_of(tiny: Tiny, table: str) -> list[Path]:
-    """Give the slices of a table, oldest label first."""
+    """Return the slices of a table, oldest label first."""
     return sorted((folder_of(tiny, table) / "_stage").glob("y=*/m=*/d=*/h=*/n=*/c=*"))
 
 
 def file_of(tiny: Tiny, case: str) -> Path | None:
-    """Give the file that a case names; None where the table has none of the kind.
+    """Return the file that a case names; None where the table has none of the kind.
 
     A claim record is read where the ledger is lost: it is removed then. A checkpoint is made first.
     """
@@ -175,7 +175,7 @@ def assert_mendable(error: WaterclockError) -> None:
 
 
 def commands_of(error: WaterclockError) -> Iterator[str]:
-    """Give the first command that an error names."""
+    """Return the first command that an error names."""
     yield from re.findall(r"`waterclock ([^`]*)`", error.fix or "")[:1]
 
 

@@ -53,7 +53,7 @@ def prepare(tiny: Tiny) -> None:
 
 
 def standing(tiny: Tiny, tables: Sequence[str] = TABLES, delivered: Sequence[str] = DELIVERED) -> dict[str, Any]:
-    """Give all that a reader sees: tables, destinations, what is done, and whether a claim is left open."""
+    """Return all that a reader sees: tables, destinations, what is done, and whether a claim is left open."""
     seen: dict[str, Any] = {table: sorted(tiny.rows(f"SELECT * FROM {table}"), key=repr) for table in tables}
     with closing(sqlite3.connect(tiny.root / "out.sqlite")) as database:
         for table in delivered:

@@ -58,13 +58,13 @@ def wait_for_leases(tiny: Tiny) -> None:
 
 
 def gateway_of(spark: SparkSession) -> dict[str, str]:
-    """Give what a process must have in its environment to work with this session's JVM."""
+    """Return what a process must have in its environment to work with this session's JVM."""
     parameters: Any = spark.sparkContext._gateway.gateway_parameters  # type: ignore[union-attr]
     return {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
 
 
 def session_there() -> SparkSession:
-    """Give the session of the JVM that the environment names, which has its context already."""
+    """Return the session of the JVM that the environment names, which has its context already."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession

@@ -399,7 +399,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def children(process: int) -> list[tuple[int, str]]:
-    """Give the processes that a process has started, with their commands."""
+    """Return the processes that a process has started, with their commands."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # one that has ended meanwhile

@@ -82,7 +82,7 @@ def started(spark: SparkSession, *words: str) -> Iterator[subprocess.Popen[str]]
 
 
 def said_by(process: subprocess.Popen[str]) -> str:
-    """Give what a driver that was not killed says of its run."""
+    """Return what a driver that was not killed says of its run."""
     return process.stderr.read() if process.stderr is not None else ""
 
 

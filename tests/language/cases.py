@@ -93,7 +93,7 @@ def check(case: Case, root: Path) -> tuple[Project | None, tuple[WaterclockError
 
 
 def rendered(errors: tuple[WaterclockError, ...], root: Path) -> str:
-    """Give the errors as text, the folder's own path left out."""
+    """Return the errors as text, the folder's own path left out."""
     return "\n\n".join(error.render() for error in errors).replace(str(root), "<root>") + "\n"
 
 

@@ -37,7 +37,7 @@ def call_of(statement: Statement, spell: Spell, order: Callable[[list[str]], lis
 
 
 def arguments_of(statement: Statement) -> dict[str, object]:
-    """Give the arguments of a statement's call: each clause's own words, and its own text."""
+    """Return the arguments of a statement's call: each clause's own words, and its own text."""
     arguments: dict[str, object] = {}
     for clause in statement.clauses:
         name, value = argument_of(clause)
@@ -64,7 +64,7 @@ def argument_of(clause: Clause) -> tuple[str, object]:
 
 
 def own_text(clause: Clause) -> str:
-    """Give what stands behind a clause's word; a mode is its own word, columns lose their brackets."""
+    """Return what stands behind a clause's word; a mode is its own word, columns lose their brackets."""
     text = clause.span.text
     if clause.word in {"MODE", "AS"}:
         return text

@@ -33,7 +33,7 @@ class Past:
     def answer(
         self, tables: Collection[str], tick: datetime, known_at: datetime | None, *, is_partial: bool = False
     ) -> tuple[datetime | None, Shown] | None:
-        """Give the instant of the last commit that the answer knows of, with what it shows; None: it is refused."""
+        """Return the instant of the last commit that the answer knows of, with what it shows; None: it is refused."""
         worlds = self.worlds(known_at)
         first = next(worlds)
         missing = first.missing(tables, tick)
@@ -50,7 +50,7 @@ class Past:
         return self.flow.tables[name].mode is not Mode.REPLACE
 
     def worlds(self, known_at: datetime | None) -> Iterator[World]:
-        """Give the worlds after each commit, newest first, down to the one before all."""
+        """Return the worlds after each commit, newest first, down to the one before all."""
         known = [commit for commit in self.log if known_at is None or commit.at <= known_at]
         world = World(self)
         replaced = [world.put(commit) for commit in known]
@@ -96,7 +96,7 @@ class World:
             self._show(before)
 
     def missing(self, tables: Collection[str], tick: datetime) -> frozenset[Key]:
-        """Give the windows that the tables have no batch of, among those that their content as of a tick is."""
+        """Return the windows that the tables have no batch of, among those that their content as of a tick is."""
         return frozenset(
             (name, start)
             for name in tables
@@ -125,7 +125,7 @@ class World:
         return True
 
     def shown(self, name: str, tick: datetime) -> tuple[tuple[datetime, Rows], ...]:
-        """Give a table's content as of a tick, slice by slice."""
+        """Return a table's content as of a tick, slice by slice."""
         slices = self.tables[name].slices
         return tuple((label, slices[label]) for label in self._labels(name, tick) if slices[label])
 

@@ -145,5 +145,5 @@ def tagged(*tags: str) -> About:
 
 
 def day(text: str) -> Window:
-    """Give the UTC day that starts at a date."""
+    """Return the UTC day that starts at a date."""
     return Window(at(text), at(text) + timedelta(days=1))

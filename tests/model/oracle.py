@@ -1,4 +1,4 @@
-"""A clean rebuild, straight from the text of ARCHITECTURE sections 3 and 4, by brute force over lists of windows.
+"""A clean rebuild, straight from docs/explain/time.md and consistency.md, by brute force over lists of windows.
 
 It shares nothing with the planner: windows are cut by looking at every minute, ⌊t⌋ is searched in a list. What depends
 on when somebody looked is an input: what snapshots said, which ticks LATEST kept, which labels were skipped.
@@ -56,13 +56,13 @@ def _places(period: Period, zone: str) -> dict[datetime, int]:
 
 
 def window_at(table: Table, label: datetime) -> Window:
-    """Give the window with a label."""
+    """Return the window with a label."""
     cadence = table.cadence
     return windows_of(cadence)[_places(cadence.period, cadence.zone)[label]]
 
 
 def window_before(table: Table, label: datetime) -> Window:
-    """Give the window that ends where another starts."""
+    """Return the window that ends where another starts."""
     cadence = table.cadence
     return windows_of(cadence)[_places(cadence.period, cadence.zone)[label] - 1]
 
@@ -105,7 +105,7 @@ class Oracle:
             self.starts[name] = self._start(self.flow.tables[name])
 
     def needed(self) -> set[Key]:
-        """Give every batch that must have been made by now: what is asked for, and all that this reads."""
+        """Return every batch that must have been made by now: what is asked for, and all that this reads."""
         found: set[Key] = set()
         to_do = [key for table in self.flow.tables.values() for key in self._wanted(table) if self.can_be_made(*key)]
         while to_do:

@@ -31,7 +31,7 @@ def query(table: Table, window: Window, given: Iterable[object], grain: int) -> 
 
 
 def fold(slices: Iterable[Rows]) -> Rows:
-    """Give the state of a MERGE table: per key the last row, a delete removes the key."""
+    """Return the state of a MERGE table: per key the last row, a delete removes the key."""
     state: dict[str, int] = {}
     for rows in slices:
         for key, value in rows:
@@ -43,7 +43,7 @@ def fold(slices: Iterable[Rows]) -> Rows:
 
 
 def digest(rows: Rows) -> str:
-    """Give what the ledger compares: equal for equal rows."""
+    """Return what the ledger compares: equal for equal rows."""
     return f"{len(rows)}:{crc32(repr(rows).encode())}:0"
 
 
@@ -56,7 +56,7 @@ class ToyTable:
     stands: dict[datetime, datetime] = field(default_factory=dict)
 
     def given(self, read: BoundRead) -> object:
-        """Give what a batch sees: rows alone, so that an empty slice is no slice."""
+        """Return what a batch sees: rows alone, so that an empty slice is no slice."""
         parts = self.parts(read)
         if read.scope is ReadScope.STATE and self.table.mode is Mode.MERGE:
             return fold(rows for _, rows in parts)
@@ -65,11 +65,11 @@ class ToyTable:
         return tuple((label.isoformat(), *row) for label, rows in parts for row in rows)
 
     def parts(self, read: BoundRead) -> tuple[tuple[datetime, Rows], ...]:
-        """Give the slices that a read rests on, oldest first, empty ones left out."""
+        """Return the slices that a read rests on, oldest first, empty ones left out."""
         return tuple((label, self.slices[label]) for label in self.chosen(read) if self.slices[label])
 
     def chosen(self, read: BoundRead) -> list[datetime]:
-        """Give the labels that a read rests on, oldest first."""
+        """Return the labels that a read rests on, oldest first."""
         if read.low >= read.high:
             return []
         if read.scope is ReadScope.STATE and self.table.mode is Mode.REPLACE:
@@ -78,7 +78,7 @@ class ToyTable:
         return [label for label in sorted(self.slices) if read.low <= label < read.high]
 
     def standing(self, start: datetime) -> datetime | None:
-        """Give the label whose state stands for the window that starts there."""
+        """Return the label whose state stands for the window that starts there."""
         found = (label for label in sorted(self.slices) if label >= start and self.stands.get(label, label) <= start)
         return next(found, None)
 
@@ -97,5 +97,5 @@ class ToyLake:
         return query(table, window, [*given, seen], self.grains[table.name])
 
     def evidence(self, reads: Iterable[BoundRead]) -> tuple[object, ...]:
-        """Give the slices that a batch rests on: what must differ before it runs again."""
+        """Return the slices that a batch rests on: what must differ before it runs again."""
         return tuple((read.read.table, self.tables[read.read.table].parts(read)) for read in reads)

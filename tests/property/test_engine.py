@@ -83,7 +83,7 @@ class History:
         self.tiny.declare(self.flow)
 
     def rows(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
-        """Give some rows for each day."""
+        """Return some rows for each day."""
         for number in range(first, last + 1):
             for _ in range(self.random.randint(0, 3)):
                 yield self.row(number)

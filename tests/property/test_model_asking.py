@@ -160,7 +160,7 @@ class Asker:
             return error
 
     def shown(self, tables: Collection[str], moment: Moment) -> Shown:
-        """Give what is shown of the tables at a moment, by the ledger's commit records."""
+        """Return what is shown of the tables at a moment, by the ledger's commit records."""
         rows = {(str(at), commit.table, commit.label): commit.rows for at, commit in enumerate(self.driver.log)}
         found: Shown = {}
         for name in tables:

@@ -23,7 +23,7 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class BatchStatus(StrEnum):
-    """The stored states of a batch (ARCHITECTURE section 5); all others are derived by the planner."""
+    """The stored states of a batch; all others are derived by the planner."""
 
     RUNNING = "running"
     DONE = "done"
@@ -108,7 +108,7 @@ class LedgerSnapshot:
     sequence: int = 0
 
     def of(self, table: str) -> TableFacts:
-        """Give the facts of `table`; empty ones for a table the ledger has not seen."""
+        """Return the facts of `table`; empty ones for a table the ledger has not seen."""
         return self.tables.get(table, _NOTHING)
 
 

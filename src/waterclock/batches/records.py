@@ -148,7 +148,7 @@ class Pin:
     changes: int
 
     def input(self, read: str, kind: str) -> Input:
-        """Give the pin as the input of a batch: `read` is the reference as written, `kind` 'slices' or 'state'."""
+        """Return the pin as the input of a batch: `read` is the reference as written, `kind` 'slices' or 'state'."""
         place = (self.low, self.high, self.location, self.version)
         return Input(self.table, read, kind, *place, self.content, self.changes)
 

@@ -71,7 +71,7 @@ class Commands(TyperGroup):
                 formatter.write_dl([(each.__name__, _first_line(each)) for each in functions])
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Give --help as one that is False where it is not said: turning nothing into a bool loads pydantic."""
+        """Return --help as one that is False where it is not said: turning nothing into a bool loads pydantic."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False
@@ -106,7 +106,7 @@ class Command(TyperCommand):
     """A command whose help names its arguments as they are written, and not the types they have in Python."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Give the arguments and options; an argument with a name for people goes without a type."""
+        """Return the arguments and options; an argument with a name for people goes without a type."""
         params: list[Any] = super().get_params(ctx)
         for each in params:
             if each.param_type_name == "argument" and each.metavar is not None:

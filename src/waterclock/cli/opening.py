@@ -1,4 +1,4 @@
-"""What does a command stand on? The project, its ledger if there is one, and the instant it plans for."""
+"""Opens what a command stands on: the project, its ledger if there is one, and the instant it plans for."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def open_checked(folder: Path, env: str | None) -> Project:
 
 
 def columns_collected(project: Project) -> dict[str, dict[str, str]]:
-    """Give the columns of collects whose lists are open and that ran before: their statements do not tell them."""
+    """Return the columns of collects whose lists are open and that ran before: their statements do not tell them."""
     tables = project.flow.tables.items()
     return columns_stored(
         project, [name for name, table in tables if table.kind is Kind.COLLECT and table.columns.is_open]
@@ -76,7 +76,7 @@ def columns_collected(project: Project) -> dict[str, dict[str, str]]:
 
 
 def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """Give the columns and types of those tables that ran before, as their last batches left them."""
+    """Return the columns and types of those tables that ran before, as their last batches left them."""
     stored = _StoredColumns(project.storage)
     return {name: dict(stored[name]) for name in names if name in stored}
 
@@ -148,14 +148,14 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
 
 
 def now_of(text: str | None, flow: Flow, ledger: Ledger | None = None) -> datetime:
-    """Give the instant to plan for: the one that is said, else the ledger's clock, else this machine's."""
+    """Return the instant to plan for: the one that is said, else the ledger's clock, else this machine's."""
     if text is not None:
         return parse_instant(text, zone_of(flow))
     return datetime.now(UTC) if ledger is None else ledger.now()
 
 
 def zone_of(flow: Flow) -> str:
-    """Give the zone that most of the tables have: the one in which instants without an offset are read."""
+    """Return the zone that most of the tables have: the one in which instants without an offset are read."""
     zones = Counter(table.cadence.zone for table in flow.tables.values())
     return max(zones, key=lambda zone: (zones[zone], zone == "UTC"), default="UTC")
 

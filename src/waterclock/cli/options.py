@@ -1,4 +1,4 @@
-"""Which arguments do several commands share, and what do they mean?"""
+"""The arguments that several commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of a source's columns does a table take, under which names and as which types?"""
+"""Matches a source's columns with those that a table takes, under which names and as which types."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
 
 
 def clean_name(name: str) -> str:
-    """Give a source's column name as a table can bear it."""
+    """Return a source's column name as a table can bear it."""
     return _UNFIT.sub("_", name.strip())
 
 

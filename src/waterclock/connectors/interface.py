@@ -1,11 +1,11 @@
-"""What must a connector offer so that the engine can collect from its system and deliver to it?
+"""What a connector offers, so that the engine can collect from its system and deliver to it.
 
 A connector is one module-level object that satisfies `Connector`, named by an entry point of the group
 `waterclock.connectors`. It imports nothing heavy; its collectors and deliverers may. The public conformance suite
 `waterclock.testing.connectors` says in tests what is said here in words.
 
 Times: every instant is an aware datetime in UTC. A column without a zone is read in `zone`, a repeated hour as its
-first pass (ARCHITECTURE 3). Errors are `WaterclockError`s that name the unit; `transient` where trying again can help.
+first pass. Errors are `WaterclockError`s that name the unit; `transient` where trying again can help.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which connectors are there? Those of Waterclock and those that other packages name by an entry point."""
+"""Finds connectors: those of Waterclock, and those that other packages name by an entry point."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 
 
 def connector(type_name: str) -> Connector:
-    """Give the connector of a type.
+    """Return the connector of a type.
 
     Raises  E801 for a type that nobody provides, with the nearest names
             E802 for one whose package does not load, or that two packages provide
@@ -39,7 +39,7 @@ def connector(type_name: str) -> Connector:
 
 
 def capabilities() -> Mapping[str, Capabilities]:
-    """Give what each type can do, by type. Loads every connector's module, none of which imports anything heavy."""
+    """Return what each type can do, by type. Loads every connector's module, none of which imports anything heavy."""
     return {name: _load(point).capabilities for name, point in sorted(_points().items())}
 
 

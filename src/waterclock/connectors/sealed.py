@@ -1,4 +1,4 @@
-"""How are sealed slices read for delivery: in batches, in bounded memory, with plain values?"""
+"""Reads sealed slices for delivery: in batches, in bounded memory, as plain values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _lost(path: Path, why: str) -> WaterclockError:
 
 
 def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
-    """Give times, dates, decimals and bytes as the text they are delivered as, nested values as JSON, others as is.
+    """Return times, dates, decimals and bytes as the text they are delivered as, nested values as JSON, others as is.
 
     Instants are in UTC and end with `mark`.
     """

@@ -1,4 +1,4 @@
-"""How do plain values of a database become Arrow columns of declared Spark types?"""
+"""Turns plain values of a database into Arrow columns of declared Spark types."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Misfit(ValueError):
 
 
 def arrow_type(type_name: str) -> pa.DataType:
-    """Give the Arrow type of a Spark type; E815 for nested and other types that no database value becomes."""
+    """Return the Arrow type of a Spark type; E815 for nested and other types that no database value becomes."""
     import pyarrow as pa
 
     kind = type_name.strip().lower()
@@ -157,7 +157,7 @@ def _first_refused(values: Sequence[Any], converted: Sequence[Any], wanted: pa.D
 
 
 def _converter(wanted: pa.DataType, times: Times) -> Callable[[Any], Any] | None:
-    """Give what must be done to every value; None where Arrow takes most values as they are."""
+    """Return what must be done to every value; None where Arrow takes most values as they are."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(wanted):

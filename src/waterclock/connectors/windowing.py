@@ -52,13 +52,13 @@ def sorted_into_windows(
 
 
 def file_key_of(path: str) -> str:
-    """Give the value of `FILE_KEY` for the rows of a file."""
+    """Return the value of `FILE_KEY` for the rows of a file."""
     encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
     return f"file:{encoded}".lstrip("file:/")
 
 
 def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
-    """Give the label of a time as SQL, by halves: as many comparisons a row as the number of windows has binary digits.
+    """Return the label of a time as SQL, by halves: a row takes as many comparisons as the windows' number has bits.
 
     The time is not before the first window; where there are `has_gaps`, a time in none of them has the label NULL.
     """
@@ -72,5 +72,5 @@ def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
 
 
 def literal(instant: datetime) -> str:
-    """Give an instant as Spark SQL takes it."""
+    """Return an instant as Spark SQL takes it."""
     return f"TIMESTAMP'{instant:%Y-%m-%d %H:%M:%S}Z'"

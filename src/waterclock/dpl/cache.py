@@ -27,7 +27,7 @@ _SOURCES = ("dpl", "flow", "temporal", "timelabel")
 
 
 def key_of(root: Path, env: str, texts: Mapping[str, str], capabilities: Mapping[str, Capabilities]) -> bytes:
-    """Give the digest of all that a flow is compiled from; `texts` are its files with the project's own, by name."""
+    """Return the digest of all that a flow is compiled from; `texts` are its files with the project's own, by name."""
     digest = hashlib.sha256()
     parts = [str(root), env, *_code(), *(text for item in sorted(texts.items()) for text in item)]
     for part in (*parts, *(_can(name, capabilities[name]) for name in sorted(capabilities))):
@@ -38,7 +38,7 @@ def key_of(root: Path, env: str, texts: Mapping[str, str], capabilities: Mapping
 
 
 def remembered(root: Path, env: str, key: bytes, secrets: Path) -> Flow | None:
-    """Give the flow that was kept under `key`; None where there is none, or where a secret of it is gone since."""
+    """Return the flow that was kept under `key`; None where there is none, or where a secret of it is gone since."""
     with suppress(Exception):  # whatever is wrong with what was kept, the project's files say it all again
         path = _path(root, env)
         with path.open("rb") as file:
@@ -76,7 +76,7 @@ def _path(root: Path, env: str) -> Path:
 
 
 def _code() -> Iterator[str]:
-    """Give what tells this code from any other: Python, sqlglot, and each file of ours that compiling runs."""
+    """Return what tells this code from any other: Python, sqlglot, and each file of ours that compiling runs."""
     yield sys.version
     sqlglot = find_spec("sqlglot")
     ours = Path(__file__).parents[1]

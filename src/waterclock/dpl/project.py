@@ -168,7 +168,7 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
 
 
 def _located(root: Path, location: str) -> str:
-    """Give a URL as it is, a path below the project's root."""
+    """Return a URL as it is, a path below the project's root."""
     return location if "://" in location else str(root / location)
 
 
@@ -198,7 +198,7 @@ def _ledger(root: Path, said: str | None, storage: str) -> str:
 
 
 def _read(root: Path, config: Config, errors: list[WaterclockError]) -> dict[str, str]:
-    """Give the texts of the project's files, by their names below its root, in the order of those."""
+    """Return the texts of the project's files, by their names below its root, in the order of those."""
     files = sorted({path for pattern in config.files for path in root.glob(pattern) if path.is_file()})
     if not files:
         errors.append(

@@ -26,21 +26,21 @@ class Connections:
         self._lock = threading.Lock()
 
     def collector(self, name: str) -> Collector:
-        """Give the source behind a connection."""
+        """Return the source behind a connection."""
         with self._lock:
             if name not in self._collectors:
                 self._collectors[name] = connector(self._connections[name].type).collector(self._setting(name))
             return self._collectors[name]
 
     def deliverer(self, name: str) -> Deliverer:
-        """Give the destination behind a connection."""
+        """Return the destination behind a connection."""
         with self._lock:
             if name not in self._deliverers:
                 self._deliverers[name] = connector(self._connections[name].type).deliverer(self._setting(name))
             return self._deliverers[name]
 
     def opened(self, unit: Unit) -> Unit:
-        """Give the unit with its secrets resolved."""
+        """Return the unit with its secrets resolved."""
         return dataclasses.replace(unit, options=self._resolved(unit.options))
 
     def _setting(self, name: str) -> Setting:

@@ -49,7 +49,7 @@ class Workplace:
         return self.project.root
 
     def folder(self, table: Table) -> str:
-        """Give the folder in which a table's slices are sealed, absolute; a publish has a stage of its own."""
+        """Return the folder in which a table's slices are sealed, absolute; a publish has a stage of its own."""
         return self.lake.folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)
 
     def keep_alive(self, claim: Claim) -> None:
@@ -63,12 +63,12 @@ class Workplace:
             self._held.pop(claim.number, None)
 
     def held(self) -> tuple[Claim, ...]:
-        """Give the claims this runner is working on."""
+        """Return the claims this runner is working on."""
         with self._lock:
             return tuple(self._held.values())
 
     def real_now(self) -> datetime:
-        """Give the ledger's real clock: leases and timings alone use it."""
+        """Return the ledger's real clock: leases and timings alone use it."""
         return self.ledger.now()
 
     def note_once(self, message: str) -> None:

@@ -183,18 +183,18 @@ class Temporal:
         return " ".join(part for part in said if part)
 
     def attributes(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Give those of a row's columns that versions show."""
+        """Return those of a row's columns that versions show."""
         others = {name.lower() for name in (*self.keys, self.at or "", *self.consumed)}
         return tuple(name for name in columns if name.lower() not in others)
 
     def outputs(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Give what readers see of rows with these columns: keys, since when, attributes, until when, whether still."""
+        """Return what readers see of rows with these columns: keys, start, attributes, end, whether still in effect."""
         return (*self.keys, RECORD[0], *self.attributes(columns), *RECORD[1:])
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One reference to a table: what it means for a batch is ARCHITECTURE section 4. `span` is PAST's."""
+    """One reference to a table: what it means for a batch is in docs/explain/consistency.md. `span` is PAST's."""
 
     table: str
     kind: ReadKind = ReadKind.PLAIN
@@ -418,7 +418,7 @@ class Table:
 
     @property
     def in_label_order(self) -> bool:
-        """True where a label is made only after all labels before it (ARCHITECTURE section 5)."""
+        """True where a label is made only after all labels before it."""
         return self.is_fold or self.is_sequential or self.reads_itself
 
 

@@ -65,7 +65,7 @@ def drawn_tables(flow: Flow, wanted: Collection[str]) -> dict[str, Table]:
 
 
 def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
-    """Give a table's columns as its readers see them: keys, then what refers to others, then the rest, in its order.
+    """Return a table's columns as its readers see them: keys, then what refers to others, then the rest, in its order.
 
     Of a TEMPORAL table the key and since when come first, and until when comes last.
     """
@@ -145,7 +145,7 @@ def heading(table: Table, name: str) -> list[str]:
 
 
 def quiet_row(text: str) -> str:
-    """Give a row of one quiet text, as wide as the table."""
+    """Return a row of one quiet text, as wide as the table."""
     return f'<tr><td colspan="2" align="left"><i>{font(text, QUIET)}</i></td></tr>'
 
 

@@ -42,7 +42,7 @@ class Brought:
 
 
 def brought_together(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[Brought, ...]:
-    """Give what each table gives a flat read, its own columns first, then from the top of each way down."""
+    """Return what each table gives a flat read, its own columns first, then from the top of each way down."""
     return tuple(_brought(flat, flow, known, None, "", 0, of_versions=flat.is_temporal))
 
 

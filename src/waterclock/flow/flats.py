@@ -1,4 +1,4 @@
-"""Which columns does FLAT(u) have: u's own, and under which names what each parent brings? Pure."""
+"""Names the columns of FLAT(u): u's own, and what each parent brings. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FlatColumn:
 
 
 def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) -> tuple[FlatColumn, ...] | None:
-    """Give the columns of a flat read: the table's own, then what each parent brings; None where some are not known.
+    """Return the columns of a flat read: the table's own, then what each parent brings; None where some are not known.
 
     `columns_of` gives a table's columns as its readers see them. Keys and records of parents stay behind, a role is a
     suffix, and suffixes chain: `city_home_billing`.
@@ -38,7 +38,7 @@ def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) 
 
 
 def brought_by(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
-    """Give what a parent with these columns brings into its child."""
+    """Return what a parent with these columns brings into its child."""
     record = RECORD if join.parent.is_temporal else ()
     behind = {name.lower() for name in (*join.parent_columns, *record, _OF_BATCH)}
     suffix = f"_{join.role}" if join.role else ""
@@ -48,7 +48,7 @@ def brought_by(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn
 
 
 def clashes_of(columns: Iterable[FlatColumn]) -> dict[str, tuple[FlatColumn, ...]]:
-    """Give the names that are there more than once, case aside, with where they come from."""
+    """Return the names that are there more than once, case aside, with where they come from."""
     by_name: dict[str, list[FlatColumn]] = {}
     for each in columns:
         by_name.setdefault(each.name.lower(), []).append(each)

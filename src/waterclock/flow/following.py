@@ -1,4 +1,4 @@
-"""Which parents do a table's REFERENCES lead to, top to bottom: by which columns, and at which time? Pure."""
+"""Follows a table's REFERENCES to its parents, top to bottom: by which columns, and at which time. Pure."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class _Follower:
 
 
 def _plain(kind: str) -> str:
-    """Give a type in one spelling: capitals, no spaces, one name for each."""
+    """Return a type in one spelling: capitals, no spaces, one name for each."""
     text = "".join(kind.upper().split())
     name, bracket, rest = text.partition("(")
     return _ALIKE.get(name, name) + bracket + rest

@@ -11,7 +11,7 @@ from waterclock.flow.declarations import Flow, Table
 
 
 def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Give for every table those that read it directly, publishes included, in the flow's order."""
+    """Return for every table those that read it directly, publishes included, in the flow's order."""
     readers: dict[str, list[str]] = {name: [] for name in flow.tables}
     for name in flow.order:
         for read_name in {read.table: None for read in flow.tables[name].reads}:
@@ -20,18 +20,18 @@ def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 
 def upstream_of(flow: Flow, name: str) -> frozenset[str]:
-    """Give all that a table is made from, however far up; itself only where it reads itself."""
+    """Return all that a table is made from, however far up; itself only where it reads itself."""
     edges = {table.name: tuple(read.table for read in table.reads) for table in flow.tables.values()}
     return _reachable(edges, name)
 
 
 def downstream_of(flow: Flow, name: str) -> frozenset[str]:
-    """Give all that is made from a table, however far down; itself only where it reads itself."""
+    """Return all that is made from a table, however far down; itself only where it reads itself."""
     return _reachable(readers_of(flow), name)
 
 
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Give the tables upstream first; a PREVIOUS says nothing of the order, for it reads another batch.
+    """Return the tables upstream first; a PREVIOUS says nothing of the order, for it reads another batch.
 
     Raises graphlib.CycleError where there is none
     """
@@ -43,7 +43,7 @@ def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
 
 
 def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
-    """Give one cycle as a path that ends where it begins, each name reading the next; None where there is none."""
+    """Return one cycle as a path that ends where it begins, each name reading the next; None where there is none."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
@@ -53,7 +53,7 @@ def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
 
 
 def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
-    """Give the groups of names that reach each other in a circle, those of one name only where it reaches itself."""
+    """Return the groups of names that reach each other in a circle, those of one name only where it reaches itself."""
     reached = {name: _reachable(edges, name) for name in _in_cycles(edges)}
     groups: list[frozenset[str]] = []
     seen: set[str] = set()

@@ -56,7 +56,7 @@ class Ledger:
         return None if database is None else cls(database)
 
     def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -66,11 +66,11 @@ class Ledger:
         self.close()
 
     def now(self) -> datetime:
-        """Give the ledger's real clock, which leases and event times go by."""
+        """Return the ledger's real clock, which leases and event times go by."""
         return self._database.clock()
 
     def sequence(self) -> int:
-        """Give a number that rises with everything written: snapshots of the same number are the same."""
+        """Return a number that rises with everything written: snapshots of the same number are the same."""
         return self._database.sequence()
 
     # what is declared
@@ -102,7 +102,7 @@ class Ledger:
         return claims.open_claims(self._database)
 
     def expired(self, now_real: datetime | None = None) -> list[Claim]:
-        """Give the open claims whose lease has run out by the real clock; each is to be killed, then settled."""
+        """Return the open claims whose lease has run out by the real clock; each is to be killed, then settled."""
         at = self.now() if now_real is None else now_real
         return [claim for claim in self.open_claims() if claim.lease_until < at]
 
@@ -209,7 +209,7 @@ class Ledger:
         return history.history(self._database, flow, asked, since)
 
     def content(self, table: str, low: datetime, high: datetime) -> str:
-        """Give what an interval of a table holds, as `facts.InputFact` compares it."""
+        """Return what an interval of a table holds, as `facts.InputFact` compares it."""
         return current.contents(self._database, [(table, low, high)])[table, low, high]
 
     def pins(self, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
@@ -247,15 +247,15 @@ class Ledger:
         return provenance.downstream(self._database, table, label, depth=depth)
 
     def batches_rows(self) -> Iterator[dict[str, Any]]:
-        """Give the rows of `waterclock.batches`; see `status.status_rows`."""
+        """Return the rows of `waterclock.batches`; see `status.status_rows`."""
         return status.status_rows(self._database, "batches")
 
     def inputs_rows(self) -> Iterator[dict[str, Any]]:
-        """Give the rows of `waterclock.inputs`; see `status.status_rows`."""
+        """Return the rows of `waterclock.inputs`; see `status.status_rows`."""
         return status.status_rows(self._database, "inputs")
 
     def events_rows(self) -> Iterator[dict[str, Any]]:
-        """Give the rows of `waterclock.events`; see `status.status_rows`."""
+        """Return the rows of `waterclock.events`; see `status.status_rows`."""
         return status.status_rows(self._database, "events")
 
     def add_event(

@@ -35,7 +35,7 @@ class Work:
     behind: IntervalSet = field(default_factory=IntervalSet)
 
     def windows(self, cadence: Cadence) -> Iterator[Window]:
-        """Give all windows to do, oldest first."""
+        """Return all windows to do, oldest first."""
         missing = (window for low, high in self.missing for window in cadence.windows(low, high))
         return merge(missing, (Window(label, cadence.next(label)) for label in self.revisions))
 
@@ -44,11 +44,11 @@ class Work:
         return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
 
     def reached(self, reached: IntervalSet) -> Work:
-        """Give the part of which the missing windows lie in `reached`."""
+        """Return the part of which the missing windows lie in `reached`."""
         return replace(self, missing=self.missing & reached)
 
     def between(self, low: datetime | None, high: datetime | None) -> Work:
-        """Give the part with labels in `[low, high)`; None bounds nothing."""
+        """Return the part with labels in `[low, high)`; None bounds nothing."""
         if low is None and high is None:
             return self
         low, high = low or BEGINNING, high or FOREVER
@@ -60,14 +60,14 @@ class Work:
         )
 
     def front(self, cadence: Cadence) -> Work:
-        """Give the part of which only the oldest missing window is left."""
+        """Return the part of which only the oldest missing window is left."""
         oldest = next(iter(self.missing), None)
         if oldest is None:
             return self
         return replace(self, missing=IntervalSet.from_intervals([(oldest[0], cadence.next(oldest[0]))]))
 
     def first(self) -> datetime | None:
-        """Give the oldest label that is to be made or waits to be settled."""
+        """Return the oldest label that is to be made or waits to be settled."""
         oldest = [next(iter(spans))[0] for spans in (self.missing, self.awaited) if spans]
         return min([*oldest, *self.revisions[:1]], default=None)
 
@@ -143,7 +143,7 @@ def _needed(
 
 
 def _ripe_end(question: _Question, name: str) -> datetime:
-    """Give the end of the newest window that is due, as all is that it reads, directly or through others.
+    """Return the end of the newest window that is due, as all is that it reads, directly or through others.
 
     The newest due window alone will not do: where an input has the longer delay it never comes in time, and the
     window would be given up for the next one, for ever.
@@ -173,7 +173,7 @@ def _lower(question: _Question, node: Node) -> bool:
 
 
 def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:
-    """Give the first window that the table holds: its START, or what RETAIN has left."""
+    """Return the first window that the table holds: its START, or what RETAIN has left."""
     begin = question.starts[node.table.name]
     return begin if facts.dropped_before is None else max(begin, facts.dropped_before)
 
@@ -200,13 +200,13 @@ def _snapshot_work(question: _Question, node: Node, facts: TableFacts, end: date
 
 
 def stands_from(facts: TableFacts) -> datetime:
-    """Give from when on the next snapshot stands: the end of what is covered, or the beginning of time."""
+    """Return from when on the next snapshot stands: the end of what is covered, or the beginning of time."""
     spans = list(facts.covered)
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
 
 
 def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, Work]) -> IntervalSet:
-    """Give the windows of a REPLACE transform whose state some reader's batch needs that is not done and settled."""
+    """Return the windows of a REPLACE transform whose state some reader's batch needs that is not done and settled."""
     name = node.table.name
     spans: list[tuple[datetime, datetime]] = []
     for reader, read in node.readers:
@@ -227,7 +227,7 @@ def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, Work
 def _image(
     question: _Question, reader: Node, read: Read, node: Node, spans: IntervalSet
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Give the windows of `node` that a reference reads for the reader's windows in `spans`.
+    """Return the windows of `node` that a reference reads for the reader's windows in `spans`.
 
     Where the reader's windows are not longer than those it reads, neighbours read neighbours, and the first and the
     last of them tell all between.

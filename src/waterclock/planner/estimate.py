@@ -44,7 +44,7 @@ class Estimate:
         return tuple(name for name, cost in self.tables.items() if cost.seconds is None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the estimate for JSON."""
+        """Return the estimate for JSON."""
         tables = {name: {"batches": cost.batches, "seconds": cost.seconds} for name, cost in self.tables.items()}
         return {"batches": self.batches, "seconds": self.seconds, "unknown": list(self.unknown), "tables": tables}
 

@@ -1,4 +1,4 @@
-"""Down to where is each table still read? By the oldest batch of each reader that is to be made, now or next."""
+"""Finds down to where each table is still read, by the oldest batch of each reader that is to be made."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ GIVE_UP = "skip"
 
 
 class Status(StrEnum):
-    """The states of ARCHITECTURE section 5: the stored ones and those the planner derives."""
+    """The states of a batch: the stored ones, and those the planner derives (docs/explain/life-of-a-batch.md)."""
 
     READY = "ready"
     WAITING = "waiting"
@@ -57,7 +57,7 @@ class BoundRead:
     high: datetime
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the read for JSON."""
+        """Return the read for JSON."""
         return {
             "table": self.read.table,
             "read": str(self.read),
@@ -77,7 +77,7 @@ class Cause:
     detail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the cause for JSON."""
+        """Return the cause for JSON."""
         return {"table": self.table, "label": self.window.label, "status": str(self.status), "detail": self.detail}
 
 
@@ -104,7 +104,7 @@ class Batch:
         return self.window.start
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the batch for JSON; `end` is the end of its window."""
+        """Return the batch for JSON; `end` is the end of its window."""
         return {
             "table": self.table,
             "label": self.window.label,
@@ -137,7 +137,7 @@ class Group:
         return self.verb in {RECOMPUTE, GIVE_UP}
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the group for JSON: the labels alone, for the plan lists their batches."""
+        """Return the group for JSON: the labels alone, for the plan lists their batches."""
         return {"table": self.table, "labels": [batch.window.label for batch in self.batches]}
 
 
@@ -166,7 +166,7 @@ class Plan:
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the plan for JSON: the same keys and the same order for the same plan."""
+        """Return the plan for JSON: the same keys and the same order for the same plan."""
         return {
             "now": _instant(self.now),
             "next_due": _instant(self.next_due),
@@ -198,7 +198,7 @@ class Ripple:
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the ripple for JSON."""
+        """Return the ripple for JSON."""
         return {
             kind: {name: [window.label for window in windows] for name, windows in of.items()}
             for kind, of in (("asked", self.asked), ("following", self.following))

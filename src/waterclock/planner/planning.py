@@ -40,7 +40,7 @@ class Planner:
         self.graph: FlowGraph = graph_of(flow)
 
     def starts(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-        """Give the START of every table, as `starts`."""
+        """Return the START of every table, as `starts`."""
         return starts_of(self.flow, self.graph, snapshot, now)
 
     def plan(  # noqa: PLR0913 - all but the past and the time are keywords that may be left out
@@ -104,7 +104,7 @@ class Planner:
         force: Mapping[str, frozenset[datetime]] = _NONE,
         clock: datetime | None = None,
     ) -> tuple[Group, ...]:
-        """Give what may be claimed now: the groups of `plan`, at a fraction of its cost where much waits."""
+        """Return what may be claimed now: the groups of `plan`, at a fraction of its cost where much waits."""
         judge = replace(self._judge(snapshot, now, clock, only, force), is_brief=True)
         groups: list[Group] = []
         for node, to_do in self._selected(judge, labels):
@@ -164,7 +164,7 @@ class Planner:
         return Ripple(asked, following)
 
     def _offered(self, judge: Judge, node: Node, to_do: Work, cap: int, group_cap: int) -> list[Group]:
-        """Give the groups of one table that may be claimed, looking only where a batch may be ready."""
+        """Return the groups of one table that may be claimed, looking only where a batch may be ready."""
         past = judge.facts.snapshot.of(node.table.name)
         if node.is_single and past.open_claims:
             return []
@@ -189,7 +189,7 @@ class Planner:
         return Judge(Facts(self.flow, self.graph, snapshot, now, clock or now, starts, settlement, works, selected))
 
     def _selected(self, judge: Judge, labels: LabelChoice) -> Iterator[tuple[Node, Work]]:
-        """Give the tables that have something to do, upstream first, with the labels that may run."""
+        """Return the tables that have something to do, upstream first, with the labels that may run."""
         for name, node in self.graph.nodes.items():
             to_do = judge.facts.works[name]
             if name in judge.facts.selected and (to_do.missing or to_do.revisions):
@@ -202,7 +202,7 @@ class Planner:
         return tuple(sorted(groups, key=lambda group: (group.batches[0].window.end, nodes[group.table].rank)))
 
     def _next_due(self, starts: Mapping[str, datetime], now: datetime) -> datetime | None:
-        """Give the first instant after `now` at which a window of any table becomes due."""
+        """Return the first instant after `now` at which a window of any table becomes due."""
         instants = []
         for name, node in self.graph.nodes.items():
             cadence = node.table.cadence

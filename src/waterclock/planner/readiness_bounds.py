@@ -13,7 +13,7 @@ _ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 
 
 def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]) -> IntervalSet:
-    """Give spans that hold every window of which all reads may be settled, and others.
+    """Return spans that hold every window of which all reads may be settled, and others.
 
     Whatever a batch reads of `u` at its own tick e, the last window of u before ⌊e⌋ is part of it: e lies behind a
     settled span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) tell nothing.

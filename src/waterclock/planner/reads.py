@@ -1,4 +1,4 @@
-"""What a batch reads: the consistency rule of ARCHITECTURE section 4, reference by reference."""
+"""What a batch reads, reference by reference: the rule of docs/explain/consistency.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is settled: covered, and neither stale nor standing on anything stale (ARCHITECTURE 2 and 4)."""
+"""What is settled: covered, and neither stale nor standing on anything stale (docs/explain/consistency.md)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Settlement:
     reported: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def newest_tick(self, node: Node, start: datetime) -> datetime | None:
-        """Give the newest boundary at which the table can be read; None before its first batch."""
+        """Return the newest boundary at which the table can be read; None before its first batch."""
         table, spans = node.table, list(self.settled[node.table.name])
         if not spans:
             return None

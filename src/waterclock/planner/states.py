@@ -1,4 +1,4 @@
-"""In which state is every label of a span? What is done and what is planned, put side by side for people to see."""
+"""Puts what is done and what is planned side by side: the state of every label of a span, for people."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def label_states(
     *,
     only: Collection[str] | None = None,
 ) -> dict[str, tuple[LabelState, ...]]:
-    """Give by table the state of each label in `[low, high)` that is due at `now`, oldest first.
+    """Return by table the state of each label in `[low, high)` that is due at `now`, oldest first.
 
     `stored`: what the ledger holds of these labels (`Ledger.grid`). A batch that was done and must run again is STALE.
     Cost: a plan of the span, and a few microseconds a label.

@@ -50,7 +50,7 @@ class Judge:
     _depth: int = 0
 
     def batch(self, name: str, window: Window) -> Batch:
-        """Give a due batch with its status, its reads and its causes."""
+        """Return a due batch with its status, its reads and its causes."""
         key = (name, window.start)
         if key not in self._seen:
             node = self.facts.graph.nodes[name]
@@ -89,7 +89,7 @@ class Judge:
         reads: tuple[BoundRead, ...],
         causes: tuple[Cause, ...],
     ) -> Batch:
-        """Give a batch with what stops it: blocked where somebody must act, else waiting."""
+        """Return a batch with what stops it: blocked where somebody must act, else waiting."""
         ordered = tuple(sorted(causes, key=lambda cause: cause.status not in _NEEDS_SOMEBODY))
         first = ordered[0]
         where = f"{first.table}@{first.window.label}"
@@ -117,7 +117,7 @@ class Judge:
         return Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands, verb)
 
     def _before_in_order(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
-        """Give the batch that an ordered table must finish first, if it is not this one."""
+        """Return the batch that an ordered table must finish first, if it is not this one."""
         if not node.is_ordered or past.covered.covers_instant(window.start):
             return None
         name = node.table.name
@@ -145,7 +145,7 @@ class Judge:
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
-        """Give the tick of every LATEST: the one kept since the first run, or the newest that is settled."""
+        """Return the tick of every LATEST: the one kept since the first run, or the newest that is settled."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
         for read in node.table.reads:

@@ -148,7 +148,7 @@ class Ticks:
         return IntervalSet.from_intervals([(low, min(dropped, high))])
 
     def _boundaries(self, tables: Collection[str], *, is_partial: bool) -> Iterator[datetime]:
-        """Give the boundaries of the tables up to where the first of them ends, newest first, each once."""
+        """Return the boundaries of the tables up to where the first of them ends, newest first, each once."""
         nodes = [self.graph.nodes[name] for name in tables]
         ends = [self._end(node, is_partial=is_partial) for node in nodes]
         known = [end for end in ends if end is not None]
@@ -191,7 +191,7 @@ class Ticks:
         return self.graph.nodes[name].table.cadence.previous(high)
 
     def _read(self, node: Node, tick: datetime) -> Interval:
-        """Give the windows that a table's content as of a tick rests on."""
+        """Return the windows that a table's content as of a tick rests on."""
         table, high = node.table, node.table.cadence.floor(tick)
         if table.mode is Mode.REPLACE:
             return table.cadence.previous(high), high

@@ -1,4 +1,4 @@
-"""Which text declares a table, with the views that it reads?"""
+"""Finds the text that declares a table, with the views that it reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PART = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<end>;)"
 
 
 def code_of(project: Project, names: Collection[str]) -> tuple[Declared, ...]:
-    """Give the declarations of tables and of the views between them, in the order of the flow."""
+    """Return the declarations of tables and of the views between them, in the order of the flow."""
     found: dict[str, Declared] = {}
     for name in project.flow.order:
         if name in names:

@@ -1,4 +1,4 @@
-"""Where do the rows of a table differ from those that are expected, told so that a person sees what is wrong?"""
+"""Compares the rows of a table with those that are expected, and tells the differences so that people see them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def compare(
 
 
 def doubled(rows: Sequence[Values], places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Give each row whose key another row before it has, with that one."""
+    """Return each row whose key another row before it has, with that one."""
     seen: dict[tuple[str, ...], int] = {}
     for index, row in enumerate(rows):
         key = tuple(text_of(row[place]) for place in places)

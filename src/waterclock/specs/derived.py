@@ -1,4 +1,4 @@
-"""Which flow does a scenario run? The project's own, with the rows of the steps in place of what is given.
+"""Derives the flow that a scenario runs: the project's own, with the rows of its steps as sources.
 
 A given table becomes a collect whose source is the scenario; all else is as declared. Two things of time are left out,
 for a scenario is its own time: START of every table is the first window that the scenario needs, and nothing waits for
@@ -59,7 +59,7 @@ def derive(flow: Flow, typed: Typed) -> Derived:
 
 
 def _begins_too_late(flow: Flow, script: Script) -> Table | None:
-    """Give a table that would begin only after a label at which it is to run."""
+    """Return a table that would begin only after a label at which it is to run."""
     starts = Planner(flow).starts(LedgerSnapshot(), _FAR)
     for action in script.actions:
         if isinstance(action, Run) and starts[action.table.name] > action.windows[0].start:
@@ -111,7 +111,7 @@ def _at_once(table: Table, start: datetime | None) -> Table:
 
 
 def _given(table: Table, name: str, schema: Schema, start: datetime, *, is_asked: bool) -> Table:
-    """Give a collect that brings what is given. Rules hold where the table itself is run; else any row will do."""
+    """Return a collect that brings what is given. Rules hold where the table itself is run; else any row will do."""
     return replace(
         _at_once(table, start),
         name=name,

@@ -1,4 +1,4 @@
-"""What stands in a specification? Features, rules and scenarios, every word and cell with its place."""
+"""A specification as data: features, rules and scenarios, every word and cell with its place."""
 
 from __future__ import annotations
 

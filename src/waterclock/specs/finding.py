@@ -1,4 +1,4 @@
-"""Which specifications are meant? The files of a project, or those that are named, and of these by name and tags."""
+"""Finds the specifications that are meant: a project's files, or those named, and of these by name and tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns do queries name of tables whose column lists are open? Of a source, nothing else tells them."""
+"""Collects the columns that queries name of tables whose column lists are open; of a source nothing else tells."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Sight:
     _busy: set[int] = field(default_factory=set)
 
     def of(self, scope: Scope) -> Iterator[tuple[str, str]]:
-        """Give the columns of open collects that one SELECT names."""
+        """Return the columns of open collects that one SELECT names."""
         aliases = _aliases(scope.expression)
         for column in scope.columns:
             if column.table:
@@ -74,7 +74,7 @@ class _Sight:
                     yield from self._behind([source], name.name)
 
     def _behind(self, sources: list[Any], column: str) -> Iterator[tuple[str, str]]:
-        """Give the one open collect that the name must be of; nothing where that is not sure."""
+        """Return the one open collect that the name must be of; nothing where that is not sure."""
         open_ones: set[str] = set()
         for source in sources:
             found = self._origin(source, column)
@@ -85,7 +85,7 @@ class _Sight:
             yield open_ones.pop(), column
 
     def _origin(self, source: Any, column: str) -> set[str] | None:
-        """Give the open collects that a source's column may be of; None where the source has it for sure."""
+        """Return the open collects that a source's column may be of; None where the source has it for sure."""
         if isinstance(source, exp.Table):
             return self._of_table(self.tables.get(source.name), column)
         if not isinstance(source, Scope) or id(source) in self._busy:

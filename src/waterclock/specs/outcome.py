@@ -39,7 +39,7 @@ class StepOutcome:
         return self.error.render() if self.error is not None else self.said
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the outcome for JSON."""
+        """Return the outcome for JSON."""
         found: dict[str, Any] = {
             "keyword": self.step.keyword,
             "text": self.step.text,
@@ -74,7 +74,7 @@ class ScenarioOutcome:
         return next((step for step in self.steps if step.verdict is Verdict.FAILED), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the outcome for JSON."""
+        """Return the outcome for JSON."""
         return {
             "feature": self.scenario.feature,
             "rule": self.scenario.rule or None,
@@ -127,7 +127,7 @@ class SpecOutcome:
         return tuple(each for each in self.scenarios if each.verdict is Verdict.PASSED)
 
     def by_feature(self) -> Iterator[tuple[Feature, tuple[ScenarioOutcome, ...]]]:
-        """Give each feature with what came of its scenarios; features of which none ran are left out."""
+        """Return each feature with what came of its scenarios; features of which none ran are left out."""
         for feature in self.features:
             meant = set(map(id, feature.scenarios))
             found = tuple(each for each in self.scenarios if id(each.scenario) in meant)
@@ -135,7 +135,7 @@ class SpecOutcome:
                 yield feature, found
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the outcome for JSON."""
+        """Return the outcome for JSON."""
         return {
             "project": self.project,
             "env": self.env,
@@ -148,7 +148,7 @@ class SpecOutcome:
         }
 
     def html(self) -> str:
-        """Give the living document: one page that needs nothing beside it."""
+        """Return the living document: one page that needs nothing beside it."""
         from waterclock.specs.page import page_of
 
         return page_of(self)

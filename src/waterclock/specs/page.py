@@ -1,4 +1,4 @@
-"""How is what came of specifications told to people? As one page of HTML that needs nothing beside it, and no script.
+"""Writes the results of specifications as one page of HTML, which needs nothing beside it and no script.
 
 The page says what holds in words, signs and colours together, has a heading for everything, and prints.
 """
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?\d[\d_]*(\.\d+)?(e[+-]?\d+)?")
 
 
 def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
-    """Give the living document of an outcome, made at an instant, by default now."""
+    """Return the living document of an outcome, made at an instant, by default now."""
     at = made or datetime.now(UTC)
     style = files("waterclock.specs").joinpath("page.css").read_text(encoding="utf-8")
     title = f"{outcome.project}: what it must do"
@@ -40,7 +40,7 @@ def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
 
 
 def framed(outcome: SpecOutcome) -> str:
-    """Give the page for a notebook's cell: in a frame, so that neither's style meets the other's."""
+    """Return the page for a notebook's cell: in a frame, so that neither's style meets the other's."""
     height = min(900, 260 + 220 * len(outcome.scenarios))
     page = escape(outcome.html(), quote=True)
     return f'<iframe title="Specification" srcdoc="{page}" style="width:100%;height:{height}px;border:0"></iframe>'

@@ -1,4 +1,4 @@
-"""How is a file of Gherkin read? By Cucumber's own parser; its compiler writes outlines out and puts backgrounds first.
+"""Reads a file of Gherkin by Cucumber's own parser; its compiler writes outlines out and puts backgrounds first.
 
 Places of a written-out scenario are those of its outline.
 """
@@ -89,7 +89,7 @@ class _Written:
         return Feature(self.file, node["name"], _plain(node["description"]), tags, rules)
 
     def unwritten(self, feature: Feature) -> Iterator[WaterclockError]:
-        """Give an error for each scenario that comes to nothing, and for a step whose first word is mistyped."""
+        """Return an error for each scenario that comes to nothing, and for a step whose first word is mistyped."""
         from gherkin.dialect import Dialect
 
         dialect = Dialect.for_name(self.node["language"])
@@ -166,5 +166,5 @@ class _Written:
 
 
 def _plain(description: str) -> str:
-    """Give a description without the indent of its lines."""
+    """Return a description without the indent of its lines."""
     return "\n".join(line.strip() for line in description.strip().splitlines())

@@ -1,4 +1,4 @@
-"""Which labels does each step of a scenario mean? What is said goes first; what is not follows from what runs."""
+"""Finds the labels that each step of a scenario means: those that are said, and those that follow from what runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Placing:
                 self.actions.append(self._expected(meaning, said[at], at, runs))
 
     def _said(self, meaning: Meaning) -> tuple[Window, ...]:
-        """Give the windows that a step names: behind `at`, or in the column `timelabel` of what it gives."""
+        """Return the windows that a step names: behind `at`, or in the column `timelabel` of what it gives."""
         cadence = self.flow.tables[meaning.table].cadence
         texts = [(meaning.labels, meaning.step.place)] if meaning.labels is not None else _label_cells(meaning)
         found: list[Window] = []

@@ -1,4 +1,4 @@
-"""Can a scenario be carried out? Its steps are read, its tables and labels found, and their order is looked at."""
+"""Reads a scenario's steps, finds its tables and labels, and checks their order: can it be carried out."""
 
 from __future__ import annotations
 

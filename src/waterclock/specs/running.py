@@ -108,7 +108,7 @@ def _checked(
 
 
 def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
-    """Give errors by file, line and column, each once: a background is read with every scenario."""
+    """Return errors by file, line and column, each once: a background is read with every scenario."""
     unique = {(error.code, error.where, error.what): error for error in errors}
     return sorted(unique.values(), key=lambda error: _position(error.where or ""))
 

@@ -1,4 +1,4 @@
-"""Which columns and types has each table? As declared, else as Spark finds them in the queries: no job runs.
+"""Finds the columns and types of each table: declared, else as Spark infers them from the queries; no job runs.
 
 A column of a source whose type is not declared is STRING, as in a file. So are the columns that are not declared at
 all and that a query names of a source with an open list; a step may say another type behind the name, as `seats:INT`.
@@ -56,7 +56,7 @@ class Schemas:
     _known: dict[tuple[str, str], Schema] = field(default_factory=dict)
 
     def of(self, name: str, extras: Extras) -> Schema:
-        """Give a table's columns; `extras` are types that steps say of sources' columns, by table."""
+        """Return a table's columns; `extras` are types that steps say of sources' columns, by table."""
         key = (name, repr(sorted((table, sorted(types.items())) for table, types in extras.items())))
         if key not in self._known:
             table = self.work.flow.tables[name]
@@ -98,14 +98,14 @@ class Schemas:
         return self._held(table, _types_of(shaped.schema), is_whole=True)
 
     def _held(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
-        """Give what a table holds whose batches bring rows with these columns."""
+        """Return what a table holds whose batches bring rows with these columns."""
         from waterclock.storage.folds.table_columns import state_schema
 
         held = state_schema(self._frame(brought).schema, table)
         return Schema(_types_of(held), is_whole, brought)
 
     def _nothing(self, name: str, reader: Table, extras: Extras) -> DataFrame:
-        """Give no rows with the columns of a table; what reads itself declares its own."""
+        """Return no rows with the columns of a table; what reads itself declares its own."""
         if name == reader.name:
             said = {column.name: column.type or _UNSAID for column in reader.columns.named}
             types = self._held(reader, self._as_spark_writes(said), is_whole=False).types

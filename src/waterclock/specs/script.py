@@ -1,4 +1,4 @@
-"""What does a scenario ask of a flow, step by step? Rows of which labels, runs of which windows, answers of which."""
+"""A scenario as steps that a flow can carry out: rows of labels, runs of windows, and the answers expected."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Script:
 
 
 def upstream(flow: Flow, name: str, given: frozenset[str]) -> frozenset[str]:
-    """Give a table and all that it is made of, up to what is given; what is given is among them."""
+    """Return a table and all that it is made of, up to what is given; what is given is among them."""
     found: set[str] = {name}
     waiting = [read.table for read in flow.tables[name].reads]
     while waiting:

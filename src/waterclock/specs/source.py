@@ -50,7 +50,7 @@ class GivenRows:
             of_table[label] = (*self.at(name, label), *new) if is_more else new
 
     def at(self, name: str, label: datetime) -> tuple[GivenRow, ...]:
-        """Give the rows of a label."""
+        """Return the rows of a label."""
         of_table = self.rows.get(name, {})
         if self.modes[name] is not Mode.REPLACE:
             return of_table.get(label, ())
@@ -58,7 +58,7 @@ class GivenRows:
         return () if newest is None else of_table[newest]
 
     def changed(self, name: str) -> tuple[datetime, ...]:
-        """Give the labels of a table that were read and hold other rows now."""
+        """Return the labels of a table that were read and hold other rows now."""
         return tuple(
             sorted(label for (of, label), rows in self.read.items() if of == name and rows != self.at(of, label))
         )
@@ -66,15 +66,15 @@ class GivenRows:
     # what the engine asks
 
     def clock(self, unit: Unit) -> datetime | None:  # noqa: ARG002 - as the engine asks
-        """Give no clock: what is given is complete."""
+        """Return no clock: what is given is complete."""
         return None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:  # noqa: ARG002 - as the engine asks
-        """Give nothing: the columns of what is given are declared."""
+        """Return nothing: the columns of what is given are declared."""
         return None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:  # noqa: ARG002
-        """Give nothing: no error is this source's own."""
+        """Return nothing: no error is this source's own."""
         return None
 
     def read_windows(
@@ -85,7 +85,7 @@ class GivenRows:
         columns: Columns,
         zone: str,  # noqa: ARG002 - as the engine asks
     ) -> Collected:
-        """Give the rows of the windows, each with its label."""
+        """Return the rows of the windows, each with its label."""
         labelled: list[tuple[str, GivenRow]] = []
         for window in request.windows:
             rows = self.read[unit.path, window.start] = self.at(unit.path, window.start)
@@ -102,11 +102,11 @@ class SpecConnections(Connections):
         self._given = given
 
     def collector(self, name: str) -> Collector:  # noqa: ARG002 - there is one source
-        """Give the scenario."""
+        """Return the scenario."""
         return self._given
 
     def opened(self, unit: Unit) -> Unit:
-        """Give the unit, which holds no secrets."""
+        """Return the unit, which holds no secrets."""
         return replace(unit)
 
 

@@ -1,4 +1,4 @@
-"""What does a step mean? The whole vocabulary, and the nearest step for a text that is none."""
+"""The whole vocabulary of steps; finds what a step means, and the nearest one for a text that is none."""
 
 from __future__ import annotations
 

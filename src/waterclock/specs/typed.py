@@ -1,4 +1,4 @@
-"""Do a scenario's tables of rows fit the columns they are about? Rows become values, or errors with their places."""
+"""Turns a scenario's tables of rows into values of the columns' types, or into errors with their places."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def typed(
 
 
 def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
-    """Give the columns that tell the rows of an expected table apart; nothing where the step does not name them all.
+    """Return the columns that tell the rows of an expected table apart; nothing where the step does not name them all.
 
     A key of an APPEND table holds in one label: where several may be meant the label is part of it.
     """
@@ -90,7 +90,7 @@ def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _said_types(grid: Grid, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
-    """Give the columns of a source whose types are not declared, with the type that the step says, else STRING."""
+    """Return the columns of a source whose types are not declared, with the type that the step says, else STRING."""
     declared = {column.name.lower(): column for column in table.columns.named}
     for cell in grid.header:
         said = _SAID_TYPE.fullmatch(cell.text)

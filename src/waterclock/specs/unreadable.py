@@ -1,4 +1,4 @@
-"""What is wrong with a file that is no Gherkin, and what was probably meant?"""
+"""Says what is wrong with a file that is no Gherkin, and what was probably meant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEYWORDS = (
 
 
 def unreadable(error: Any, text: str, file: str) -> WaterclockError:
-    """Give E350 for what the parser says of one place."""
+    """Return E350 for what the parser says of one place."""
     line, column = error.location["line"], error.location.get("column") or 1
     said = _PLACED.sub("", str(error))
     lines = text.splitlines()
@@ -57,7 +57,7 @@ def mistyped(lines: list[str]) -> str | None:
 
 
 def empty(file: str, what: str) -> WaterclockError:
-    """Give E350 for a file that specifies nothing."""
+    """Return E350 for a file that specifies nothing."""
     return WaterclockError(
         "E350",
         what,

@@ -1,4 +1,4 @@
-"""What does a cell mean, and how is a value written in one? Types are Spark's, times UTC where no offset is said.
+"""Reads and writes the values of cells. Types are Spark's, times UTC where no offset is said.
 
 An empty cell and `NULL` are no value; `"..."` is the text between the quotes, so that `""` is a text of no length.
 Nested values are JSON.
@@ -35,7 +35,7 @@ _NEAR = 1e-9
 
 
 def plain_text(cell: Cell) -> str | None:
-    """Give a cell's text without quotes; None for no value."""
+    """Return a cell's text without quotes; None for no value."""
     text = cell.text
     if text in {"", NULL}:
         return None
@@ -43,7 +43,7 @@ def plain_text(cell: Cell) -> str | None:
 
 
 def value_of(cell: Cell, column_name: str, type_name: str) -> Any:
-    """Give a cell's value in a type; nested ones as JSON has them.
+    """Return a cell's value in a type; nested ones as JSON has them.
 
     Raises  E355 for a text that is no value of the type
     """
@@ -114,7 +114,7 @@ def _(value: bytes) -> str:
 
 
 def nested(value: Any) -> Any:
-    """Give a nested value as JSON has it; Arrow gives a map as its pairs."""
+    """Return a nested value as JSON has it; Arrow gives a map as its pairs."""
     if isinstance(value, Mapping):
         return {str(name): nested(inner) for name, inner in value.items()}
     if isinstance(value, list):

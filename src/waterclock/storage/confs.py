@@ -1,4 +1,4 @@
-"""How must a Spark session be set for what it writes to be right, and quick?"""
+"""The settings of a Spark session under which what it writes is right, and quick."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SESSION_CONFS: Mapping[str, str] = MappingProxyType(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.caseSensitive": "false",
-        # Parquet statistics of INT96 are useless, and delta-rs reads microseconds (DESIGN-NOTES 3)
+        # Parquet statistics of INT96 are useless, and delta-rs reads microseconds
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",

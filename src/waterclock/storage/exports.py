@@ -1,4 +1,4 @@
-"""Where do exports of the ledger lie? Below `ledger/` in the storage: one compressed file each, written whole or not.
+"""Names and lists the exports of the ledger, in `ledger/` of the storage: each one compressed file, written whole.
 
 Names sort by time; the newest names the one it follows, down to one that is whole.
 """
@@ -33,7 +33,7 @@ def first_line(root: str, name: str) -> str:
 
 
 def read_export(root: str, name: str) -> Iterator[str]:
-    """Give the lines of an export; none further where it is damaged."""
+    """Return the lines of an export; none further where it is damaged."""
     try:
         with gzip.open(Path(root, FOLDER, name), "rt", encoding="utf-8") as file:
             yield from file

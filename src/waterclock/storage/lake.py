@@ -1,4 +1,4 @@
-"""Where does everything at rest lie, and can the storage carry a latch?"""
+"""Places everything at rest, and checks that the storage can carry a latch."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Lake:
     root: str
 
     def folder(self, table: str) -> str:
-        """Give the absolute folder of a table (`schema.table`) or of a publish stage (`publish/<unit>`)."""
+        """Return the absolute folder of a table (`schema.table`) or of a publish stage (`publish/<unit>`)."""
         return f"{self.root.rstrip('/')}/{self.location(table)}"
 
     def location(self, table: str) -> str:
-        """Give the folder of a table or publish stage, relative to the root."""
+        """Return the folder of a table or publish stage, relative to the root."""
         if table.startswith("publish/"):
             return table
         return "tables/" + "/".join(table.split("."))
 
     def history(self, table: str) -> str:
-        """Give the absolute folder in which a MERGE table's states lie that were made again."""
+        """Return the absolute folder in which a MERGE table's states lie that were made again."""
         return f"{self.root.rstrip('/')}/history/" + "/".join(table.split("."))
 
     def slice_path(self, label: datetime, claim: int) -> str:
-        """Give the folder of the slice that a claim seals for a label, relative to its table's."""
+        """Return the folder of the slice that a claim seals for a label, relative to its table's."""
         return f"{label_folder(label)}/c={claim}"
 
 
 def label_folder(label: datetime) -> str:
-    """Give the folder of all slices of a label, relative to its table's."""
+    """Return the folder of all slices of a label, relative to its table's."""
     return f"{STAGE}/{hive_path(label_of(label))}"
 
 

@@ -1,4 +1,4 @@
-"""Do two schemas fit? Pure, on Spark's schema JSON, which is Delta's too."""
+"""Compares schemas. Pure, on Spark's schema JSON, which is Delta's too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ILLEGAL = " ,;{}()\n\t="
 
 
 def schema_text(schema: Schema) -> str:
-    """Give the JSON of a table's schema: `timelabel` first, no metadata, everything nullable.
+    """Return the JSON of a table's schema: `timelabel` first, no metadata, everything nullable.
 
     What one plan says of nulls binds no later batch, and Spark refuses a table that delta-rs made with both NOT NULL
     and TIMESTAMP_NTZ (its protocol lacks the feature): NOT NULL is held by the audit of the sealed slice.
@@ -32,12 +32,12 @@ def schema_text(schema: Schema) -> str:
 
 
 def fields_of(schema: str) -> dict[str, dict[str, Any]]:
-    """Give the fields of a schema's JSON by name."""
+    """Return the fields of a schema's JSON by name."""
     return {field["name"]: field for field in json.loads(schema)["fields"]}
 
 
 def widened(table: str, new: str) -> str | None:
-    """Give the table's schema with the columns that only `new` has, nullable and at its end; None if there are none."""
+    """Return the table's schema with the columns that only `new` has, nullable, at its end; None if there are none."""
     known = {name.lower() for name in fields_of(table)}
     added = [field | {"nullable": True} for name, field in fields_of(new).items() if name.lower() not in known]
     if not added:
@@ -78,12 +78,12 @@ def sql_type(type_: Any) -> str:
 
 
 def illegal_characters(name: str) -> str:
-    """Give the characters of a column's name that Parquet or Delta would not take."""
+    """Return the characters of a column's name that Parquet or Delta would not take."""
     return "".join(dict.fromkeys(character for character in name if character in _ILLEGAL))
 
 
 def clashes(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Give the pairs of names that are one name to Spark, which does not heed case."""
+    """Return the pairs of names that are one name to Spark, which does not heed case."""
     seen: dict[str, str] = {}
     found = []
     for name in names:

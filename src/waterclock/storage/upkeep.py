@@ -96,7 +96,7 @@ def vacuum(folder: str, hours: int, identity: Identity) -> None:
 
 
 def oldest_readable(folder: str, before: datetime) -> int:
-    """Give the oldest version that a VACUUM of what is older than an instant leaves whole."""
+    """Return the oldest version that a VACUUM of what is older than an instant leaves whole."""
     versions = [(commit.version, commit.at) for commit in commits_after(folder, -1).found]
     older = [version for version, at in versions if at <= before]
     return older[-1] if older else min((version for version, _ in versions), default=0)
@@ -178,7 +178,7 @@ def _marked(table: DeltaTable, folder: str) -> Collection[str]:
 
 
 def _newest(file: LiveFile) -> str:
-    """Give the newest label a file may hold; beyond all where nothing tells."""
+    """Return the newest label a file may hold; beyond all where nothing tells."""
     if file.label:
         return file.label
     if file.path.startswith(f"{STAGE}/"):

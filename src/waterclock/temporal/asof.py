@@ -1,4 +1,4 @@
-"""Which version of a parent was in effect at each row's time? One join under both denormalizations."""
+"""Joins each row with the version of a parent in effect at the row's time: one join under both denormalizations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HINTS = {Plan.HASH: "shuffle_hash", Plan.SLICES: "shuffle_hash", Plan.SORTED_SLI
 
 
 def as_of(child: DataFrame, parent: DataFrame, keys: list[str], plan: Plan) -> DataFrame:
-    """Give every row of the child once, with the columns of the version in effect `at` its time, else null.
+    """Return every row of the child once, with the columns of the version in effect `at` its time, else null.
 
     Both have `keys`; the child `at`; the parent `eff`, `exp` and what is wanted of it. `eff` tells if there was one.
     """

@@ -1,4 +1,4 @@
-"""Does a frame have the columns that were asked for, and are they of types that can be used?"""
+"""Checks that a frame has the columns that were asked for, in types that can be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)
 
 
 def named(name: str) -> Column:
-    """Give the column of exactly that name, whatever signs are in it."""
+    """Return the column of exactly that name, whatever signs are in it."""
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
@@ -26,7 +26,7 @@ def stop(refusal: str, *said: Column) -> Column:
 
 
 def listed(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Give one name, or several, as a tuple."""
+    """Return one name, or several, as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 

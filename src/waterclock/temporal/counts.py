@@ -1,4 +1,4 @@
-"""How many rows were left out, and how many came out? Known once the result was computed."""
+"""Counts the rows that were left out and those that came out; known once the result was computed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Counts:
         self._of = function
 
     def watch(self, df: DataFrame, **aggregates: Column) -> DataFrame:
-        """Give the frame with aggregates that are read off as it passes."""
+        """Return the frame with aggregates that are read off as it passes."""
         observation, columns = Observation(), [column.alias(name) for name, column in aggregates.items()]
         self._watched.append((observation, df.agg(*columns)))
         return df.observe(observation, *columns)
@@ -59,7 +59,7 @@ def count_where(condition: Column) -> Column:
 
 
 def _read(observation: Observation) -> dict[str, Any]:
-    """Give what was observed; nothing where Spark found the result empty on its way and cut the plan off above."""
+    """Return what was observed; nothing where Spark found the result empty on its way and cut the plan off above."""
     try:
         return observation.get
     except Exception as error:

@@ -1,4 +1,4 @@
-"""How do a temporal parent's attributes come into a child: facts, or versions of its own?"""
+"""Brings a temporal parent's attributes into a child: into facts, or into versions of its own."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Sides:
         )
 
 
-def denorm_transactional(  # noqa: PLR0913 - the article's six, and ours by name
+def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
     child: DataFrame,
     child_id: str | Sequence[str],
     child_time: str,
@@ -78,7 +78,7 @@ def denorm_transactional(  # noqa: PLR0913 - the article's six, and ours by name
     numbers: Numbers | None = None,
     counts: Counts | None = None,
 ) -> DataFrame:
-    """Give each row of the child once, with the parent's attributes as they were at the row's time.
+    """Return each row of the child once, with the parent's attributes as they were at the row's time.
 
     In      child   any rows, with a key of the parent and a time; parent  a temporal frame
     Out     the child's columns, then the parent's attributes, with `_rolename` behind; its key and record stay behind
@@ -112,7 +112,7 @@ def denorm_transactional(  # noqa: PLR0913 - the article's six, and ours by name
     return _looked_up(sides.rows(child, at=at), versions, sides, numbers, counts, where)
 
 
-def denorm_temporal(  # noqa: PLR0913 - the article's five, and ours by name
+def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
     child: DataFrame,
     child_id: str | Sequence[str],
     parent: DataFrame,
@@ -123,7 +123,7 @@ def denorm_temporal(  # noqa: PLR0913 - the article's five, and ours by name
     numbers: Numbers | None = None,
     counts: Counts | None = None,
 ) -> DataFrame:
-    """Give the child's versions with the parent's attributes as they were when each version began.
+    """Return the child's versions with the parent's attributes as they were when each version began.
 
     In      two temporal frames; the child has a key of the parent
     Out     the child's columns, then the parent's attributes, with `_rolename` behind

@@ -1,4 +1,4 @@
-"""How do raw rows become the versions of a key: cleaned, filled across time, and only what changed?"""
+"""Turns raw rows into the versions of a key: cleaned, filled across time, and only what changed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     zone: str | None = None,
     counts: Counts | None = None,
 ) -> DataFrame:
-    """Give the versions of each key: one row per key and time at which something changed.
+    """Return the versions of each key: one row per key and time at which something changed.
 
     In      one row per key and time at which a source said something; in any order, repeated or late
     Out     the key, rec_eff_time, the attributes, rec_exp_time, rec_is_current; the periods of a key do not overlap,
@@ -70,7 +70,7 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     Raises  E301 to E303, E305, E308, E310; the query stops with E304 at a row that is to be left out, unless `counts`
             are there to tell of it
     Cost    one exchange, one sort (two with `delete_when`), three windows (four)
-    Source  the article on recomputable data systems, made definite where it leaves open
+    Source  docs/decisions/temporal-versions.md
     """
     keys, order = listed(natural_id), listed(sequence)
     require_keys(df, keys, where=_WHERE)

@@ -1,4 +1,4 @@
-"""How many versions does a temporal frame hold, and how unevenly? The numbers that a plan of joins is chosen from."""
+"""Measures how many versions a temporal frame holds and how unevenly: what a plan of joins is chosen from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which spans come of a child's versions when they are split at every change of a parent?"""
+"""Splits a child's versions at every change of a parent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.temporal.stops import OVERLAPPING
 
 
 def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: Plan) -> DataFrame:
-    """Give spans that tile each child's version, each with the parent's attributes in it, null in holes.
+    """Return spans that tile each child's version, each with the parent's attributes in it, null in holes.
 
     Both have `keys`; the child `start` and `end`; the parent `eff`, `exp` and the attributes.
     """
@@ -28,7 +28,7 @@ def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list
 
 
 def completed(parent: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
-    """Give each key's timeline from beginning to open end: real changes alone, null where nothing is known."""
+    """Return each key's timeline from beginning to open end: real changes alone, null where nothing is known."""
     order = Window.partitionBy(*keys).orderBy("eff")
     whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     known = reduce(or_, (sql.col(name).isNotNull() for name in attributes), sql.lit(col=False))

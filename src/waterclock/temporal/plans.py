@@ -1,4 +1,4 @@
-"""Which way of joining suits a parent of these numbers? Decided from numbers alone: no job is started to choose."""
+"""Chooses how to join a parent, by its numbers alone: no job is started to choose."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BYTES_OF_A_LONG_KEY = 96
 
 
 def choose(numbers: Numbers | None, *, row_bytes: int, partitions: int, limits: Limits = LIMITS) -> Plan:
-    """Give the plan for a parent with these numbers, whose pruned rows take `row_bytes` each."""
+    """Return the plan for a parent with these numbers, whose pruned rows take `row_bytes` each."""
     if numbers is None:
         return Plan.WINDOW
     size = numbers.versions * row_bytes

@@ -1,4 +1,4 @@
-"""What are the columns that every temporal frame has, and which rows were in effect at a time?"""
+"""The columns that every temporal frame has, and the rows that were in effect at a time."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ RECORD = (EFFECTIVE, EXPIRES, CURRENT)
 
 
 def open_end() -> Column:
-    """Give the open end as a value; from microseconds, so that no zone comes into it."""
+    """Return the open end as a value; from microseconds, so that no zone comes into it."""
     return sql.timestamp_micros(sql.lit(OPEN_MICROS))
 
 
 def beginning() -> Column:
-    """Give the start of the year 1, before which nothing is."""
+    """Return the start of the year 1, before which nothing is."""
     return sql.timestamp_micros(sql.lit(BEGINNING_MICROS))
 
 
 def valid_at(df: DataFrame, time: datetime | Column) -> DataFrame:
-    """Give the versions in effect at `time`: at most one for each key.
+    """Return the versions in effect at `time`: at most one for each key.
 
     Raises  E306 for a frame that is not temporal, E302 for a datetime without a zone
     """

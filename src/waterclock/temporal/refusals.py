@@ -1,4 +1,4 @@
-"""What do the temporal functions refuse? Each code with its title and its paragraph."""
+"""The refusals of the temporal functions: each code with its title and its paragraph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns hold what between the stages of `compute_temporal`, and what was asked for?"""
+"""The columns between the stages of `compute_temporal`, and the options that were asked for."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def attributes_of(
     *,
     where: str,
 ) -> Iterator[Attribute]:
-    """Give what the columns that are not `others` are, one by one (E301, E310)."""
+    """Return what the columns that are not `others` are, one by one (E301, E310)."""
     names = [name for name in df.columns if name not in others]
     tracked = [name for name in names if name not in keep] if track is None else listed(track)
     said = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls

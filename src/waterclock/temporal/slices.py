@@ -1,4 +1,4 @@
-"""Into which slice of time does a moment of a key fall, so that a key with very many versions is shared out?
+"""Cuts the time of a key with very many versions into slices, so that its rows are shared out.
 
 A key with more than 32 versions has its time cut into equal slices, one for every eight versions. A slice that
 more than 128 versions touch, as after a burst, is cut again the same way. Two numbers, `slice` and `part`, name the
@@ -69,7 +69,7 @@ def lacking(keys: Sequence[str]) -> Column:
 
 
 def spread_by(moment: str) -> Column:
-    """Give a number below 0 for a row that matches nothing: many of them would else meet in one task."""
+    """Return a number below 0 for a row that matches nothing: many of them would else meet in one task."""
     return -1 - sql.pmod(sql.xxhash64(moment), sql.lit(_SPREAD))
 
 
@@ -78,7 +78,7 @@ def _spread(keys: Sequence[str], moment: str) -> Column:
 
 
 def _place(moment: str, less: int = 0) -> Column:
-    """Give the piece that a moment, less some microseconds, falls into; the only one where there is no cut."""
+    """Return the piece that a moment, less some microseconds, falls into; the only one where there is no cut."""
     micros = f"unix_micros({moment}) - {less}L"
     return sql.expr(f"coalesce(least(greatest(({micros} - low) div width, 0L), pieces - 1), 0L)")
 

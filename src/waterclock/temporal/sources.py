@@ -1,4 +1,4 @@
-"""How do the raw rows of several sources come into one frame?"""
+"""Unites the raw rows of several sources in one frame."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
 
 
 def union_sources(*sources: DataFrame) -> DataFrame:
-    """Give the raw rows of all sources; columns that a source does not have are missing there.
+    """Return the raw rows of all sources; columns that a source does not have are missing there.
 
     Columns are matched by name. Nothing is read and nothing is compared: one source after the other, for
     `compute_temporal` to integrate on one timeline.
@@ -73,7 +73,7 @@ def is_wrapped(kind: DataType) -> bool:
 
 
 def unwrapped(value: Column) -> Column:
-    """Give what was wrapped."""
+    """Return what was wrapped."""
     return value.getField(_SAID)
 
 

@@ -1,4 +1,4 @@
-"""How may a text attribute be spelt? Said once, for the function on columns and for the one of that name in SQL."""
+"""The spellings of a text attribute, for the function on columns and for the one of that name in SQL."""
 
 from __future__ import annotations
 

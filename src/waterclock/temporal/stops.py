@@ -1,4 +1,4 @@
-"""Which of our refusals stopped a query, when Spark says only that something was raised inside of it?
+"""Tells which of our refusals stopped a query, when Spark says only that something was raised inside of it.
 
 A query can refuse a row by `raise_error` alone, which Spark wraps in errors of its own, several deep where it writes.
 """
@@ -31,12 +31,12 @@ _TOLD = MappingProxyType(
 
 
 def stop_text(refusal: str) -> str:
-    """Give what a query raises, for those who see Spark's error alone."""
+    """Return what a query raises, for those who see Spark's error alone."""
     return f"{refusal}; {_TOLD[refusal][0]}"
 
 
 def refusal_of(error: BaseException) -> WaterclockError | None:
-    """Give the refusal that stopped a query, from the text of Spark's error; None for any other error.
+    """Return the refusal that stopped a query, from the text of Spark's error; None for any other error.
 
     Only our own words count: a `raise_error` of the user's that begins with a code stays the user's; and only as
     something raised: they stand as well in a plan that Spark prints below another error. What the row said is in

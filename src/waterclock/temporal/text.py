@@ -1,4 +1,4 @@
-"""How is a text attribute cleaned and spelt?"""
+"""Cleans and spells a text attribute."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from waterclock.temporal.columns import require_choice
 from waterclock.temporal.spelling import AS_IT_IS, BLANKS, FORMATS
 
 
-def format_attribute(value: Column | str, format: str = AS_IT_IS, nullreplacement: str | None = None) -> Column:  # noqa: A002 - the article's name
-    """Give the text with single blanks, in one case, and something in place of nothing.
+def format_attribute(value: Column | str, format: str = AS_IT_IS, nullreplacement: str | None = None) -> Column:  # noqa: A002 - the name users know
+    """Return the text with single blanks, in one case, and something in place of nothing.
 
     `value` is a column or its name. Runs of Unicode white space become one blank and go at both ends; a text of which
     nothing is left counts as null; null becomes `nullreplacement`, which is not formatted. `format` is upper, lower,

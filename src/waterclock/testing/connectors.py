@@ -1,4 +1,4 @@
-"""Does a connector keep what the interface promises? Conformance suites to subclass, one for each protocol.
+"""Conformance suites for connectors, one for each protocol, to subclass.
 
 A suite is a class of pytest tests. Name a subclass `Test…`, and give it a fixture `system` that makes a fresh, empty
 system of yours for each test, as the suite's protocol says; those that read need a fixture `spark`, too:

@@ -1,4 +1,4 @@
-"""Does a connector deliver as the interface promises? A conformance suite for destinations; see `connectors`.
+"""A conformance suite for destinations: delivers as the interface promises; see `connectors`.
 
 Needs no Spark: sealed slices are written by Arrow.
 """

@@ -56,7 +56,7 @@ def spec_cases(
     name: str | None = None,
     tags: str | None = None,
 ) -> list[SpecCase]:
-    """Give the scenarios of a project, as `waterclock.spec` chooses them. Reads files, and starts no Spark.
+    """Return the scenarios of a project, as `waterclock.spec` chooses them. Reads files, and starts no Spark.
 
     Raises ProjectErrors for a project with errors and for files that are no Gherkin; E360 where there are none.
     """
@@ -69,7 +69,7 @@ def spec_cases(
 
 @cache
 def _sessions() -> Sessions:
-    """Give the sessions of the process; what was started for them ends with it."""
+    """Return the sessions of the process; what was started for them ends with it."""
     folder = tempfile.TemporaryDirectory(prefix="waterclock-spec-", ignore_cleanup_errors=True)
     sessions = small_sessions(Path(folder.name))
     atexit.register(folder.cleanup)

@@ -1,3 +1,3 @@
-"""The clock: labels, windows, cadences and interval sets; pure, it never reads the time (ARCHITECTURE 3)."""
+"""The clock: labels, windows, cadences and interval sets; pure, it never reads the time (docs/explain/time.md)."""
 
 from __future__ import annotations

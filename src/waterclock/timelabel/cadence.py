@@ -25,7 +25,7 @@ _STEPS = {count: timedelta(minutes=count) for count in MINUTE_COUNTS}
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """Window length, delay and zone (ARCHITECTURE 3).
+    """Window length, delay and zone (docs/explain/time.md).
 
     Minutes lie on the UTC grid whatever the zone, which then only reads zone-less columns. Days, weeks, months,
     quarters and years begin at the first instant of their local date: 23 or 25 hours are one window, a skipped date
@@ -50,13 +50,13 @@ class Cadence:
             )
 
     def __str__(self) -> str:
-        """Give the cadence in the words of the language: `EVERY DAY DELAY 10 MINUTES ZONE 'Asia/Tokyo'`."""
+        """Return the cadence in the words of the language: `EVERY DAY DELAY 10 MINUTES ZONE 'Asia/Tokyo'`."""
         delay = f" DELAY {elapsed_text(self.delay)}" if self.delay else ""
         zone = f" ZONE '{self.zone}'" if self.zone != "UTC" else ""
         return f"EVERY {self.period}{delay}{zone}"
 
     def floor(self, t: datetime) -> datetime:
-        """Give the last boundary at or before `t`: the design's ⌊t⌋."""
+        """Return the last boundary at or before `t`: the design's ⌊t⌋."""
         if t.tzinfo is not EPOCH.tzinfo:
             t = utc_of(t)
         grid = self._grid()
@@ -66,12 +66,12 @@ class Cadence:
         return t - (t - anchor) % step
 
     def ceil(self, t: datetime) -> datetime:
-        """Give the first boundary at or after `t`."""
+        """Return the first boundary at or after `t`."""
         boundary = self.floor(t)
         return boundary if boundary == t else self.next(t)
 
     def next(self, t: datetime) -> datetime:
-        """Give the first boundary strictly after `t`."""
+        """Return the first boundary strictly after `t`."""
         if t.tzinfo is not EPOCH.tzinfo:
             t = utc_of(t)
         grid = self._grid()
@@ -84,7 +84,7 @@ class Cadence:
             raise beyond(f"the window after {t.isoformat()}") from None
 
     def previous(self, t: datetime) -> datetime:
-        """Give the last boundary strictly before `t`."""
+        """Return the last boundary strictly before `t`."""
         try:
             return self.floor(t - _TICK)
         except OverflowError:
@@ -95,7 +95,7 @@ class Cadence:
         return self.floor(t) == t
 
     def shift(self, t: datetime, n: int) -> datetime:
-        """Give the boundary `n` windows after the boundary `t`, before it where `n` is negative.
+        """Return the boundary `n` windows after the boundary `t`, before it where `n` is negative.
 
         Raises  E103 where `t` is no boundary
         """
@@ -110,11 +110,11 @@ class Cadence:
             raise beyond(f"{n} windows from {t.isoformat()}") from None
 
     def window_of(self, t: datetime) -> Window:
-        """Give the window that contains `t`."""
+        """Return the window that contains `t`."""
         return Window(self.floor(t), self.next(t))
 
     def window(self, label: str) -> Window:
-        """Give the window that a label names.
+        """Return the window that a label names.
 
         Raises  E101 for a malformed label, E103 for one at which no window starts, naming the nearest labels
         """
@@ -124,7 +124,7 @@ class Cadence:
         return Window(start, self.next(start))
 
     def windows(self, start: datetime, end: datetime) -> Iterator[Window]:
-        """Give all windows that lie within `[start, end)`, oldest first, without gap or overlap."""
+        """Return all windows that lie within `[start, end)`, oldest first, without gap or overlap."""
         start, end = utc_of(start), utc_of(end)
         if start >= end:
             return
@@ -140,22 +140,22 @@ class Cadence:
         return max(0, self._rank(self.floor(end)) - self._rank(self.ceil(start)))
 
     def due_at(self, window: Window) -> datetime:
-        """Give the instant from which a window's batch is due: its end and the delay, in elapsed time."""
+        """Return the instant from which a window's batch is due: its end and the delay, in elapsed time."""
         return window.end + self.delay
 
     def last_due(self, now: datetime) -> datetime:
-        """Give the newest boundary `e` with `e + delay <= now`: the end of the newest due window."""
+        """Return the newest boundary `e` with `e + delay <= now`: the end of the newest due window."""
         try:
             return self.floor(now - self.delay)
         except OverflowError:
             raise beyond(f"{self.delay} before {now.isoformat()}") from None
 
     def due_windows(self, start: datetime, now: datetime) -> Iterator[Window]:
-        """Give the windows from `start` on that are due at `now`, oldest first."""
+        """Return the windows from `start` on that are due at `now`, oldest first."""
         return self.windows(start, self.last_due(now))
 
     def _grid(self) -> tuple[timedelta, datetime] | None:
-        """Give step and anchor where all windows are equally long in UTC, else None."""
+        """Return step and anchor where all windows are equally long in UTC, else None."""
         unit = self.period.unit
         if unit is Unit.MINUTE:
             return _STEPS[self.period.count], EPOCH

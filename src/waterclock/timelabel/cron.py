@@ -1,4 +1,4 @@
-"""Which cadence a cron schedule spells; cron is read once and never evaluated (ARCHITECTURE 3, DESIGN-NOTES F17)."""
+"""Compiles a cron schedule to its cadence; cron is never evaluated (docs/decisions/cron-is-compiled.md)."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class _Compiler:
         return f"it fires {' or '.join(str(gap) for gap in gaps[:3])} minutes apart, and windows are equally long"
 
     def _offset_minutes(self) -> set[int]:
-        """Give the zone's offsets, in minutes, under the rules it keeps for the years to come."""
+        """Return the zone's offsets, in minutes, under the rules it keeps for the years to come."""
         changes = offset_changes(self.zone)
         ends = (*(at for at, _ in changes[1:]), HISTORY_END)
         lasting = {offset for (_, offset), end in zip(changes, ends, strict=True) if end.year >= 2037}

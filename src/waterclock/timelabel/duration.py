@@ -32,11 +32,11 @@ class Duration:
             raise _unreadable(f"{self.amount} {self.unit}")
 
     def __str__(self) -> str:
-        """Give the canonical form, `1 HOUR` or `7 DAYS`; `parse_duration` reads it back."""
+        """Return the canonical form, `1 HOUR` or `7 DAYS`; `parse_duration` reads it back."""
         return f"{self.amount} {self.unit}{'' if self.amount == 1 else 'S'}"
 
     def before(self, instant: datetime, zone: str) -> datetime:
-        """Give the instant this long before another.
+        """Return the instant this long before another.
 
         Seconds, minutes and hours elapse. Days and more are counted on the calendar of `zone` and keep the local
         time; from the start of a local date they lead to the start of a local date, whatever the clock did between.
@@ -45,11 +45,11 @@ class Duration:
         return self._moved(instant, zone, -1)
 
     def after(self, instant: datetime, zone: str) -> datetime:
-        """Give the instant this long after another, by the rules of `before`."""
+        """Return the instant this long after another, by the rules of `before`."""
         return self._moved(instant, zone, 1)
 
     def elapsed(self) -> timedelta:
-        """Give the span as elapsed time, as DELAY takes it: a day is 24 hours.
+        """Return the span as elapsed time, as DELAY takes it: a day is 24 hours.
 
         Raises  E107 for months, quarters and years, which have no one length
         """

@@ -1,4 +1,4 @@
-"""Whether the windows of one cadence are made of whole windows of another (ARCHITECTURE 4, slices must fit)."""
+"""Tells whether the windows of one cadence are made of whole windows of another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fits(reader: Cadence, read: Cadence) -> bool:
 
 
 def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
-    """Give the cadence most like `reader` in length whose windows are made of whole windows of `read`.
+    """Return the cadence most like `reader` in length whose windows are made of whole windows of `read`.
 
     It keeps the reader's zone where any length fits there, else takes the zone of `read`, and keeps the delay.
     """
@@ -49,12 +49,12 @@ def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
 
 
 def nearest_fitting(reader: Cadence, read: Cadence) -> Period:
-    """Give the period of `nearest_fitting_cadence`."""
+    """Return the period of `nearest_fitting_cadence`."""
     return nearest_fitting_cadence(reader, read).period
 
 
 def _zone(cadence: Cadence) -> str:
-    """Give the zone that bears on the boundaries: none does for minutes."""
+    """Return the zone that bears on the boundaries: none does for minutes."""
     return "UTC" if cadence.period.unit is Unit.MINUTE else cadence.zone
 
 

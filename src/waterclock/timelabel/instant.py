@@ -11,7 +11,7 @@ MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 
 
 def utc_of(instant: datetime) -> datetime:
-    """Give the same instant in UTC, so that comparisons stay fast.
+    """Return the same instant in UTC, so that comparisons stay fast.
 
     Raises  E106 for a datetime without a zone, and for one that UTC cannot hold (years 1 to 9999)
     """

@@ -93,19 +93,19 @@ class IntervalSet:
         return IntervalSet._of(left)
 
     def union(self, other: IntervalSet) -> IntervalSet:
-        """Give the instants in either set; the same as `|`."""
+        """Return the instants in either set; the same as `|`."""
         return self | other
 
     def intersection(self, other: IntervalSet) -> IntervalSet:
-        """Give the instants in both sets; the same as `&`."""
+        """Return the instants in both sets; the same as `&`."""
         return self & other
 
     def difference(self, other: IntervalSet) -> IntervalSet:
-        """Give the instants of this set that are not in the other; the same as `-`."""
+        """Return the instants of this set that are not in the other; the same as `-`."""
         return self - other
 
     def add(self, start: datetime, end: datetime) -> IntervalSet:
-        """Give this set with `[start, end)` in it."""
+        """Return this set with `[start, end)` in it."""
         return self | IntervalSet.from_intervals([(start, end)])
 
     def covers(self, start: datetime, end: datetime) -> bool:
@@ -128,12 +128,12 @@ class IntervalSet:
         return bisect_right(self._ends, start) < bisect_left(self._starts, end)
 
     def first_gap(self, start: datetime, end: datetime) -> Interval | None:
-        """Give the oldest span within `[start, end)` that is not in the set, at its full length; None if covered."""
+        """Return the oldest span within `[start, end)` that is not in the set, at its full length; None if covered."""
         start, end = _checked(start, end)
         return next(self._gaps(start, end), None)
 
     def gaps(self, start: datetime, end: datetime) -> IntervalSet:
-        """Give all that `[start, end)` has and this set has not."""
+        """Return all that `[start, end)` has and this set has not."""
         start, end = _checked(start, end)
         return IntervalSet._of(list(self._gaps(start, end)))
 

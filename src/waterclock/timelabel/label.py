@@ -43,7 +43,7 @@ def label_of(instant: datetime) -> str:
 
 
 def instant_of(label: str) -> datetime:
-    """Give the UTC instant that a label names.
+    """Return the UTC instant that a label names.
 
     Raises  E101 for anything but fourteen digits YYYYMMDDHHmm00 of a date and time that exist
     """
@@ -79,7 +79,7 @@ def label_of_parts(parts: Sequence[str]) -> str:
 
 
 def hive_path(label: str) -> str:
-    """Give a label's folder: `20180305080000` → `y=2018/m=03/d=05/h=08/n=00`.
+    """Return a label's folder: `20180305080000` → `y=2018/m=03/d=05/h=08/n=00`.
 
     Raises  E101 for a malformed label
     """

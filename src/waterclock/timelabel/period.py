@@ -53,7 +53,7 @@ class Period:
             raise _illegal(f"{self.count} {self.unit}{'' if self.count == 1 else 'S'}", self.count, self.unit)
 
     def __str__(self) -> str:
-        """Give the one canonical form: `DAY`, `HOUR`, `15 MINUTES`, `2 HOURS`; `parse_period` reads it back."""
+        """Return the one canonical form: `DAY`, `HOUR`, `15 MINUTES`, `2 HOURS`; `parse_period` reads it back."""
         if self.unit is not Unit.MINUTE:
             return str(self.unit)
         count, word = (self.count // 60, "HOUR") if self.count % 60 == 0 else (self.count, "MINUTE")
@@ -92,7 +92,7 @@ def split_span(text: str) -> tuple[int | None, str | None]:
 
 
 def unit_word(word: str) -> str | None:
-    """Give a unit of time in capitals and the singular; None for any other word."""
+    """Return a unit of time in capitals and the singular; None for any other word."""
     upper = word.upper()
     return next((unit for unit in UNIT_WORDS if upper in {unit, unit + "S"}), None)
 
@@ -142,7 +142,7 @@ def index_of(unit: Unit, day: date) -> int:
 
 
 def first_ordinal(unit: Unit, index: int) -> int:
-    """Give the ordinal of the first local date of a numbered calendar window.
+    """Return the ordinal of the first local date of a numbered calendar window.
 
     Raises  ValueError outside of years 1 to 9999
     """

@@ -28,7 +28,7 @@ def zone_names() -> frozenset[str]:
 
 @cache
 def nominal_zone(name: str) -> tzinfo:
-    """Give the rules of a zone by its name in the tz database.
+    """Return the rules of a zone by its name in the tz database.
 
     Rules come from the locked `tzdata` package, never from the machine: two runners must cut the same windows.
     Raises  E105 for a name that the database does not have, with the nearest ones
@@ -43,10 +43,10 @@ def nominal_zone(name: str) -> tzinfo:
 
 @lru_cache(maxsize=1 << 17)
 def first_instant(zone: str, ordinal: int) -> datetime:
-    """Give the first instant whose local date is the one of `ordinal` or later, to the second.
+    """Return the first instant whose local date is the one of `ordinal` or later, to the second.
 
     A repeated midnight counts at its first pass; where midnight is skipped the date starts later; a skipped date
-    starts when the next one does (ARCHITECTURE 3, DESIGN-NOTES F16).
+    starts when the next one does (docs/decisions/zones-and-days.md).
     """
     rules = nominal_zone(zone)
     try:
@@ -68,7 +68,7 @@ def first_instant(zone: str, ordinal: int) -> datetime:
 
 
 def date_start(zone: str, ordinal: int) -> datetime:
-    """Give the first instant of a local date, as `first_instant`, where a label can name it.
+    """Return the first instant of a local date, as `first_instant`, where a label can name it.
 
     Raises  E105 where the zone is off UTC by seconds on that date
     """
@@ -84,7 +84,7 @@ def date_start(zone: str, ordinal: int) -> datetime:
 
 
 def resolve_local(naive: datetime, zone: str) -> datetime:
-    """Give the instant of a zone-less value read in `zone`.
+    """Return the instant of a zone-less value read in `zone`.
 
     A repeated hour is read as its first pass; a skipped time is moved on by the length of the gap.
     Raises  E105 for an unknown zone, E106 for a value that has a zone already
@@ -126,7 +126,7 @@ def parse_instant(text: str, zone: str) -> datetime:
 
 
 def local_text(instant: datetime, zone: str) -> str:
-    """Write an instant as people in `zone` read it: `2024-03-05 00:00 +09:00`; for screens, beside the label (F35)."""
+    """Write an instant as people in `zone` read it: `2024-03-05 00:00 +09:00`; for screens, beside the label."""
     local = utc_of(instant).astimezone(nominal_zone(zone))
     offset = local.isoformat(timespec="minutes")[16:]
     return f"{local:%Y-%m-%d %H:%M} {offset}"

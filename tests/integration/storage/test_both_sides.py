@@ -1,4 +1,4 @@
-"""Spark and delta-rs mind each other on one table: DESIGN-NOTES 3, seen from Spark's side."""
+"""Spark and delta-rs mind each other on one table, seen from Spark's side."""
 
 from __future__ import annotations
 

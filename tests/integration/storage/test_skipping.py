@@ -61,7 +61,7 @@ def test_files_are_skipped_at_all(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def _both(spark: SparkSession, root: Path) -> tuple[DataFrame, DataFrame]:
-    """Give the same forty rows in eight slices: from their files, and through Delta."""
+    """Return the same forty rows in eight slices: from their files, and through Delta."""
     lake = Lake(str(root))
     folder = lake.folder("a.b")
     frame = spark.sql(ROWS)

@@ -1,4 +1,4 @@
-"""The worked examples A to M of the semantics (field-notes part 3 section 2)."""
+"""The worked examples A to M of the semantics of temporal tables."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ NOW = datetime(2024, 11, 20, 8, 0, tzinfo=UTC)
 
 
 def day(number: int) -> datetime:
-    """Give the label of a day of November 2024."""
+    """Return the label of a day of November 2024."""
     return datetime(2024, 11, number, tzinfo=UTC)
 
 
@@ -118,7 +118,7 @@ def ask(*arguments: str, width: int = 100, **environment: str) -> Result:
 
 
 def cpu_seconds(*arguments: str) -> float:
-    """Give the least CPU time of three fresh interpreters."""
+    """Return the least CPU time of three fresh interpreters."""
     spent = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -26,7 +26,7 @@ print("|" + " ".join(sorted({{name.partition(".")[0] for name in sys.modules}}))
 
 
 def imported_by(*commands: list[str]) -> set[str]:
-    """Give what a fresh process has imported after running some command lines."""
+    """Return what a fresh process has imported after running some command lines."""
     code = IMPORTED.format(commands=list(commands))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stderr.rpartition("|")[2].split())

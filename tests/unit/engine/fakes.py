@@ -130,7 +130,7 @@ class FakeWork:
 
 
 def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:
-    """Give a workplace around a flow of `tables`; typed loosely, for it stands for the real one."""
+    """Return a workplace around a flow of `tables`; typed loosely, for it stands for the real one."""
     known = {each.name: each for each in tables}
     return FakeWork(Flow(project="demo", tables=known, order=tuple(known), pools=dict(pools or {})), **more)
 

@@ -35,12 +35,12 @@ def read_then(table: str, low: str, high: str, *, is_changed: bool) -> InputFact
 
 
 def states(plan: Plan, table: str) -> dict[str, str]:
-    """Give the status of each planned label of a table, by its date or time."""
+    """Return the status of each planned label of a table, by its date or time."""
     return {_short(b.label): str(b.status) for b in plan.batches if b.table == table}
 
 
 def offered(plan: Plan, table: str) -> list[list[str]]:
-    """Give the labels of each group of a table."""
+    """Return the labels of each group of a table."""
     return [[_short(b.label) for b in group.batches] for group in plan.groups if group.table == table]
 
 

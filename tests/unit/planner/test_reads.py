@@ -1,4 +1,4 @@
-"""Every cell of the table of ARCHITECTURE section 4, as instants."""
+"""Every cell of the table in docs/explain/consistency.md, as instants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where peers fail (field-notes part 1), as far as the planner decides it. The commands have tests of their own."""
+"""Where peers fail, as far as the planner decides it. The commands have tests of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data or kill, the first commit under a claim's number wins: raced by threads and by processes (DESIGN-NOTES F1)."""
+"""Data or kill, the first commit under a claim's number wins: raced by threads and by processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which labels does a backfill make, what will it cost, and how is it started?"""
+"""Finds the labels that a backfill makes, what they cost, and starts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When does a command ask before it changes something? Always, unless --yes was given or nobody can answer."""
+"""Asks before a command changes something, unless --yes was given or nobody can answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the project that `init` makes? A shop's database, files that land, and a flow over both.
+"""Makes the project of `init`: a shop's database, files that land, and a flow over both.
 
 Its windows are the three days before today, so that the first run has work and the second has none.
 """
@@ -122,7 +122,7 @@ IGNORE = """\
 
 
 def today() -> date:
-    """Give today's date in UTC, which the example's days are cut in."""
+    """Return today's date in UTC, which the example's days are cut in."""
     return datetime.now(UTC).date()
 
 
@@ -156,7 +156,7 @@ def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
 
 
 def next_commands(folder: Path, *commands: str) -> tuple[str, ...]:
-    """Give the commands that lead on from here, such as `run` and `status`."""
+    """Return the commands that lead on from here, such as `run` and `status`."""
     resolved = folder.resolve()
     here = "" if resolved == Path.cwd() else f" --project {shlex.quote(str(folder))}"
     return tuple(f"waterclock {command}{here}" for command in commands)
@@ -215,7 +215,7 @@ def _name_of(folder: Path) -> str:
 
 
 def _visits(day: date) -> Iterator[tuple[Path, str]]:
-    """Give one file a day, stamped with the last second that it holds."""
+    """Return one file a day, stamped with the last second that it holds."""
     for back in range(DAYS, 0, -1):
         of = day - timedelta(days=back)
         rows = [f"{of}T{hour:02d}:00:00Z,{page},{(hour * 7 + back * 3) % 11 + 2}" for hour, page in _pages()]

@@ -1,4 +1,4 @@
-"""What is said of the ledger's export, and of its rebuilding?"""
+"""Exports the ledger and rebuilds it, and tells what came of it."""
 
 from __future__ import annotations
 

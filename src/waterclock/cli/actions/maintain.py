@@ -1,4 +1,4 @@
-"""What does an upkeep do, or would it do, and how is it told?"""
+"""Carries out `maintain`, or says what it would do."""
 
 from __future__ import annotations
 

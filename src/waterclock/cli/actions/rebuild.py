@@ -1,4 +1,4 @@
-"""Which tables does a rebuild make anew, what changes with them, and who is told?"""
+"""Finds the tables that a rebuild makes anew and what changes with them, and starts it."""
 
 from __future__ import annotations
 

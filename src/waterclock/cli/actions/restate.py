@@ -1,4 +1,4 @@
-"""Which done labels are made again, what may follow from that, and how is it started?"""
+"""Finds the done labels that are made again and what may follow from that, and starts it."""
 
 from __future__ import annotations
 

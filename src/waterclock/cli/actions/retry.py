@@ -1,4 +1,4 @@
-"""Which batches does `retry` clear, and what runs then?"""
+"""Clears the failed batches that `retry` names, and runs what follows."""
 
 from __future__ import annotations
 

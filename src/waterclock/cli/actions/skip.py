@@ -1,4 +1,4 @@
-"""Which batches does `skip` leave out, and who is told?"""
+"""Finds the batches that `skip` leaves out, and records who said so and why."""
 
 from __future__ import annotations
 

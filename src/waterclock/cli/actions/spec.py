@@ -1,4 +1,4 @@
-"""How are specifications run from the command line: watched, stopped by Ctrl-C, told, and written as a page?"""
+"""Runs specifications from the command line: watched, stopped by Ctrl-C, told, and written as a page."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _line(outcome: ScenarioOutcome, to: Console) -> Text:
 
 
 def _details(failed: StepOutcome) -> Iterator[Text]:
-    """Give the step that failed, and the rows, the error or the sentence that says why."""
+    """Return the step that failed, and the rows, the error or the sentence that says why."""
     indent = "      "
     step = failed.step
     yield Text.assemble(indent, f"{step.keyword} {step.text}", ("  " + str(step.place), "where"))

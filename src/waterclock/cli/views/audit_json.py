@@ -1,4 +1,4 @@
-"""How is a batch's history told to scripts?"""
+"""Writes a batch's history for scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.timelabel.label import label_of
 
 
 def audit_json(found: Found) -> dict[str, Any]:
-    """Give one batch's history for scripts."""
+    """Return one batch's history for scripts."""
     return {
         "table": found.table,
         "label": label_of(found.label),
@@ -31,7 +31,7 @@ def audit_json(found: Found) -> dict[str, Any]:
 
 
 def batches_json(name: str, listed: Listed) -> dict[str, Any]:
-    """Give a table's batches for scripts, newest last."""
+    """Return a table's batches for scripts, newest last."""
     return {
         "table": name,
         "batches": [

@@ -1,4 +1,4 @@
-"""What does the ledger know of a batch, or of a table's newest batches?"""
+"""Looks up what the ledger knows of a batch, or of a table's newest batches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Listed:
 
 
 def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None, last: int) -> Found | Listed:
-    """Give one batch, or the newest of a table's where no label or several are meant.
+    """Return one batch, or the newest of a table's where no label or several are meant.
 
     Raises  E513 where no label of the table is meant, E516 for a batch of which nothing is stored
     """

@@ -1,4 +1,4 @@
-"""What does a check come to, and how is it told?"""
+"""Shows what a check came to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Checked:
     warnings: tuple[WaterclockError, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Give the outcome for scripts; `tables` counts by kind."""
+        """Return the outcome for scripts; `tables` counts by kind."""
         return {
             "ok": not self.errors,
             "env": self.env,

@@ -1,4 +1,4 @@
-"""What is shown of an error that nobody foresaw? One card, and where its traceback lies."""
+"""Shows an error that nobody foresaw: one card, and where its traceback lies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does an error reach a person? As a card of four parts: what, where, why and how to mend it (STYLE 1.3)."""
+"""Shows an error as a card of four parts: what, where, why and how to mend it."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:
 
 
 def flattened(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
-    """Give the single errors, out of what holds several."""
+    """Return the single errors, out of what holds several."""
     return [one for error in errors for one in (error.errors if isinstance(error, ProjectErrors) else (error,))]
 
 
 def card(error: WaterclockError, *, width: int | None = None) -> Text:
-    """Give an error as styled text whose words are those of `WaterclockError.render`; long parts wrap at `width`."""
+    """Return an error as styled text whose words are those of `WaterclockError.render`; long parts wrap at `width`."""
     loud = "warn.loud" if error.code.startswith("W") else "fail.loud"
     lines = [Text.assemble((error.code, loud), " ", (error.what, "head"))]
     if error.where:

@@ -1,4 +1,4 @@
-"""How does the grid look on a terminal? Names left, newest right, quiet where all is well (UI 2.4 and 2.5)."""
+"""Draws the grid on a terminal: names left, newest right, quiet where all is well."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fitting(width: int, names: list[str], cell: int) -> int:
 
 
 def cell_width(grid: Grid) -> int:
-    """Give what a column takes: two digits of the header or the longest cell, and a blank."""
+    """Return what a column takes: two digits of the header or the longest cell, and a blank."""
     longest = max((len(_cell_text(cell, "■")) for row in grid.rows for cell in row.cells if cell), default=1)
     return max(2, longest) + 1
 
@@ -53,7 +53,7 @@ def print_grid(to: Console, grid: Grid) -> None:
 
 
 def grid_json(grid: Grid) -> dict[str, Any]:
-    """Give the grid as JSON; each cell has the loudest state, and how many of how many labels are in it."""
+    """Return the grid as JSON; each cell has the loudest state, and how many of how many labels are in it."""
     return {
         "by": str(grid.cadence.period),
         "zone": grid.cadence.zone,
@@ -159,5 +159,5 @@ def column_words(grid: Grid) -> str:
 
 
 def now_line(now: datetime, words: str) -> Text:
-    """Give the line above the grid."""
+    """Return the line above the grid."""
     return Text(f"{words}; seen at {now:%Y-%m-%d %H:%MZ}", style="quiet")

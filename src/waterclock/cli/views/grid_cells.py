@@ -1,4 +1,4 @@
-"""Which cells has the table × timelabel grid? A row a table, a column a span of time, the loudest state in each."""
+"""Computes the cells of the grid: a row a table, a column a span of time, in each the loudest state."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
 
 
 def newest_span(tables: Sequence[Table], by: Cadence, now: datetime, count: int) -> tuple[datetime, datetime]:
-    """Give the span `[low, high)` of the newest `count` columns up to the newest label that is due."""
+    """Return the span `[low, high)` of the newest `count` columns up to the newest label that is due."""
     newest = max((_newest_label(table, now) for table in tables), default=now)
     high = by.next(_column(newest, by, by))
     return by.shift(high, -count), high
@@ -124,7 +124,7 @@ def _newest_label(table: Table, now: datetime) -> datetime:
 
 
 def _column(label: datetime, cadence: Cadence, by: Cadence) -> datetime:
-    """Give the start of the column that a label belongs to: by its local date, where its windows are days or more."""
+    """Return the start of the column that a label belongs to: by its local date, where its windows are days or more."""
     if cadence.zone == by.zone or cadence.period.unit is Unit.MINUTE or by.period.unit is Unit.MINUTE:
         return by.floor(label)
     local = label.astimezone(nominal_zone(cadence.zone)).replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""How are answers printed for scripts? One JSON value on stdout, and nothing else there.
+"""Prints answers for scripts: one JSON value on stdout, and nothing else there.
 
 What a command line asked for is noted here, for whatever ends it must know too.
 """
@@ -35,7 +35,7 @@ def note_folder(folder: Path) -> None:
 
 
 def folder_noted() -> Path:
-    """Give the project's folder of this command line."""
+    """Return the project's folder of this command line."""
     return _folder.get()
 
 

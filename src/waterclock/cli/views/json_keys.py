@@ -1,4 +1,4 @@
-"""What does each command print with --json? The keys of its one object, held by tests and shown in the docs.
+"""The keys of the one object that each command prints with --json, held by tests and shown in the docs.
 
 Instants are `2013-01-05T05:00:00Z`, labels `20130105050000`; `local` is the label's date or time in its table's zone.
 Each object begins with `version`. Keys may be added; where one is taken away or given another meaning, it is raised.

@@ -1,4 +1,4 @@
-"""How do people read labels? The local date beside the label, for a label is UTC and days are somebody's (F35)."""
+"""Writes labels for people: the local date beside the label, for a label is UTC and days are of a zone."""
 
 from __future__ import annotations
 

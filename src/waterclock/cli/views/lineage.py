@@ -44,7 +44,7 @@ class TableLineage:
     down: Reach
 
     def to_json(self) -> dict[str, Any]:
-        """Give the tables up and down, nearest first, and the arrows between them."""
+        """Return the tables up and down, nearest first, and the arrows between them."""
         return {
             "table": self.table,
             "made_from": _names(self.up),
@@ -66,7 +66,7 @@ class ColumnTrees:
     down: Branch
 
     def to_json(self) -> dict[str, Any]:
-        """Give both trees: each node with column, expression, note, and those beyond it in `from` or `into`."""
+        """Return both trees: each node with column, expression, note, and those beyond it in `from` or `into`."""
         return {"column": self.column, "made_from": _branch_json(self.up), "went_into": _branch_json(self.down)}
 
 
@@ -159,7 +159,7 @@ def _reach(
 
 
 def _names(reach: Reach) -> list[str]:
-    """Give the tables of a tree but its root, nearest first, each once."""
+    """Return the tables of a tree but its root, nearest first, each once."""
     found: dict[str, None] = {}
     edge = [reach]
     while edge:

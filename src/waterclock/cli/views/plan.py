@@ -1,4 +1,4 @@
-"""How is a plan told: to people, oldest first and by table, and to scripts as JSON?"""
+"""Shows a plan: to people oldest first and by table, to scripts as JSON."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Stretch:
 
 
 def look_of(batch: Batch) -> State:
-    """Give the look of a planned batch: one that was done before and must run again is stale."""
+    """Return the look of a planned batch: one that was done before and must run again is stale."""
     if batch.is_revision and batch.status in {Status.READY, Status.WAITING}:
         return State.STALE
     return state_of(batch.status)
@@ -65,7 +65,7 @@ def exit_code(plan: Plan) -> int:
 
 
 def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ...]]]:
-    """Give by table, in the plan's order, its labels joined where they are alike."""
+    """Return by table, in the plan's order, its labels joined where they are alike."""
     for name, of_table in groupby(batches, key=lambda batch: batch.table):
         alike: list[list[Batch]] = []
         for batch in of_table:
@@ -128,7 +128,7 @@ def print_plan(
 def plan_json(
     plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet], waiting: Mapping[str, FirstWindow] = _NONE
 ) -> dict[str, Any]:
-    """Give a plan as JSON: `Plan.to_dict`, with `summary` counting by status and the local date beside each label."""
+    """Return a plan as JSON: `Plan.to_dict`, with `summary` counting by status and the local date beside each label."""
     counts = Counter(str(batch.status) for batch in plan.batches)
     told = plan.to_dict()
     for batch, told_batch in zip(plan.batches, told["batches"], strict=True):
@@ -146,7 +146,7 @@ def plan_json(
 
 
 def causes_at_root(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
-    """Give what blocks at the root: table, label, detail and how many batches it blocks, the most first."""
+    """Return what blocks at the root: table, label, detail and how many batches it blocks, the most first."""
     counts: Counter[tuple[str, datetime, str]] = Counter()
     for batch in batches:
         if batch.status is Status.BLOCKED and batch.causes:

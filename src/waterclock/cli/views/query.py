@@ -1,4 +1,4 @@
-"""How are the rows of a query told: as a table for people, as values for scripts?"""
+"""Shows the rows of a query: as a table for people, as values for scripts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Told:
     can_make: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Give columns with their types, and rows as lists in the columns' order."""
+        """Return columns with their types, and rows as lists in the columns' order."""
         moment = self.answer.moment
         return {
             "columns": [{"name": name, "type": kind} for name, kind in self.answer.columns],
@@ -59,7 +59,7 @@ class Told:
 
 
 def text_of(sql: str) -> str:
-    """Give the query, read from stdin where it is `-`."""
+    """Return the query, read from stdin where it is `-`."""
     return sys.stdin.read() if sql == "-" else sql
 
 
@@ -82,7 +82,7 @@ def asked(
 
 
 def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Told:
-    """Give some rows of a table's newest label."""
+    """Return some rows of a table's newest label."""
     with open_workplace(open_project(folder, env), is_question=True) as work:
         return Told(preview(work, table, limit=limit), zone_of(work.flow))
 
@@ -141,7 +141,7 @@ def _gap(gap: Gap) -> dict[str, Any]:
 
 
 def answer_table(answer: Answer) -> Table:
-    """Give the rows as a table for the terminal."""
+    """Return the rows as a table for the terminal."""
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="quiet")
     is_number = [is_number_type(kind) for _, kind in answer.columns]
     for (name, _), right in zip(answer.columns, is_number, strict=True):
@@ -190,7 +190,7 @@ def value_text(value: Any) -> Text:
 
 
 def _plain(value: Any) -> Any:
-    """Give a value of Spark's as JSON can hold it."""
+    """Return a value of Spark's as JSON can hold it."""
     if hasattr(value, "asDict"):
         return {name: _plain(inner) for name, inner in value.asDict().items()}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""How is it told what a run came to: done, failed, blocked and by what, and what is left?"""
+"""Shows what a run came to: done, failed, blocked and by what, and what is left."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
 
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
-    """Give what a run came to for scripts; `left` counts by status what is due and not done."""
+    """Return what a run came to for scripts; `left` counts by status what is due and not done."""
     plan = outcome.plan
     return {
         "now": instant_text(now),

@@ -1,4 +1,4 @@
-"""What is there to say of one table: as it is declared, as it stands, and what is in it?"""
+"""Shows one table: as it is declared, as it stands, and what is in it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Described:
     sample: Told | None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the description for scripts; `sample` as `query --json`."""
+        """Return the description for scripts; `sample` as `query --json`."""
         table = self.table
         return {
             "table": table.name,
@@ -149,7 +149,7 @@ def _described(at: Reading, table: Table) -> Described:
 
 
 def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
-    """Give columns and types as the table has them; nothing before its first batch."""
+    """Return columns and types as the table has them; nothing before its first batch."""
     from waterclock.storage.lake import Lake
     from waterclock.storage.log.delta_log import table_exists
 

@@ -1,4 +1,4 @@
-"""What does `status` look at, and what does it say beside the grid?"""
+"""Collects and shows what `status` says: the grid, problems, and what comes next."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
 
 
 def status_json(seen: Seen) -> dict[str, Any]:
-    """Give the grid with the counts of the plan."""
+    """Return the grid with the counts of the plan."""
     counts: dict[str, int] = {}
     for batch in seen.plan.batches:
         counts[batch.status.value] = counts.get(batch.status.value, 0) + 1
@@ -117,7 +117,7 @@ def _zone(tables: Sequence[Table], usual: str) -> str:
 def _asked(
     labels: Sequence[Labels] | Any, cadence: Cadence, tables: Sequence[Table], now: datetime
 ) -> tuple[datetime, datetime] | None:
-    """Give the span of columns that hold all labels asked for; an open end is START or the newest label due."""
+    """Return the span of columns that hold all labels asked for; an open end is START or the newest label due."""
     bounds = [each.bounds(cadence) for each in labels]
     if not bounds:
         return None

@@ -1,4 +1,4 @@
-"""How do states look on a terminal? A glyph, a word and a colour each, on dark and on light ground (UI 2.4)."""
+"""The look of each state on a terminal: a glyph, a word and a colour, on dark and on light ground."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH_OF_FILES = 120  # where nobody says how wide a line may be: a pipe, a file
 
 
 class State(StrEnum):
-    """What a cell of the grid or a batch of a list is: one of the eight looks of UI 2.4, and its quiet kin."""
+    """What a cell of the grid or a batch of a list is: one of the eight looks, and its quiet kin."""
 
     FAILED = "failed"
     HELD = "held"
@@ -89,7 +89,7 @@ _STATES = {
     Status.BEHIND: State.BEHIND,
 }
 
-# UI 2.4 for light and dark ground; "both" is where nothing tells which it is, and holds 3:1 on white and on black
+# docs/decisions/looks-of-states.md; "both" is where nothing tells which it is, and holds 3:1 on white and on black
 PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "light": {"ok": "#1f8a70", "warn": "#b87700", "fail": "#a3123a", "run": "#2f6fed", "idle": "#6f7b8b"},
@@ -103,12 +103,12 @@ _QUIET_OK = MappingProxyType({"light": "#5aa18f", "dark": "#347666", "both": PAL
 
 
 def state_of(status: Status) -> State:
-    """Give the look of a planner's status."""
+    """Return the look of a planner's status."""
     return _STATES[status]
 
 
 def worst(states: Iterable[State]) -> State:
-    """Give the loudest of some states."""
+    """Return the loudest of some states."""
     return min(states, key=LOUDNESS.__getitem__)
 
 
@@ -124,7 +124,7 @@ def ground() -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Give the console for what is asked for, or for what is said beside it; it heeds NO_COLOR and COLUMNS."""
+    """Return the console for what is asked for, or for what is said beside it; it heeds NO_COLOR and COLUMNS."""
     return make_console(sys.stderr if stderr else sys.stdout)
 
 
@@ -137,7 +137,7 @@ def make_console(stream: IO[str], *, width: int | None = None) -> Console:
 
 
 def theme(of_ground: str) -> Theme:
-    """Give the styles by the names of their meaning."""
+    """Return the styles by the names of their meaning."""
     colours = PALETTES[of_ground]
     styles = dict(colours) | {f"{name}.loud": f"bold {colour}" for name, colour in colours.items()}
     styles["ok.quiet"] = _QUIET_OK[of_ground]
@@ -150,12 +150,12 @@ def has_glyphs(of: Console) -> bool:
 
 
 def sign(state: State, of: Console) -> str:
-    """Give the one character of a state that the console can show."""
+    """Return the one character of a state that the console can show."""
     return LOOKS[state].glyph if has_glyphs(of) else LOOKS[state].plain
 
 
 def mark(state: State, of: Console) -> Text:
-    """Give the glyph of a state with its word, in its colour."""
+    """Return the glyph of a state with its word, in its colour."""
     return Text(f"{sign(state, of)} {state}", style=LOOKS[state].word)
 
 

@@ -1,4 +1,4 @@
-"""Where exactly is the file broken that Spark stumbled over?
+"""Finds where a file is broken that Spark stumbled over.
 
 Spark names the file. The line and the column are found by reading that one file again, here.
 """
@@ -32,7 +32,7 @@ _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 6
 
 
 def explain(error: BaseException, reading: Reading, columns: Columns) -> WaterclockError | None:
-    """Give the error of a broken file with its line and what is wrong there; None where no file is to blame.
+    """Return the error of a broken file with its line and what is wrong there; None where no file is to blame.
 
     Raises  nothing
     Cost    one reading of the broken file

@@ -1,4 +1,4 @@
-"""Is a file whole, as far as can be seen without parsing it?
+"""Tells whether a file is whole, as far as can be seen without parsing it.
 
 Plain CSV says nothing of its end: whoever writes such files should write under another name and rename, or the
 connection declares `settle`. Compressed files are read through once (up to a size), Parquet has its end marked.

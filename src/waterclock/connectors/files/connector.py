@@ -193,7 +193,7 @@ class FilesCollector:
         )
 
     def _no_rows(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
-        """Give a frame without rows, with the columns of the newest file, or those declared where there is none."""
+        """Return a frame without rows, with the columns of the newest file, or those declared where there is none."""
         from pyspark.sql import functions as sf
 
         from waterclock.connectors.files.scanning import scan
@@ -223,7 +223,7 @@ class FilesCollector:
 
 
 def folder_of(setting: Setting) -> Path:
-    """Give the connection's folder; a relative path is below the project's folder.
+    """Return the connection's folder; a relative path is below the project's folder.
 
     Raises  E803 for an address that is no local folder, or none
     """

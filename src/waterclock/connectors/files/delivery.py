@@ -1,4 +1,4 @@
-"""How is a sealed slice delivered as a file, all or nothing, once a claim?
+"""Delivers a sealed slice as a file, all or nothing, once a claim.
 
 From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>_<label>.<ext>`, in which `timelabel` is
 the last column, as in a database; of a state that replaces another there is one, `<unit>/<unit>.<ext>`. A unit `a.b` is
@@ -209,7 +209,7 @@ class FilesDeliverer:
 
 
 def writing_of(unit: Unit) -> Writing:
-    """Give what a unit's options say of its files."""
+    """Return what a unit's options say of its files."""
     options = unit.options
     return Writing(
         format=str(options.get("format", "csv")),
@@ -221,7 +221,7 @@ def writing_of(unit: Unit) -> Writing:
 
 
 def place_of(unit: Unit, delivery: Delivery, writing: Writing) -> Path:
-    """Give the file's path below the connection's folder."""
+    """Return the file's path below the connection's folder."""
     folder = _folder_of(Path(), unit)
     label = f"_{delivery.label_text}" if delivery.is_by_label else ""
     return folder / f"{'_'.join(folder.parts)}{label}.{ENDINGS[writing.format, writing.compression]}"

@@ -1,4 +1,4 @@
-"""Which columns do files hold, and which files can share a scan? Told from their heads, without Spark.
+"""Reads the columns of files from their heads, without Spark, and groups files that can share a scan.
 
 CSV is read by position in Spark, so the header of each file is looked at here first: files whose headers agree share a
 scan, and columns are put together by name.

@@ -1,4 +1,4 @@
-"""What lies in a landing folder and its archive: which files are complete, which are new, and how are they put away?
+"""Lists a landing folder and its archive: which files are complete, which are new; puts them away.
 
 The archive mirrors the landing folder; `naming` tells how files are named.
 
@@ -82,7 +82,7 @@ def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple
 
 
 def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime | None:
-    """Give the stamp of the newest complete file, archived or not; None where there is none."""
+    """Return the stamp of the newest complete file, archived or not; None where there is none."""
     stamps = []
     fresh = find(existing(landing.folder), names, landing.stamp_zone).candidates
     for one in sorted(fresh, key=lambda one: one.stamp, reverse=True):
@@ -98,7 +98,7 @@ def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime |
 
 
 def existing(folder: Path) -> Path:
-    """Give the folder back; E804 when it is not there."""
+    """Return the folder back; E804 when it is not there."""
     if not folder.is_dir():
         raise WaterclockError(
             "E804",

@@ -1,4 +1,4 @@
-"""Which files of a folder are a unit's: what are their names and stamps, and which are misnamed?
+"""Finds the files of a unit by name: their names and stamps, and which are misnamed.
 
 Two ways to name a unit's files, both below the connection's `path` (the landing folder):
 
@@ -104,7 +104,7 @@ def names_of(path: str) -> Names:
 
 
 def format_of(name: str) -> tuple[str, str] | None:
-    """Give a file's format and compression by its ending: ('csv', 'gz'); None for an ending that is not known."""
+    """Return a file's format and compression by its ending: ('csv', 'gz'); None for an ending that is not known."""
     parts = name.lower().split(".")
     compression = parts.pop() if len(parts) > 2 and parts[-1] in COMPRESSIONS else ""
     ending = parts[-1] if len(parts) > 1 else ""
@@ -131,7 +131,7 @@ def find(
 
 
 def _paths(root: Path, names: Names, finds: Finds) -> Iterator[tuple[str, str]]:
-    """Give what may be of the unit, each with the name that its item would have."""
+    """Return what may be of the unit, each with the name that its item would have."""
     if names.supplier:
         for path in _walk(root / names.supplier / names.source, finds):
             yield path, path.rpartition(os.sep)[2]
@@ -210,7 +210,7 @@ def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> 
 
 
 def newest_of(root: Path, names: Names, zone: str) -> datetime | None:
-    """Give the newest stamp of a folder. Names of suppliers sort by their stamps, but for an hour set back."""
+    """Return the newest stamp of a folder. Names of suppliers sort by their stamps, but for an hour set back."""
     if not names.supplier:
         return max((one.stamp for one in find(root, names, zone).candidates), default=None)
     newest: datetime | None = None

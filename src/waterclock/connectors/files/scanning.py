@@ -1,4 +1,4 @@
-"""How do many files become one frame, by one scan, with the columns that were declared?
+"""Reads many files into one frame, by one scan, with the columns that were declared.
 
 A column is text unless it is typed. Malformed rows are refused: Spark reads FAILFAST and without pruning, or a row of
 the wrong width would pass unseen when its columns are not asked for. Expressions are SQL text, one call to the JVM
@@ -141,7 +141,7 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
 
 
 def _type_to_read(taken: Taken | None, format_name: str) -> str:
-    """Give the type that Spark's reader is asked for. In JSON a number may be written in quotes: it is read as text."""
+    """Return the type that Spark's reader is asked for. A number of JSON may stand in quotes: it is read as text."""
     if taken is None or (format_name == "json" and taken.type.lower().partition("(")[0] in _NUMBERS):
         return "STRING"
     return taken.type
@@ -160,7 +160,7 @@ def _as_type(value: str, found: str, taken: Taken, zone: str) -> str:
 
 
 def instant(value: str, type_name: str, zone: str) -> str:
-    """Give a value as an instant: zone-less ones in `zone`, text by its own offset where it has one; NULL if neither.
+    """Return a value as an instant: zone-less ones in `zone`, text by its own offset where it has one; NULL if neither.
 
     Raises  E815 for a type that is no time
     """

@@ -1,4 +1,4 @@
-"""How is one file of CSV, JSON or Parquet written from Arrow batches, in bounded memory?"""
+"""Writes one file of CSV, JSON or Parquet from Arrow batches, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do rows of a SQLite database become a Spark frame, in bounded memory and of one moment?"""
+"""Brings rows of a SQLite database into a Spark frame, in bounded memory and of one moment."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Database:
 
 
 def database_of(setting: Setting) -> Database:
-    """Give the connection's database; a relative path is below the project's folder. E803 without a path."""
+    """Return the connection's database; a relative path is below the project's folder. E803 without a path."""
     path = setting.options.get("path")
     if not path:
         raise WaterclockError(
@@ -88,17 +88,17 @@ def database_of(setting: Setting) -> Database:
 
 
 def quoted(name: str) -> str:
-    """Give a name as SQL takes it, whatever signs it holds."""
+    """Return a name as SQL takes it, whatever signs it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(unit: Unit) -> str:
-    """Give the unit's table as SQL takes it: `"planes"` or `"main"."planes"`."""
+    """Return the unit's table as SQL takes it: `"planes"` or `"main"."planes"`."""
     return ".".join(quoted(part) for part in unit.path.split("."))
 
 
 def source_of(unit: Unit) -> str:
-    """Give what stands after FROM."""
+    """Return what stands after FROM."""
     return f"({_query(unit)})" if unit.query is not None else table_of(unit)
 
 
@@ -122,7 +122,7 @@ def describe(connection: sqlite3.Connection, unit: Unit) -> list[Found]:
 
 
 def spark_type(declared: str) -> str | None:
-    """Give the Spark type for a column's declared type, by SQLite's rules of affinity; None where none is declared.
+    """Return the Spark type for a column's declared type, by SQLite's rules of affinity; None where none is declared.
 
     Dates and times, booleans and decimals, which SQLite has no types for, are taken by their usual names.
     """

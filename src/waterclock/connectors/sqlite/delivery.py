@@ -1,4 +1,4 @@
-"""How is a sealed slice delivered to a SQLite database: in one transaction, once a claim?
+"""Delivers a sealed slice to a SQLite database: in one transaction, once a claim.
 
 The table `waterclock_deliveries` in the same database holds a row for each claim and label, written in the transaction
 that brings the rows. A claim that has a row is not delivered again: it is the latch, and the way to see what stands.

@@ -22,7 +22,7 @@ DELIVERIES = "waterclock_deliveries"
 
 
 def sql_type(spark_type: str) -> str:
-    """Give the declared type of a column that takes values of a Spark type."""
+    """Return the declared type of a column that takes values of a Spark type."""
     kind = spark_type.strip().lower()
     if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,\s*(\d+))?\))?", kind):
         digits, scale = int(decimal[1] or 10), int(decimal[2] or 0)

@@ -1,4 +1,4 @@
-"""In which state is a SQLite database file, told without SQLite?
+"""Tells in which state a SQLite database file is, without SQLite.
 
 Several connections cannot share a read transaction. Where they see the same state before and after they read, they read
 the same rows. Closing a file drops all locks that its process holds on it, SQLite's too: so this is asked only where
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def state_of(path: str) -> str:
-    """Give what changes with every commit: the file's change counter and times, and what the WAL's index counts.
+    """Return what changes with every commit: the file's change counter and times, and what the WAL's index counts.
 
     In WAL mode a commit need not touch the counter, and the index goes with the last connection: then a checkpoint
     has written the file, which its time tells. All may change without a commit too (a checkpoint alone), never the

@@ -93,7 +93,7 @@ class Config:
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
-        """Give a default for a table, with its place: the most exact pattern that says it wins."""
+        """Return a default for a table, with its place: the most exact pattern that says it wins."""
         for pattern, defaults in self.defaults:
             value = getattr(defaults, key)
             if value is not None and (pattern == "*" or fnmatch.fnmatchcase(table, pattern)):
@@ -102,7 +102,7 @@ class Config:
         return None
 
     def place(self, path: tuple[str, ...]) -> Span:
-        """Give the span of a key; of what it stands in, where it cannot be found."""
+        """Return the span of a key; of what it stands in, where it cannot be found."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places[path] if path else self.source.span(0)
@@ -266,7 +266,7 @@ def _pools(pools: Mapping[str, int], config: Config) -> list[WaterclockError]:
 
 
 def option_value(value: Any) -> Value | Secret | None:
-    """Give an option of the project file as DPL has it; None for what no option can be."""
+    """Return an option of the project file as DPL has it; None for what no option can be."""
     if isinstance(value, dict):
         if set(value) == {"secret"} and isinstance(value["secret"], str):
             return Secret(value["secret"])
@@ -275,7 +275,7 @@ def option_value(value: Any) -> Value | Secret | None:
 
 
 def flat_options(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Give dotted names to the options of nested tables: `auth = { token = 1 }` is `auth.token`."""
+    """Return dotted names to the options of nested tables: `auth = { token = 1 }` is `auth.token`."""
     flat: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict) and set(value) != {"secret"}:

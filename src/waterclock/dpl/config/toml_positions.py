@@ -18,7 +18,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
 
 
 def places_of(source: Source) -> Mapping[Path, Span]:
-    """Give the span of each key of a valid text, by its path from the top; keys of inline tables too."""
+    """Return the span of each key of a valid text, by its path from the top; keys of inline tables too."""
     scanner = _Scanner(source)
     scanner.scan()
     return scanner.found

@@ -213,12 +213,12 @@ def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F],
 
 
 def grant(right: str, **arguments: object) -> None:
-    """Give rights: GRANT. Refused for now."""
+    """Return rights: GRANT. Refused for now."""
     _note(StatementKind.GRANT, right, arguments)
 
 
 def secret(name: str) -> Secret:
-    """Give the secret of that name, as the value of an option; it is looked up only where it is used."""
+    """Return the secret of that name, as the value of an option; it is looked up only where it is used."""
     return Secret(name)
 
 
@@ -258,7 +258,7 @@ def flat(name: str, *, exact: object = False) -> Any:
 
 
 def var(name: str) -> Any:
-    """Give the value of the project file's [vars] or the environment's: `:name`."""
+    """Return the value of the project file's [vars] or the environment's: `:name`."""
     return VariableSaid(name, _site())
 
 
@@ -294,13 +294,13 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _site() -> Site | None:
-    """Give the place of a call; None while no file is loaded."""
+    """Return the place of a call; None while no file is loaded."""
     recorder = _recorder.get()
     return None if recorder is None else _site_in(recorder)
 
 
 def _site_in(recorder: _Recorder) -> Site:
-    """Give the call in the project's own files that led here, or the nearest one where there is none."""
+    """Return the call in the project's own files that led here, or the nearest one where there is none."""
     root = f"{recorder.root}{os.sep}"
     frames = list(_frames())
     names = [(one, one.f_code.co_filename) for one in frames]
@@ -316,5 +316,5 @@ def _is_own(recorder: _Recorder) -> bool:
 
 
 def argument_word(argument: str) -> str:
-    """Give the clause's words that an argument's name stands for: `from_` is FROM, `max_lateness` MAX LATENESS."""
+    """Return the clause's words that an argument's name stands for: `from_` is FROM, `max_lateness` MAX LATENESS."""
     return argument.removesuffix("_").replace("_", " ").upper()

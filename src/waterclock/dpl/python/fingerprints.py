@@ -53,7 +53,7 @@ class PythonFingerprints:
         return digest([own.shape, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))])
 
     def _reached(self, path: Path, pieces: Iterable[_Piece]) -> dict[str, str]:
-        """Give the project's modules that pieces of code import, and those that these import, with their shapes."""
+        """Return the project's modules that pieces of code import, and those that these import, with their shapes."""
         found: dict[str, str] = {}
         waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
         while waiting:
@@ -126,7 +126,7 @@ class _Piece:
 
 
 def _bindings(tree: ast.Module) -> dict[str, list[_Piece]]:
-    """Give the statements at a module's top that bind each name."""
+    """Return the statements at a module's top that bind each name."""
     found: dict[str, list[_Piece]] = {}
     for statement in tree.body:
         piece = _Piece(statement)

@@ -83,7 +83,7 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
 def transform_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Give a transform's function, with a clause `ARGUMENT name` for the place of each parameter's meaning."""
+    """Return a transform's function, with a clause `ARGUMENT name` for the place of each parameter's meaning."""
     found = find_function(call.function, texts, span)
     arguments: list[Argument] = []
     clauses: list[Clause] = []
@@ -119,7 +119,7 @@ def declared(
 
 
 def sql_type(annotation: object, found: FoundFunction) -> str | None:
-    """Give the Spark SQL type of an annotation, `| None` aside; None where Python's type leaves it open."""
+    """Return the Spark SQL type of an annotation, `| None` aside; None where Python's type leaves it open."""
     resolved = _resolved(annotation, found.function)
     if get_origin(resolved) in {Union, UnionType}:
         inner = [one for one in get_args(resolved) if one is not NoneType]
@@ -171,7 +171,7 @@ def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
 
 
 def _resolved(annotation: object, function: Callable[..., Any]) -> object:
-    """Give what an annotation means; its text where a name of it is unknown at run time."""
+    """Return what an annotation means; its text where a name of it is unknown at run time."""
     if not isinstance(annotation, str):
         return annotation
     try:

@@ -30,7 +30,7 @@ class Site:
 
 
 def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
-    """Give the call that a frame is at. `known` keeps what was looked up of code, by its id: comparing code is slow."""
+    """Return the call that a frame is at. `known` keeps what was found, by the code's id: comparing code is slow."""
     code = frame.f_code
     if id(code) not in known:
         known[id(code)] = code, list(code.co_positions())
@@ -47,15 +47,15 @@ class Verbatim(Source):
     base: int = 0
 
     def place(self, offset: int) -> Place:
-        """Give the place of the character at `offset` of this text."""
+        """Return the place of the character at `offset` of this text."""
         return self.whole.place(self.base + offset)
 
     def offset(self, place: Place) -> int:
-        """Give the offset in this text of a place in the file."""
+        """Return the offset in this text of a place in the file."""
         return min(max(self.whole.offset(place) - self.base, 0), len(self.text))
 
     def excerpt(self, start: int, end: int) -> str:
-        """Give the file's line of `start`, with carets."""
+        """Return the file's line of `start`, with carets."""
         return self.whole.excerpt(self.base + start, self.base + end)
 
 
@@ -66,15 +66,15 @@ class Composed(Source):
     name: str = ""
 
     def place(self, offset: int) -> Place:  # noqa: ARG002  the same for all
-        """Give the place of the call."""
+        """Return the place of the call."""
         return Place(self.file, self.line, self.column)
 
     def offset(self, place: Place) -> int:  # noqa: ARG002  the same for all
-        """Give the beginning of the text: no place says more."""
+        """Return the beginning of the text: no place says more."""
         return 0
 
     def excerpt(self, start: int, end: int) -> str:
-        """Give the line of `start` behind the text's name, with carets."""
+        """Return the line of `start` behind the text's name, with carets."""
         line, carets = Source(self.file, self.text).excerpt(start, end).split("\n")
         line, carets = line.partition(" | ")[2], carets.partition(" | ")[2]
         return f"{self.name} | {line}\n{' ' * len(self.name)} | {carets}"
@@ -106,38 +106,38 @@ class PythonText:
         return {(node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])): node for node in found}
 
     def definition(self, code: CodeType) -> ast.FunctionDef | None:
-        """Give the definition of a function; its code's first line is the first decorator's."""
+        """Return the definition of a function; its code's first line is the first decorator's."""
         return self._definitions.get((code.co_name, code.co_firstlineno))
 
     def call_at(self, site: Site) -> ast.Call | None:
-        """Give the call at a site; calls that end at one place are one."""
+        """Return the call at a site; calls that end at one place are one."""
         return self._calls.get((site.end_line, site.end_column))
 
     def offset(self, line: int, column: int) -> int:
-        """Give the offset of a line and a UTF-8 column."""
+        """Return the offset of a line and a UTF-8 column."""
         start = self._starts[min(line, len(self._starts)) - 1]
         end = self._starts[line] if line < len(self._starts) else len(self.source.text)
         return start + len(self.source.text[start:end].encode()[:column].decode(errors="replace"))
 
     def span(self, node: ast.expr | ast.keyword | ast.arg | ast.stmt) -> Span:
-        """Give the span of a node."""
+        """Return the span of a node."""
         start = self.offset(node.lineno, node.col_offset)
         return self.piece(start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0))
 
     def site(self, site: Site) -> Span:
-        """Give the span of a call: its first line."""
+        """Return the span of a call: its first line."""
         start = self.offset(site.line, site.column)
         row = bisect_right(self._starts, start)
         line_end = self._starts[row] - 1 if row < len(self._starts) else len(self.source.text)
         return self.piece(start, min(self.offset(site.end_line, site.end_column), line_end))
 
     def piece(self, start: int, end: int) -> Span:
-        """Give the span of a piece of the file, as a text of its own."""
+        """Return the span of a piece of the file, as a text of its own."""
         text = self.source.text[start:end]
         return Verbatim(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
 
     def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> Source:
-        """Give the source of a text that `node` makes: verbatim if it is a plain literal, else composed `at` a call."""
+        """Return the source of a text that `node` makes: verbatim of a plain literal, else composed `at` a call."""
         if isinstance(node, ast.Constant) and node.value == value:
             span = self.span(node)
             match = _LITERAL.match(span.text)

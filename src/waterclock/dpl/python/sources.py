@@ -32,7 +32,7 @@ class Texts:
         self._known: dict[str, PythonText | None] = {}
 
     def of(self, file: str) -> PythonText | None:
-        """Give a file of the project; None for one outside of it."""
+        """Return a file of the project; None for one outside of it."""
         if file not in self._known:
             path = Path(file)
             is_own = path.is_relative_to(self.root) and path.is_file()
@@ -44,7 +44,7 @@ class Texts:
         return self._known[file]
 
     def site(self, site: Site | None, otherwise: Span | None = None) -> Span:
-        """Give the span of a call."""
+        """Return the span of a call."""
         text = self.of(site.file) if site else None
         if text is not None and site is not None:
             return text.site(site)
@@ -54,33 +54,33 @@ class Texts:
         return Source(name, "", line).span(0, 1)
 
     def call(self, site: Site | None) -> ast.Call | None:
-        """Give the syntax tree of a call."""
+        """Return the syntax tree of a call."""
         text = self.of(site.file) if site else None
         return text.call_at(site) if text is not None and site is not None else None
 
     def node_span(self, site: Site, node: ast.expr | ast.keyword) -> Span:
-        """Give the span of a part of a call."""
+        """Return the span of a part of a call."""
         text = self.of(site.file)
         return text.span(node) if text is not None else self.site(site)
 
     def source(self, site: Site, node: ast.expr | None, value: str, name: str) -> Source:
-        """Give the source of a text that is an argument of a call."""
+        """Return the source of a text that is an argument of a call."""
         text = self.of(site.file) or PythonText(site.file, "")
         return text.text(node, value, name, self.site(site))
 
     def keyword(self, site: Site, argument: str) -> ast.expr | None:
-        """Give what a call says for an argument; None where that is not written in the call itself."""
+        """Return what a call says for an argument; None where that is not written in the call itself."""
         call = self.call(site)
         return next((one.value for one in call.keywords if one.arg == argument), None) if call else None
 
     def argument_span(self, site: Site, argument: str) -> Span:
-        """Give the span of an argument with its name; of the call where it is not written there."""
+        """Return the span of an argument with its name; of the call where it is not written there."""
         call = self.call(site)
         found = next((one for one in call.keywords if one.arg == argument), None) if call else None
         return self.node_span(site, found) if found is not None else self.site(site)
 
     def argument(self, site: Site, argument: str, value: object, node: ast.expr | None = None) -> Source:
-        """Give the source of an argument's text, or of the part of it at `node`. Raises E251 where it is none."""
+        """Return the source of an argument's text, or of the part of it at `node`. Raises E251 where it is none."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)
@@ -90,7 +90,7 @@ class Texts:
         )  # fmt: skip
 
     def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[Source, str]:
-        """Give the source of a call's argument by its position, and its text. Raises E251 where it is none."""
+        """Return the source of a call's argument by its position, and its text. Raises E251 where it is none."""
         call = self.call(site)
         node: ast.expr | None = None
         if call is not None:
@@ -105,7 +105,7 @@ class Texts:
         return self.source(site, node, value, "name"), value
 
     def cursor(self, source: Source) -> Cursor:
-        """Give a cursor over a text that stands alone. Raises what its tokens are refused for."""
+        """Return a cursor over a text that stands alone. Raises what its tokens are refused for."""
         statements, errors = statements_of(source)
         if errors:
             raise errors[0]

@@ -1,4 +1,4 @@
-"""Which functions does Waterclock bring to queries and expressions, beside Spark's own, and are they called rightly?
+"""The functions that Waterclock adds to Spark's in queries and expressions, and the check of calls to them.
 
 Each is an expression of Spark SQL, which the engine makes known to the sessions that call it, like those of CREATE
 FUNCTION. One more is one more entry of `BROUGHT`.
@@ -74,7 +74,7 @@ def miscalled(source: Source, tokens: Sequence[Token], index: int, upper: str) -
 
 
 def _arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
-    """Give the tokens of each argument between the bracket at `opening` and the one that closes it."""
+    """Return the tokens of each argument between the bracket at `opening` and the one that closes it."""
     depth, argument = 0, list[Token]()
     for token in tokens[opening:]:
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)

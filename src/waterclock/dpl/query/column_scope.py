@@ -233,7 +233,7 @@ class Resolver:
 
 
 def start_of(node: exp.Table) -> int | None:
-    """Give the offset of a table's name, or of the read function around it; None where the parser made it up."""
+    """Return the offset of a table's name, or of the read function around it; None where the parser made it up."""
     first = node.parts[0] if isinstance(node.this, exp.Identifier) else node.this
     start: int | None = first.meta.get("start") if first is not None else None
     return start

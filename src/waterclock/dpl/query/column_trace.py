@@ -1,4 +1,4 @@
-"""What are a query's columns made of? By sqlglot, from the query as it is written."""
+"""Traces the columns of a query to what they are made of, by sqlglot, from the query as it is written."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _Tracer:
         return Columns(known, (lambda column: Origin(frozenset({(name, column)})),), (name,))
 
     def _origin(self, name: str, column: str) -> ColumnOf:
-        """Give the column of a table that one of a read is, in the spelling of the table."""
+        """Return the column of a table that one of a read is, in the spelling of the table."""
         if (found := self.flats.get(name, {}).get(column.lower())) is not None:
             return found[1]
         table = _table_of(self.reads[name])

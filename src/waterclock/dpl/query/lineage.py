@@ -1,4 +1,4 @@
-"""What is a column made of, up to its sources and down to its readers? Python transforms are opaque."""
+"""Follows a column up to its sources and down to its readers; Python transforms are opaque."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ColumnLineage:
     _busy: set[str] = field(default_factory=set)
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Give the columns of a table that are known: by its last run, its list, or its query."""
+        """Return the columns of a table that are known: by its last run, its list, or its query."""
         if table in self.schemas:
             return tuple(name for name in self.schemas[table] if name != TIMELABEL)
         known = {name.lower(): name for name in self._traced(table)}
@@ -71,11 +71,11 @@ class ColumnLineage:
         )
 
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
-        """Give the tree of all that a column is made of, to the sources."""
+        """Return the tree of all that a column is made of, to the sources."""
         return self._up(of, depth, set())
 
     def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
-        """Give the tree of all that is made of a column."""
+        """Return the tree of all that is made of a column."""
         return self._down(of, depth, set())
 
     def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf]) -> Branch:
@@ -95,7 +95,7 @@ class ColumnLineage:
         return Branch(of, made, tuple(self._down(each, less, seen) for each in self._made_of(of)))
 
     def _made_of(self, of: ColumnOf) -> Iterator[ColumnOf]:
-        """Give the columns of readers that are made of a column directly."""
+        """Return the columns of readers that are made of a column directly."""
         for name, table in self.flow.tables.items():
             if not any(read.table == of.table for read in table.reads):
                 continue
@@ -156,11 +156,11 @@ class ColumnLineage:
         return {name: made for name, made in traced.made.items() if name.lower() in said}
 
     def _known(self, table: str) -> tuple[str, ...]:
-        """Give the columns that are known of a table; none of one that is being traced, in a circle."""
+        """Return the columns that are known of a table; none of one that is being traced, in a circle."""
         return () if table in self._busy else self.columns(table)
 
     def _closed(self, table: str) -> tuple[str, ...]:
-        """Give all columns of a table, where all are known; nothing where a `*` of a source may bring more."""
+        """Return all columns of a table, where all are known; nothing where a `*` of a source may bring more."""
         if table in self.schemas:
             return tuple(self.schemas[table])
         declared = self.flow.tables[table]
@@ -175,7 +175,7 @@ class ColumnLineage:
 
 
 def _declared(table: Table) -> tuple[str, ...]:
-    """Give the columns that a table is said to have for its readers."""
+    """Return the columns that a table is said to have for its readers."""
     names = tuple(column.name for column in table.columns.named)
     return table.temporal.outputs(names) if table.temporal else names
 

@@ -1,4 +1,4 @@
-"""What does a query name: the tables, values and variables that were found in it, and what is wrong with it?"""
+"""Collects what a query names (tables, values, variables), and what is wrong with it."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ class _Finder:
         )  # fmt: skip
 
     def _alias_at(self, last: int) -> int:
-        """Give the offset behind a TABLESAMPLE, where Spark wants the alias."""
+        """Return the offset behind a TABLESAMPLE, where Spark wants the alias."""
         index = last + 1
         while index + 1 < len(self.tokens) and self.tokens[index].text.upper() in {"TABLESAMPLE", "REPEATABLE"}:
             last = self._closing(index + 1)
@@ -343,7 +343,7 @@ class _Finder:
         return following is not None and following.token_type is TokenType.L_PAREN and before is not TokenType.DOT
 
     def _closing(self, index: int) -> int:
-        """Give the index of the bracket that closes the one at `index`."""
+        """Return the index of the bracket that closes the one at `index`."""
         depth = 0
         for at in range(index, len(self.tokens)):
             kind = self.tokens[at].token_type

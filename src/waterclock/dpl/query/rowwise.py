@@ -1,4 +1,4 @@
-"""Does a query make each of its rows of one row of a FLAT, and which of its columns does it hand on as they are?"""
+"""Tells whether a query makes each row of one row of a FLAT, and which columns it hands on unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_OF_A_ROW = (exp.AggFunc, exp.Window, exp.Query, exp.UDTF, exp.Explode, exp.
 
 
 def handed_on(query: Query, columns: Iterable[str]) -> Mapping[str, str] | None:
-    """Give the name under which each column of the query's FLAT comes out unchanged, by its own in lower case.
+    """Return the name under which each column of the query's FLAT comes out unchanged, by its own in lower case.
 
     `columns` are those of the FLAT, which a `*` stands for. None where a row is not made of one row alone, or of more
     than that row: of another table, of the batch's own values or of variables, which may be others another time.

@@ -36,7 +36,7 @@ class Spliced:
     variables: tuple[str, ...] = ()
 
     def place_of(self, line: int, column: int) -> Place:
-        """Give the user's place of a position in `text`, both counted from 1; Spark counts columns from 0: add 1.
+        """Return the user's place of a position in `text`, both counted from 1; Spark counts columns from 0: add 1.
 
         Columns of `text` are counted as the JVM does, in UTF-16: a character beyond the basic plane takes two. A
         position in what was put in place gives the reference that it stands for.
@@ -85,7 +85,7 @@ def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
 
 
 def variables_of(query: Query) -> tuple[str, ...]:
-    """Give the variables that a query and its views name, sorted."""
+    """Return the variables that a query and its views name, sorted."""
     names = {name for branch in query.branches for name in variables_of(branch)} | set(query.variables)
     for reference in query.tables:
         if reference.view is not None:
@@ -94,7 +94,7 @@ def variables_of(query: Query) -> tuple[str, ...]:
 
 
 def reads_of(query: Query) -> tuple[Read, ...]:
-    """Give what a query reads, views and FLAT looked into, each once and in the order written."""
+    """Return what a query reads, views and FLAT looked into, each once and in the order written."""
     found: dict[Read, None] = dict.fromkeys(read for branch in query.branches for read in reads_of(branch))
     for reference in query.tables:
         if reference.read is not None:
@@ -107,7 +107,7 @@ def reads_of(query: Query) -> tuple[Read, ...]:
 
 
 def flats_of(query: Query) -> tuple[Flat, ...]:
-    """Give the flat reads of a query, views looked into, each once and in the order written."""
+    """Return the flat reads of a query, views looked into, each once and in the order written."""
     found: dict[Flat, None] = dict.fromkeys(flat for branch in query.branches for flat in flats_of(branch))
     for reference in query.tables:
         if reference.flat is not None:

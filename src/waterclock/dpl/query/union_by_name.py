@@ -1,4 +1,4 @@
-"""Where does a query say UNION ALL BY NAME, and which queries stand between?
+"""Finds where a query says UNION ALL BY NAME, and cuts out the queries between.
 
 Spark's SQL has no such words: each query between them runs by itself, and the rows are put together by their names.
 """
@@ -34,7 +34,7 @@ class _Words:
 
 
 def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError]]:
-    """Give the queries between the UNION ALL BY NAME at a query's top, none where it has no such; what is wrong too."""
+    """Return the queries between the UNION ALL BY NAME at a query's top, if any, and what is wrong with them."""
     tokens = query.tokens
     cuts = [words for words in _by_name(tokens) if not words.depth]
     if not cuts:

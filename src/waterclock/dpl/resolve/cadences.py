@@ -35,7 +35,7 @@ class Cadences:
         self._done: set[str] = set()
 
     def settle(self) -> None:
-        """Give every draft its cadence and start, as far as they can be known."""
+        """Return every draft its cadence and start, as far as they can be known."""
         for name in self.drafts:
             self._settle(name)
         for draft in self.drafts.values():
@@ -194,7 +194,7 @@ def _gives_cadence(read: Read, own: str) -> bool:
 
 
 def default_zone(table: str, config: Config) -> str:
-    """Give the zone of the defaults; UTC where they say none."""
+    """Return the zone of the defaults; UTC where they say none."""
     default = config.default(table, "zone")
     if default is None:
         return "UTC"

@@ -274,7 +274,7 @@ class _Compiler:
                         self.errors.append(unknown_variable(name, span, known))
 
     def _upstream_first(self) -> Iterable[Draft]:
-        """Give the drafts upstream first; circles, which are reported, as they come."""
+        """Return the drafts upstream first; circles, which are reported, as they come."""
         names = {
             name: [
                 read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in self.drafts
@@ -389,7 +389,7 @@ def _expressions(statement: Statement) -> Iterable[Any]:
 
 
 def _header(draft: Draft) -> list[str]:
-    """Give the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
+    """Return the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
     rules = [*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)]
     texts = [rule.expression for rule in rules]
     keyed = draft.merge or draft.temporal

@@ -54,7 +54,7 @@ class Systems:
         return unit
 
     def of(self, unit: Unit) -> Capabilities | None:
-        """Give what the unit's connection can do; None where the connection is wrong, which is reported elsewhere."""
+        """Return what the unit's connection can do; None where the connection is wrong, which is reported elsewhere."""
         connection = self.connections.get(unit.connection)
         return None if connection is None else self.capabilities[connection.type]
 

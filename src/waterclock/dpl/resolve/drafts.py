@@ -93,7 +93,7 @@ class Draft:
         return self.statement.span
 
     def at(self, word: str) -> Span:
-        """Give the span of a clause, of the table's name where it was not said."""
+        """Return the span of a clause, of the table's name where it was not said."""
         clause = self.statement.clause(word)
         return clause.span if clause else self.span
 

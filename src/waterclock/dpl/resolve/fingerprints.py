@@ -18,7 +18,7 @@ _SEPARATOR = "\x1f"
 
 
 def canonical(tokens: Sequence[Token]) -> str:
-    """Give the text of tokens without comments and spacing; keywords and functions in capitals, names as written."""
+    """Return the text of tokens without comments and spacing; keywords and functions in capitals, names as written."""
     parts: list[str] = []
     for index, token in enumerate(tokens):
         kind, text = token.token_type, token.text
@@ -34,7 +34,7 @@ def canonical(tokens: Sequence[Token]) -> str:
 
 
 def digest(parts: Iterable[Any]) -> str:
-    """Give 16 hexadecimal digits that name a sequence of parts."""
+    """Return 16 hexadecimal digits that name a sequence of parts."""
     text = "\x1e".join(str(part) for part in parts)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

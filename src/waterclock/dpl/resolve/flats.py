@@ -1,4 +1,4 @@
-"""Which flat read does a FLAT in a query stand for? Made once a table; what is wrong is placed at who refers."""
+"""Resolves each FLAT in a query to its flat read, once a table; errors are placed at the query that refers to it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Flats:
         self._found: dict[tuple[str, bool], tuple[Flat | None, list[WaterclockError]]] = {}
 
     def of(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
-        """Give the flat read of a table that is read at `span`; None where it cannot be, which is reported."""
+        """Return the flat read of a table that is read at `span`; None where it cannot be, which is reported."""
         flat = self.known(name, is_exact=is_exact)
         self.errors.extend(self._placed(copy(error), span) for error in self._found[name, is_exact][1])
         return flat
 
     def known(self, name: str, *, is_exact: bool) -> Flat | None:
-        """Give the flat read of a table, and report nothing."""
+        """Return the flat read of a table, and report nothing."""
         if name not in self.drafts:
             return None
         if (name, is_exact) not in self._found:

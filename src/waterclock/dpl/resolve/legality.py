@@ -23,7 +23,7 @@ _SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.PREVIOUS})
 
 
 def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
-    """Check each read of each table against the rules of ARCHITECTURE 4. `spans` places a table's reads."""
+    """Check each read of each table (rules: docs/explain/consistency.md). `spans` places a table's reads."""
     for draft in drafts.values():
         for read in draft.reads:
             other = drafts.get(read.table)

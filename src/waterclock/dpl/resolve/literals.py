@@ -28,5 +28,5 @@ def literal(value: Any) -> str:
 
 
 def with_literals(expression: Expression, variables: Mapping[str, Any]) -> str:
-    """Give an expression's text with each `:name` as the literal of its value; all else as written."""
+    """Return an expression's text with each `:name` as the literal of its value; all else as written."""
     return expression.text_with({name: literal(variables[name]) for name in expression.variables if name in variables})

@@ -1,4 +1,4 @@
-"""By which key does a MERGE or a TEMPORAL find rows, which of them win, and which columns are only for that?"""
+"""Resolves the key of a MERGE or a TEMPORAL, which row of a key wins, and the columns that serve only for that."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Names = dict[StatementKind, dict[str, Statement]]
 
 
 def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> Names:
-    """Give the statements by kind and name, publishes aside; of two with one name the first stays."""
+    """Return the statements by kind and name, publishes aside; of two with one name the first stays."""
     names: Names = {kind: {} for kind in StatementKind}
     firsts: dict[tuple[str, str], Statement] = {}
     for statement in statements:

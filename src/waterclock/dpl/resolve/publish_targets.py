@@ -17,7 +17,7 @@ from waterclock.flow.declarations import RECORD, Temporal
 def settle_publish(
     draft: Draft, table: Draft, systems: Systems, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Give a publish what it takes from its table: type, and mode and keys where none are said."""
+    """Return a publish what it takes from its table: type, and mode and keys where none are said."""
     draft.type = table.type
     said = draft.statement.value("MODE", ModeSaid)
     draft.mode = said.mode if said else table.mode

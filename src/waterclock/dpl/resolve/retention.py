@@ -1,4 +1,4 @@
-"""How long is what a table holds kept? Its windows by RETAIN, its versions by KEEP VERSIONS."""
+"""Resolves how long a table's content is kept: windows by RETAIN, versions by KEEP VERSIONS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOME_DAY = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def retain_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Give how long an APPEND table keeps its windows; None for ever."""
+    """Return how long an APPEND table keeps its windows; None for ever."""
     said = draft.statement.value("RETAIN", Duration)
     if said is not None and draft.mode is not Mode.APPEND:
         errors.append(
@@ -35,7 +35,7 @@ def retain_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Du
 
 
 def keep_versions_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Give how long a table's versions are kept, where that is said: at least seven days."""
+    """Return how long a table's versions are kept, where that is said: at least seven days."""
     said = draft.statement.value("KEEP VERSIONS", Duration)
     kept = _default(draft, config, "keep_versions", errors) if said is None else said
     if kept is None or _SOME_DAY - kept.before(_SOME_DAY, "UTC") >= _LEAST_KEPT:

@@ -114,20 +114,20 @@ class Schemas:
         return _together(outputs)
 
     def columns_of(self, name: str) -> Names | None:
-        """Give the columns of a table or view, the label's among them; None where they are not all known."""
+        """Return the columns of a table or view, the label's among them; None where they are not all known."""
         if name in self.queries.views:
             return self._view(name).names
         columns = self._tables.get(name)
         return None if columns is None else {**columns, _LABEL: _LABEL}
 
     def output_of(self, name: str) -> Output:
-        """Give the columns of a table or view with their families of types."""
+        """Return the columns of a table or view with their families of types."""
         if name in self.queries.views:
             return self._view(name)
         return output_of(self.columns_of(name), self._families.get(name))
 
     def of_flat(self, flat: Flat | None, span: Span) -> Output:
-        """Give the columns of a flat read, and refuse names that are there twice; UNKNOWN where not all are known."""
+        """Return the columns of a flat read, and refuse names that are there twice; UNKNOWN where not all are known."""
         columns = (
             flat_columns(flat, lambda name: list((self._tables.get(name) or {}).values()) or None) if flat else None
         )
@@ -235,7 +235,7 @@ class Schemas:
 
 
 class _At:
-    """Gives the columns of the table, view or flat read that stands at an offset."""
+    """Returns the columns of the table, view or flat read that stands at an offset."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
         self.tables = tables
@@ -252,7 +252,7 @@ class _At:
         return self.schemas.output_of(table.name)
 
     def alias(self, offset: int) -> str:
-        """Give the name that a reference without an alias goes by."""
+        """Return the name that a reference without an alias goes by."""
         table = self.tables.get(offset)
         return (table.alias or "") if table else ""
 
@@ -272,7 +272,7 @@ def _declared_families(statement: Statement) -> dict[str, Family]:
 
 
 def _together(outputs: Iterable[Output]) -> Output:
-    """Give the columns of several queries by name, each where it first comes."""
+    """Return the columns of several queries by name, each where it first comes."""
     outputs = list(outputs)
     if len(outputs) == 1:
         return outputs[0]
@@ -284,7 +284,7 @@ def _together(outputs: Iterable[Output]) -> Output:
 
 
 def _seen(draft: Draft, columns: Names | None) -> Names | None:
-    """Give the columns that others see of these: those of versions where the table keeps them."""
+    """Return the columns that others see of these: those of versions where the table keeps them."""
     if columns is None or draft.temporal is None:
         return columns
     return names_of(draft.temporal.outputs(columns.values()))

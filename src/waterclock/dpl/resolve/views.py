@@ -30,7 +30,7 @@ class Queries:
     _path: list[str] = field(default_factory=list)
 
     def of_statement(self, statement: Statement) -> Query | None:
-        """Give the query of a transform; what cannot be resolved is reported and left out of it."""
+        """Return the query of a transform; what cannot be resolved is reported and left out of it."""
         said = statement.value("AS", QuerySaid)
         if said is None:
             return None
@@ -47,7 +47,7 @@ class Queries:
         return Query(said.span.text, said.span.place, branches=tuple(queries)) if found.branches else queries[0]
 
     def of_view(self, name: str) -> Query | None:
-        """Give the query of a view."""
+        """Return the query of a view."""
         if name not in self._resolved:
             self._path.append(name)
             self._resolved[name] = self.of_statement(self.views[name])
@@ -55,12 +55,12 @@ class Queries:
         return self._resolved[name]
 
     def view_reference(self, read: Read, span: Span) -> TableReference | None:
-        """Give the reference of a Python argument that names a view; its offsets are the caller's to set."""
+        """Return the reference of a Python argument that names a view; its offsets are the caller's to set."""
         found = FoundTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
         return self._view(found, TableReference(0, 0, None, 0))
 
     def columns_of(self, view: str) -> tuple[str, ...]:
-        """Give the allow-list of a view; empty where all columns pass."""
+        """Return the allow-list of a view; empty where all columns pass."""
         said = self.views[view].value("COLUMNS", ColumnsSaid)
         if said is None or said.is_open:
             return ()
@@ -97,7 +97,7 @@ class Queries:
         return None
 
     def flat(self, found: FoundTable, own: str) -> Flat | None:
-        """Give what FLAT around a table stands for; what is wrong with it is reported."""
+        """Return what FLAT around a table stands for; what is wrong with it is reported."""
         if found.name in self.tables:
             return self.flats.of(found.name, found.span, is_exact=found.is_exact)
         if found.name in self.views:

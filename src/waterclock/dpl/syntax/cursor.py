@@ -36,7 +36,7 @@ class Cursor:
         return self.index >= len(self.words)
 
     def peek(self, ahead: int = 0) -> Word:
-        """Give a word without taking it; `NOTHING` behind the end."""
+        """Return a word without taking it; `NOTHING` behind the end."""
         position = self.index + ahead
         return self.words[position] if 0 <= position < len(self.words) else NOTHING
 
@@ -75,18 +75,18 @@ class Cursor:
         raise self.here().refuse("E204", f"expected {wanted}, found {found}", fix=fix)
 
     def here(self) -> Span:
-        """Give the span of the next word; behind the end, of the last one."""
+        """Return the span of the next word; behind the end, of the last one."""
         word = self.peek()
         if word is NOTHING and self.words:
             word = self.words[-1]
         return self.span(word)
 
     def span(self, word: Word) -> Span:
-        """Give the span of a word."""
+        """Return the span of a word."""
         return Span(self.source, word.start, max(word.end, word.start + 1))
 
     def since(self, index: int) -> Span:
-        """Give the span of the words from `index` up to the next one."""
+        """Return the span of the words from `index` up to the next one."""
         last = max(index, self.index - 1)
         first = self.words[min(index, len(self.words) - 1)]
         return Span(self.source, first.start, self.words[min(last, len(self.words) - 1)].end)
@@ -250,7 +250,7 @@ def timed(span: Span, read: Callable[[], T]) -> T:
 
 
 def placed(error: WaterclockError, span: Span) -> WaterclockError:
-    """Give an error the place and excerpt of `span`, unless it has one."""
+    """Return an error the place and excerpt of `span`, unless it has one."""
     if error.where is None:
         error.where = str(span.place)
         error.excerpt = span.source.excerpt(span.start, span.end)

@@ -83,7 +83,7 @@ for _known in CLAUSES:
 
 
 def clause_at(cursor: Cursor, ahead: int = 0) -> tuple[ClauseWord, int] | None:
-    """Give the clause that begins so many words ahead, with the number of words that name it."""
+    """Return the clause that begins so many words ahead, with the number of words that name it."""
     word = cursor.peek(ahead)
     if word.kind != "word":
         return None

@@ -1,4 +1,4 @@
-"""How does a batch change its table: APPEND, REPLACE, MERGE or TEMPORAL, and what does a header say behind them?"""
+"""Reads the update mode of a header, APPEND, REPLACE, MERGE or TEMPORAL, with what follows it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _temporal(cursor: Cursor) -> ModeSaid:
 
 
 def _part_at(cursor: Cursor, ahead: int) -> str | None:
-    """Give the words of the part of TEMPORAL that begins so many words ahead."""
+    """Return the words of the part of TEMPORAL that begins so many words ahead."""
     word, following = cursor.peek(ahead), cursor.peek(ahead + 1).upper
     if word.kind != "word" or (word.upper == "ON" and following in {"RESTATE", "SCHEMA", "VIOLATION"}):
         return None

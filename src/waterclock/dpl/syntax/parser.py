@@ -84,7 +84,7 @@ class _Reader:
         self.cursor: Cursor
 
     def read(self) -> Statement | None:
-        """Give the statement, or None where not even its name can be read."""
+        """Return the statement, or None where not even its name can be read."""
         raw = self.raw
         try:
             header = raw.tokens if raw.query_at is None else raw.tokens[: raw.query_at - 1]

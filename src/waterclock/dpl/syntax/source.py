@@ -29,19 +29,19 @@ class Source:
         return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def place(self, offset: int) -> Place:
-        """Give the place of the character at `offset`."""
+        """Return the place of the character at `offset`."""
         row = bisect_right(self._starts, offset) - 1
         column = offset - self._starts[row] + 1
         return Place(self.file, self.line + row, column if row else column + self.column - 1)
 
     def offset(self, place: Place) -> int:
-        """Give the offset of a place of this text; the nearest one where the place is outside of it."""
+        """Return the offset of a place of this text; the nearest one where the place is outside of it."""
         row = min(max(place.line - self.line, 0), len(self._starts) - 1)
         column = place.column - 1 if row else place.column - self.column
         return min(self._starts[row] + max(column, 0), len(self.text))
 
     def span(self, start: int, end: int | None = None) -> Span:
-        """Give the span from `start` to `end` (exclusive); to the end of the word there, where no end is given."""
+        """Return the span from `start` to `end` (exclusive); to the end of the word there, where no end is given."""
         if end is None:
             word = _WORD.match(self.text, start)
             end = word.end() if word else start + 1
@@ -56,7 +56,7 @@ class Source:
         return self.span(start, max(meta.get("end", start) for meta in metas) + 1)
 
     def excerpt(self, start: int, end: int) -> str:
-        """Give the line of `start` with its number, and carets below `start:end` as far as that line goes."""
+        """Return the line of `start` with its number, and carets below `start:end` as far as that line goes."""
         row = bisect_right(self._starts, start) - 1
         first = self._starts[row]
         last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
@@ -100,7 +100,7 @@ class Span:
 
 
 def to(one: Span, other: Span) -> Span:
-    """Give the span from the beginning of `one` to the end of `other`."""
+    """Return the span from the beginning of `one` to the end of `other`."""
     return Span(one.source, one.start, max(one.end, other.end))
 
 

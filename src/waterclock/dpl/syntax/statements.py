@@ -30,7 +30,7 @@ class StatementKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause: its word as LANGUAGE.md names it, what it says, and where it stands."""
+    """One clause: its word as docs/reference/grammar.md names it, what it says, and where it stands."""
 
     word: str
     value: Any
@@ -57,11 +57,11 @@ class Statement:
         return word in self.failed or UNREAD in self.failed
 
     def clause(self, word: str) -> Clause | None:
-        """Give the clause of that word, if it was said."""
+        """Return the clause of that word, if it was said."""
         return next((clause for clause in self.clauses if clause.word == word), None)
 
     def value(self, word: str, kind: type[T]) -> T | None:
-        """Give what the clause of that word says, if it was said."""
+        """Return what the clause of that word says, if it was said."""
         clause = self.clause(word)
         if clause is None:
             return None
@@ -85,7 +85,7 @@ class Expression:
         return self.text_with({})
 
     def text_with(self, literals: Mapping[str, str]) -> str:
-        """Give the expression with a literal in place of each `:name` that has one."""
+        """Return the expression with a literal in place of each `:name` that has one."""
         source, end = self.span.source.text, self.span.start
         parts: list[str] = []
         for index, token in enumerate(self.tokens):

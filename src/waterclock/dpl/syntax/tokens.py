@@ -63,7 +63,7 @@ class RawStatement:
 
 @cache
 def dialect() -> Dialect:
-    """Give the dialect that queries are read in: Databricks' reads what Spark takes, where Spark's own does not."""
+    """Return the dialect that queries are read in: Databricks' reads what Spark takes, where Spark's own does not."""
     return Dialect.get_or_raise("databricks")
 
 
@@ -105,7 +105,7 @@ def mended_statements_of(source: Source) -> tuple[list[RawStatement], list[Water
 
 
 def words_of(source: Source, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
-    """Give the words of a header. ORDER BY and its like, one token to sqlglot, are two words here.
+    """Return the words of a header. ORDER BY and its like, one token to sqlglot, are two words here.
 
     Raises E218 where two strings touch: `'it''s'`.
     """

@@ -43,12 +43,12 @@ class Verdict:
 
 
 def all_rules(table: Table) -> tuple[Rule, ...]:
-    """Give the rules of the table and of its columns, in the order written."""
+    """Return the rules of the table and of its columns, in the order written."""
     return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
 def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
-    """Give the aggregates that answer, in the write's own pass, how many rows break a rule, and what the batch is.
+    """Return the aggregates that answer, in the write's own pass, how many rows break a rule, and what the batch is.
 
     Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it
     (LANGUAGE decision 5).
@@ -109,7 +109,7 @@ def judge(
 
 
 def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
-    """Give the error of a batch that its audit refused."""
+    """Return the error of a batch that its audit refused."""
     return WaterclockError(
         "E740",
         f"{table.name} is not as expected: {verdict.refusals[0]}",

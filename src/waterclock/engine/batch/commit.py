@@ -69,7 +69,7 @@ def commit_group(
 
 
 def refuse_foreign(work: Workplace, table: Table) -> None:
-    """Refuse a table whose data somebody else has changed since our newest commit (DESIGN-NOTES F28).
+    """Refuse a table whose data somebody else has changed since our newest commit.
 
     Raises:
         WaterclockError: E754 where the log is older than the ledger, E601 where the table is another project's, E751
@@ -97,7 +97,7 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
 def identity_of(
     work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest], at: datetime | None
 ) -> Identity:
-    """Give what a commit says of itself; `at` is the newest label that the table has before it."""
+    """Return what a commit says of itself; `at` is the newest label that the table has before it."""
     request = claim.request
     newest = max(manifest.label for manifest in manifests)
     stands = manifests[0].source.get("stands_from")
@@ -120,12 +120,12 @@ def identity_of(
 
 
 def label_or_bound(instant: object) -> str:
-    """Give an interval's end as text; bounds that are no labels are written as ISO instants."""
+    """Return an interval's end as text; bounds that are no labels are written as ISO instants."""
     return instant.isoformat() if hasattr(instant, "isoformat") else str(instant)
 
 
 def taken_over(table: Table, claim: Claim) -> WaterclockError:
-    """Give the error of a runner that comes too late with a claim somebody killed."""
+    """Return the error of a runner that comes too late with a claim somebody killed."""
     label = label_of(claim.request.labels[0])
     return WaterclockError(
         "E750",

@@ -1,4 +1,4 @@
-"""The life of a batch: claim, create, make and seal, audit, commit, verify, record (ARCHITECTURE section 5)."""
+"""The life of a batch (docs/explain/life-of-a-batch.md): create, claim, make, seal, audit, commit, verify, record."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def make(
     bound: Bound,
     now: datetime,
 ) -> Made:
-    """Give the rows of every label to make, declared columns and types applied, and the schema they have.
+    """Return the rows of every label to make, declared columns and types applied, and the schema they have.
 
     Of a table that folds, a row may lack columns: a change that does not carry one keeps its older value.
     """
@@ -84,7 +84,7 @@ def make(
 def _transformed(
     work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, known: StructType | None
 ) -> Made:
-    """Give a transform's rows: those it makes, and those that it takes over from an older result where these hold."""
+    """Return a transform's rows: those it makes, and those that it takes over from an older result where these hold."""
     found = {batch.label: carried_over(work, spark, table, batch, bound.pins[batch.label]) for batch in group.batches}
     carried = {label: one for label, one in found.items() if one is not None}
     shaped = _shaped(work, spark, table, group, bound, known, carried)
@@ -116,7 +116,7 @@ def _shaped(
 
 
 def _known(work: Workplace, table: Table) -> StructType | None:
-    """Give the columns that the table's rows have so far, None before its first."""
+    """Return the columns that the table's rows have so far, None before its first."""
     folder = work.folder(table)
     if table.kind is Kind.PUBLISH or not table_exists(folder):
         return None
@@ -140,7 +140,7 @@ def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
 
 
 def _stored(table: Table, rows: StructType) -> StructType:
-    """Give the table's columns, by those of the rows that batches bring."""
+    """Return the table's columns, by those of the rows that batches bring."""
     if table.temporal is None:
         return rows
     require_fit(rows.json(), table.temporal, table=table.name)

@@ -1,4 +1,4 @@
-"""Stages what is published as a sealed slice, and delivers it under its claim (ARCHITECTURE section 5, Publishing)."""
+"""Stages what is published as a sealed slice, and delivers it under its claim."""
 
 from __future__ import annotations
 

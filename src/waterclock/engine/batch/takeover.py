@@ -1,4 +1,4 @@
-"""Settles claims of unknown outcome: the kill is committed first, then the log says who won (DESIGN-NOTES F1)."""
+"""Settles claims of unknown outcome: the kill is committed first, then the log says who won."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
 
 
 def _committed(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
-    """Give version and labels of the claim's data commit, None where the kill came first."""
+    """Return version and labels of the claim's data commit, None where the kill came first."""
     if table.kind is Kind.PUBLISH:
         return (-1, claim.request.labels) if kill_delivery(work, table, claim.number) else None
     folder = work.folder(table)
@@ -104,6 +104,6 @@ def _results(table: Table, manifests: Sequence[Manifest], version: int) -> list[
 
 
 def stands_from(manifest: Manifest) -> datetime | None:
-    """Give the instant from which a sealed snapshot stands, as its manifest keeps it."""
+    """Return the instant from which a sealed snapshot stands, as its manifest keeps it."""
     text = manifest.source.get("stands_from")
     return None if text is None else datetime.fromisoformat(str(text))

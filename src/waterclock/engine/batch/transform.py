@@ -1,4 +1,4 @@
-"""Makes the rows of transforms: the user's SQL or Python over pinned reads (ARCHITECTURE sections 4 and 6)."""
+"""Makes the rows of transforms: the user's SQL or Python over pinned reads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def transform_frame(
     pins: Mapping[datetime, tuple[PinnedRead, ...]],
     carried: Mapping[datetime, Carried],
 ) -> DataFrame:
-    """Give the rows of all `batches`, each batch's with its label in `timelabel`; of `carried`, those made again.
+    """Return the rows of all `batches`, each batch's with its label in `timelabel`; of `carried`, those made again.
 
     Every batch's query is bound to its own window and reads; Spark runs their union as one job.
     """
@@ -50,7 +50,7 @@ def transform_frame(
 def rows_over(
     work: Workplace, spark: SparkSession, table: Table, window: Window, frames: Mapping[Any, DataFrame]
 ) -> DataFrame:
-    """Give the rows that a transform makes of one window, with `frames` for what it reads; FLATs may be among them."""
+    """Return the rows that a transform makes of one window, with `frames` for what it reads, FLATs among them."""
     where, known = f"{table.name}@{window.label}", dict(frames)
     if table.function is not None:
         return _python_rows(work, spark, table.function, window, known, where)
@@ -96,7 +96,7 @@ def _rows_of(
 
 
 def _flats(table: Table) -> tuple[Flat, ...]:
-    """Give the flat reads of a transform."""
+    """Return the flat reads of a transform."""
     if table.function is None:
         return flats_of(table.query) if table.query is not None else ()
     arguments = table.function.arguments
@@ -107,7 +107,7 @@ def _flats(table: Table) -> tuple[Flat, ...]:
 def _sql_rows(
     work: Workplace, spark: SparkSession, query: Query, window: Window, frames: _Frames, where: str
 ) -> DataFrame:
-    """Give the rows of a query, a transform's own or that of a view which a Python function reads."""
+    """Return the rows of a query, a transform's own or that of a view which a Python function reads."""
     for flat in flats_of(query):
         if flat not in frames:
             frames[flat] = flat_frame(work.flow, flat, frames)

@@ -1,4 +1,4 @@
-"""Puts arrived items into windows (ARCHITECTURE section 3, arrival time): pure."""
+"""Puts arrived items into windows by their stamps. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STAMP_RESOLUTION = timedelta(seconds=1)
 def assign(
     items: Iterable[Item], windows: Sequence[Window], sealed: IntervalSet, *, others_open: Sequence[Window] = ()
 ) -> Mapping[datetime, tuple[Item, ...]]:
-    """Give each window of `windows` (oldest first) the items it takes, by label; a window without items has none.
+    """Return each window of `windows` (oldest first) the items it takes, by label; a window without items has none.
 
     An item belongs to the window of its stamp. Where that window is sealed, or lies before the table's first one, the
     oldest open window takes it, so that nothing late is lost. `others_open` are open windows that are not being made
@@ -40,5 +40,5 @@ def _is_late(item: Item, sealed: IntervalSet, oldest_open: Window) -> bool:
 
 
 def complete_until(newest_stamp: datetime) -> datetime:
-    """Give the instant up to which a source that stamps its items is complete."""
+    """Return the instant up to which a source that stamps its items is complete."""
     return newest_stamp + STAMP_RESOLUTION

@@ -1,4 +1,4 @@
-"""Makes the rows of collects: by data time, by arrival, or the snapshot a source holds (ARCHITECTURE section 3)."""
+"""Makes the rows of collects: by data time, by arrival, or the snapshot a source holds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def gather(
 
 
 def explain(work: Workplace, table: Table, error: BaseException) -> BaseException:
-    """Give the source's own word for an error met while its rows were evaluated, else the error itself."""
+    """Return the source's own word for an error met while its rows were evaluated, else the error itself."""
     if table.source is None:
         return error
     unit = work.connections.opened(table.source.unit)

@@ -1,4 +1,4 @@
-"""Which earlier windows does a collect with LOOKBACK read again, and which of them changed (DESIGN-NOTES F21)?"""
+"""Finds the earlier windows that a collect with LOOKBACK reads again, and which of them changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.timelabel.window import Window
 
 
 def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
-    """Give the done slices of the windows that lie wholly in the LOOKBACK before the group, oldest first.
+    """Return the done slices of the windows that lie wholly in the LOOKBACK before the group, oldest first.
 
     A window that is cut by the LOOKBACK's beginning is not among them: its other rows are not read. A MERGE takes late
     rows into its own label, where its ORDER BY settles what they change.
@@ -29,7 +29,7 @@ def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
 
 
 def windows_read(table: Table, group: Group, again: Sequence[Slice]) -> list[Window]:
-    """Give the windows to ask the source for, oldest first: those read again, and the group's own."""
+    """Return the windows to ask the source for, oldest first: those read again, and the group's own."""
     own = [batch.window for batch in group.batches]
     if table.source is not None and table.source.lookback is not None and table.is_fold:
         begin = table.source.lookback.before(own[0].start, table.cadence.zone)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def gather_again(
     work: Workplace, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: Collector
 ) -> Gathered:
-    """Give the rows of done labels as they were collected, in the columns that are declared today.
+    """Return the rows of done labels as they were collected, in the columns that are declared today.
 
     Arrived items are read again from where they lie now, so that a column declared since is filled; rows that were
     asked for by data time, and snapshots, are those of the sealed slices.

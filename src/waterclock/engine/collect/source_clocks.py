@@ -34,7 +34,7 @@ class HeldBack:
 class SourceClocks:
     """How far each source has come at one `now`: asked once a run, before anything is claimed.
 
-    A source that can tell its clock is read only once that is past the window's end (ARCHITECTURE section 3, Now).
+    A source that can tell its clock is read only once that is past the window's end (docs/decisions/source-clocks.md).
     """
 
     def __init__(self, work: Workplace, now: datetime) -> None:
@@ -78,7 +78,7 @@ class SourceClocks:
 
 
 def _clock_at(now: datetime, listing: Listing) -> datetime:
-    """Give how far a source of stamped items had come at `now`, in a replay of the past."""
+    """Return how far a source of stamped items had come at `now`, in a replay of the past."""
     stamps = [item.stamp for item in arrived(listing, now).items]
     return complete_until(max(stamps)) if stamps else BEGINNING
 

@@ -1,4 +1,4 @@
-"""Gives a project's tables to a notebook, all as of one tick and as known at one instant."""
+"""Returns a project's tables to a notebook, all as of one tick and as known at one instant."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
 
 @telling_damage
 def preview(work: Workplace, table: str, *, limit: int) -> Answer:
-    """Give some rows of a table's newest label."""
+    """Return some rows of a table's newest label."""
     require_table(work.flow, table)
     frame = _frame(work, work.sessions.own(), table)
     newest = work.ledger.newest(table)
@@ -128,7 +128,7 @@ def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | Non
 
 
 def _kept_from(work: Workplace, table: Table) -> datetime | None:
-    """Give the first window that a table still holds by its RETAIN, whether older ones lie on disk or not."""
+    """Return the first window that a table still holds by its RETAIN, whether older ones lie on disk or not."""
     newest = work.ledger.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
     if newest is None or table.retain is None:
         return None
@@ -136,7 +136,7 @@ def _kept_from(work: Workplace, table: Table) -> datetime | None:
 
 
 def require_table(flow: Flow, name: str) -> Table:
-    """Give a table that can be read.
+    """Return a table that can be read.
 
     Raises  E511 for one that is not there, E706 for a destination
     """

@@ -1,4 +1,4 @@
-"""Which columns do the tables have, as their last batches left them? Read from the logs, without Spark."""
+"""Reads the columns of tables as their last batches left them, from the logs, without Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte":
 
 
 def stored_columns(lake: Lake, table: str) -> dict[str, str]:
-    """Give columns and Spark types of a table, in its order; nothing before its first batch.
+    """Return columns and Spark types of a table, in its order; nothing before its first batch.
 
     Cost: a millisecond or two, and half a second once for the import of delta-rs
     """
@@ -34,7 +34,7 @@ def stored_columns(lake: Lake, table: str) -> dict[str, str]:
 
 
 def stored_row_columns(lake: Lake, table: str) -> dict[str, str]:
-    """Give columns and Spark types that the raw rows of a table with versions are known to have; nothing before any.
+    """Return columns and Spark types that the raw rows of a table with versions are known to have; nothing before any.
 
     They are those of its newest slice, with the columns that order, time and delete rows, and its own.
     """

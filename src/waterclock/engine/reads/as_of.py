@@ -1,4 +1,4 @@
-"""Where is a table's content as of a tick, by what the ledger keeps of its commits, and which rows is it?"""
+"""Finds a table's content as of a tick by its recorded commits, and gives its rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
-    """Give the data commits of a table as the ledger keeps them, which outlives the Delta log.
+    """Return the data commits of a table as the ledger keeps them, which outlives the Delta log.
 
     What is known since when goes by the ledger's clock. Cost: some 10 µs a slice that was ever committed.
     """
@@ -32,7 +32,7 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
 
 
 def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[Step, ...]:
-    """Give the current slices of a MERGE table with a label before `high`, and the versions that hold their states."""
+    """Return a MERGE table's current slices with labels before `high`, and the versions that hold their states."""
     versions = ledger.versions(table)
     slices = ledger.slices(table, BEGINNING, high)
     return tuple(Step(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
@@ -46,7 +46,7 @@ def resolved(work: Workplace, table: Table, tick: datetime, *, known_at: datetim
 def frame_as_of(
     work: Workplace, spark: SparkSession, table: Table, tick: datetime, *, known_at: datetime | None = None
 ) -> DataFrame:
-    """Give the rows of a table as of a tick, as far as they were known at `known_at`.
+    """Return the rows of a table as of a tick, as far as they were known at `known_at`.
 
     Raises:
         WaterclockError: E705 where the table is not there yet and declares no types, E640 where what was there then is

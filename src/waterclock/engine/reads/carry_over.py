@@ -1,8 +1,8 @@
-"""Which rows of an older result still hold, and which rows of a FLAT are to be made again?
+"""Finds the rows of an older result that still hold, and the rows of a FLAT that are to be made again.
 
 A row of a FLAT is made of one row of its table, and of what that refers to. Where an older batch of the same code is
 kept, only rows are made again of which the table or a parent says something else since, at or after the earliest time
-that this concerns (field-notes part 3, section 6); the others are taken over as they lie there.
+that this concerns; the others are taken over as they lie there.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Carried:
         return _touched(made, self.criteria, self.names, keep=True)
 
     def rest(self, made: DataFrame) -> DataFrame | None:
-        """Give the older rows that still hold, in the columns of `made`; None where they have others or other types."""
+        """Return the older rows that still hold, in the columns of `made`; None where columns or types differ."""
         spark = made.sparkSession
         then, now = fields_of(self.base.schema), fields_of(made.schema.json())
         types = [{name: field["type"] for name, field in each.items() if name != TIMELABEL} for each in (then, now)]
@@ -188,7 +188,7 @@ class _Search:
                 yield Criterion(join.columns, self.touching.order_of(join), join.at or begins, below)
 
     def names(self, table: Table, base: Manifest) -> Mapping[str, str] | None:
-        """Give the columns of the result that say of a row whether it is to be made again; None where it lacks them."""
+        """Return the columns of the result that tell whether a row is to be made again; None where it lacks them."""
         rows = self.touching.frames[self.flat.read]
         columns = flat_columns(self.flat, self._columns_of) or ()
         passed = handed_on(table.query, (each.name for each in columns)) if table.query is not None else None
@@ -220,7 +220,7 @@ class _Search:
         return True
 
     def again(self) -> DataFrame:
-        """Give the rows of the FLAT's table of which rows are to be made again."""
+        """Return the rows of the FLAT's table of which rows are to be made again."""
         return _touched(self.touching.frames[self.flat.read], self.criteria, {}, keep=True)
 
 

@@ -1,4 +1,4 @@
-"""Of which keys does a table say something else than an older batch read of it, and since which time?"""
+"""Finds the keys of a table that changed since an older batch read it, and from what time on."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Changes:
     state: Manifest | None = None
 
     def before(self, spark: SparkSession, schema: str) -> DataFrame:
-        """Give the table as it was read then, in the columns of today."""
+        """Return the table as it was read then, in the columns of today."""
         if self.state is not None:
             return with_all_columns(frame_of_slices(spark, self.folder, [self.state]), schema)
         return with_all_columns(frame_of_version(spark, self.folder, self.version), schema)
@@ -103,7 +103,7 @@ class Touching:
     frames: Mapping[Read, DataFrame]
 
     def keys_of(self, flat: Flat) -> DataFrame | None:
-        """Give the keys under which a flat read shows something else now, each once, and since when; None: nowhere.
+        """Return the keys under which a flat read shows something else now, each once, and since when; None: nowhere.
 
         Columns: the parts of the table's key, and the earliest time at which a look-up may find something else, the
         beginning of time where the table keeps no versions. Cost: a scan of the table, as of now and as of then, and
@@ -121,7 +121,7 @@ class Touching:
         return reduce(lambda left, right: left.unionByName(right), found).groupBy(*names).agg(F.min(SINCE).alias(SINCE))
 
     def own_keys(self, flat: Flat) -> DataFrame | None:
-        """Give the keys of the table itself that were touched, whatever became of what it refers to."""
+        """Return the keys of the table itself that were touched, whatever became of what it refers to."""
         changes = self.changed.get(flat.read.table)
         if changes is None:
             return None
@@ -136,7 +136,7 @@ class Touching:
         return _since(*(_versions(side, changes.table.keys).join(asked, names, "left_semi") for side in (before, now)))
 
     def keys_told(self, flat: Flat) -> DataFrame | None:
-        """Give the keys of the table itself that were touched, as `own_keys`, all of them since ever.
+        """Return the keys of the table itself that were touched, as `own_keys`, all of them since ever.
 
         Cost: a read of the slices alone, where these tell.
         """
@@ -152,7 +152,7 @@ class Touching:
         return _keyed(rows, changes.table.keys).distinct().dropna("all")
 
     def _referring(self, flat: Flat, join: FlatJoin, below: DataFrame) -> DataFrame:
-        """Give the keys of a table's rows that refer to touched ones, and since when a look-up may find that."""
+        """Return the keys of a table's rows that refer to touched ones, and since when a look-up may find that."""
         rows, since = met(self.frames[flat.read], join.columns, self.order_of(join), below), SINCE
         if join.at is not None:
             rows = rows.where(f"{quoted(join.at)} >= {SINCE}")
@@ -163,7 +163,7 @@ class Touching:
         return _keyed(rows, self.flow.tables[flat.read.table].keys, f"{since} AS {SINCE}")
 
     def order_of(self, join: FlatJoin) -> tuple[int, ...]:
-        """Give the places that the columns of a reference have in its parent's key."""
+        """Return the places that the columns of a reference have in its parent's key."""
         keys = self.flow.tables[join.parent.read.table].keys
         return tuple(keys.index(name) for name in join.parent_columns)
 
@@ -179,7 +179,7 @@ def _keyed(rows: DataFrame, keys: Sequence[str], *more: str) -> DataFrame:
 
 
 def _differing(before: DataFrame, now: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Give the keys whose rows are not the same ones on both sides."""
+    """Return the keys whose rows are not the same ones on both sides."""
     sides = [
         _keyed(rows.withColumn(_SAID, row_hash(rows.schema)), keys, _SAID, f"{sign} AS {_IS_NEW}")
         for rows, sign in ((before, -1), (now, 1))
@@ -190,14 +190,14 @@ def _differing(before: DataFrame, now: DataFrame, keys: Sequence[str]) -> DataFr
 
 
 def _versions(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Give versions by their key, start and end, with all that they show in one column."""
+    """Return versions by their key, start and end, with all that they show in one column."""
     beside = [name for name in rows.columns if name not in {*keys, *RECORD}]
     said = f"struct({', '.join(map(quoted, beside))}) AS {_SAID}" if beside else f"struct(1) AS {_SAID}"
     return _keyed(rows, keys, f"{_EFFECTIVE} AS {_EFFECTIVE}", f"{_EXPIRES} AS {_END}", said)
 
 
 def _since(before: DataFrame, now: DataFrame) -> DataFrame:
-    """Give the keys whose versions are not the same on both sides, and the earliest time at which they differ."""
+    """Return the keys whose versions are not the same on both sides, and the earliest time at which they differ."""
     sides = [rows.selectExpr("*", f"{is_new} AS {_IS_NEW}") for rows, is_new in ((before, "false"), (now, "true"))]
     names = [name for name in before.columns if name not in {_EFFECTIVE, _END, _SAID}]
     shown = [

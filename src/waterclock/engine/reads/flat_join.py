@@ -1,4 +1,4 @@
-"""FLAT(u): a table with the attributes of all parents that it refers to, each at its time (field-notes part 3)."""
+"""FLAT(u): a table with the attributes of all parents that it refers to, each at its time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNKNOWN: Mapping[Read, Numbers] = MappingProxyType({})
 def flat_frame(
     flow: Flow, flat: Flat, frames: Mapping[Read, DataFrame], numbers: Mapping[Read, Numbers] = _UNKNOWN
 ) -> DataFrame:
-    """Give each row of the table once, with its parents' attributes; those of a role have its name behind theirs.
+    """Return each row of the table once, with its parents' attributes; those of a role have its name behind theirs.
 
     A fact takes each parent's version at the time that its REFERENCES names, and that parent's parents as they were
     at that very time. A temporal table takes all parents as they were when each of its versions began; exact, its

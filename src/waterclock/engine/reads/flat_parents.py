@@ -1,4 +1,4 @@
-"""What of its parents does a FLAT read, and how are they joined to its rows?
+"""Reads the parents of a FLAT and joins them to its rows.
 
 A look-up by time brings every version of its parent together with the rows, or has to shuffle and sort them all. A
 window's facts bear few of a large parent's keys: the others are left out in the parent's scan. How a parent is joined
@@ -66,7 +66,7 @@ def _are_few(work: Workplace, pinned: PinnedRead) -> bool:
 
 
 def _narrowed(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
-    """Give of the large parents those rows alone that are referred to."""
+    """Return of the large parents those rows alone that are referred to."""
     near: dict[Read, DataFrame] = {}
     asked: dict[Read, list[DataFrame]] = {}
     for each in _top_down(flat):
@@ -84,7 +84,7 @@ def _narrowed(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> 
 
 
 def _counted(work: Workplace, spark: SparkSession, reads: Sequence[PinnedRead]) -> Iterator[tuple[Read, Numbers]]:
-    """Give how many versions the keys of each TEMPORAL table have that is read as a version holds it."""
+    """Return how many versions the keys of each TEMPORAL table have that is read as a version holds it."""
     for pinned in reads:
         table = work.flow.tables[pinned.read.table]
         if table.temporal is not None and pinned.slices and not pinned.steps:
@@ -95,7 +95,7 @@ def _counted(work: Workplace, spark: SparkSession, reads: Sequence[PinnedRead]) 
 
 
 def _top_down(flat: Flat) -> list[Flat]:
-    """Give a flat read and all that it leads to, each table once, behind all that refer to it."""
+    """Return a flat read and all that it leads to, each table once, behind all that refer to it."""
     depths: dict[Read, tuple[int, Flat]] = {}
 
     def note(each: Flat, depth: int) -> None:

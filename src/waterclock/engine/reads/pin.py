@@ -1,4 +1,4 @@
-"""Pins what a batch reads, and gives the pinned rows as frames (ARCHITECTURE section 4, Pinned)."""
+"""Pins what a batch reads, and gives the pinned rows as frames."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pin(ledger: Ledger, lake: Lake, flow: Flow, batch: Batch) -> tuple[PinnedRea
 
 
 def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[Step, ...]:
-    """Give what a MERGE state is to be made of, where no version holds it or VACUUM has taken its files."""
+    """Return what a MERGE state is to be made of, where no version holds it or VACUUM has taken its files."""
     if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):
@@ -75,7 +75,7 @@ def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin)
 
 
 def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) -> DataFrame:
-    """Give the pinned rows, `timelabel` among the columns; no rows but all columns where nothing is read.
+    """Return the pinned rows, `timelabel` among the columns; no rows but all columns where nothing is read.
 
     Cost: no job here. Few slices are read from their sealed files, more through the Delta log.
     """
@@ -107,7 +107,7 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
 
 
 def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
-    """Give no rows with a table's columns: those it has, else those that are declared.
+    """Return no rows with a table's columns: those it has, else those that are declared.
 
     Raises:
         WaterclockError: E705 where the table has no batch yet and its columns have no declared types.
@@ -116,8 +116,8 @@ def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
 
 
 def labelled(frame: DataFrame, label: str) -> DataFrame:
-    """Give every row the batch's own `timelabel`, whatever the frame brings under that name."""
+    """Return every row the batch's own `timelabel`, whatever the frame brings under that name."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    # a query over two tables brings two columns `timelabel`: dropped by name, both go (field-notes part 6, section 4)
+    # a query over two tables brings two columns `timelabel`: dropped by name, both go
     return frame.drop("timelabel").withColumn("timelabel", F.lit(label))

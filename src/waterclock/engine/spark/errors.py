@@ -56,7 +56,7 @@ _MOST_FRAMES = 3
 def to_error(  # noqa: PLR0911 - one kind of error after the other
     error: BaseException, *, where: str, spliced: Spliced | None = None
 ) -> WaterclockError:
-    """Give `error` in our shape. Errors of ours pass through, with `where` if they have no place.
+    """Return `error` in our shape. Errors of ours pass through, with `where` if they have no place.
 
     Spark's error positions are mapped back through `spliced` to the user's file. `transient` says whether the same
     work may succeed when tried again.
@@ -107,14 +107,14 @@ def lost_spark(error: WaterclockError | None) -> bool:
 
 
 def placed(error: WaterclockError, table: str, where: str) -> WaterclockError:
-    """Give the error with the batch `where` it befell, beside the file or object it names; once."""
+    """Return the error with the batch `where` it befell, beside the file or object it names; once."""
     if error.where is not None and f"{table}@" not in error.where:
         error.where = f"{error.where} ({where})"
     return error.at(where)
 
 
 def user_code_error(error: BaseException, *, where: str, file: Path, root: Path) -> WaterclockError:
-    """Give what a user's Python raised, with the frames of the project's own files only, the last one first."""
+    """Return what a user's Python raised, with the frames of the project's own files only, the last one first."""
     if isinstance(error, WaterclockError):
         return error.at(where)
     if refusal := refusal_of(error):

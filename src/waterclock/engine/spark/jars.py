@@ -1,4 +1,4 @@
-"""Where do the jars that Spark needs beside its own come from?
+"""Finds or fetches the jars that Spark needs beside its own.
 
 From the directory `WATERCLOCK_JARS` names; without it from the user's cache, filled once by Ivy, which PySpark brings
 along. `ivy.xml` lists the exact coordinates and `jars.sha256` what they must contain. Nothing here imports PySpark.

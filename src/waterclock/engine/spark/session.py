@@ -67,7 +67,7 @@ class Sessions:
         return self._root is not None
 
     def root(self) -> SparkSession:
-        """Give the runner's session; starts Spark (seconds) on first use.
+        """Return the runner's session; starts Spark (seconds) on first use.
 
         Where the process has one already, a notebook's, it is that one: not ours to set, and not ours to stop.
 
@@ -93,7 +93,7 @@ class Sessions:
         return session
 
     def own(self) -> SparkSession:
-        """Give a fresh session that shares the JVM and nothing else (about a millisecond)."""
+        """Return a fresh session that shares the JVM and nothing else (about a millisecond)."""
         session = self.root().newSession()
         if self._is_foreign:
             _set(session, self._confs)
@@ -104,7 +104,7 @@ class Sessions:
         return self._root is not None and not _answers(self._root)
 
     def revive(self) -> bool:
-        """Give True where Spark had ended, its JVM killed or its context stopped; the next `root` starts it anew.
+        """Return True where Spark had ended, its JVM killed or its context stopped; the next `root` starts it anew.
 
         Call it between batches only: what others hold of the old session is of no use then.
         """
@@ -134,7 +134,7 @@ class Sessions:
 
 
 def _session_there() -> SparkSession | None:
-    """Give the session that this process has, if it has one that is alive."""
+    """Return the session that this process has, if it has one that is alive."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.errors import PySparkException

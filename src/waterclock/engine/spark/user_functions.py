@@ -24,7 +24,7 @@ _modules: dict[tuple[Path, str], ModuleType] = {}
 
 
 def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
-    """Give the Python function that a declaration names; its file is run once a process and code.
+    """Return the Python function that a declaration names; its file is run once a process and code.
 
     Raises:
         WaterclockError: E721 where the file has no such function.

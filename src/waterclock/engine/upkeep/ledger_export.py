@@ -46,7 +46,7 @@ def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Expor
 
 
 def heads(root: str) -> list[tuple[str, Head]]:
-    """Give the exports of a storage with their heads, newest first; those that cannot be read are left out."""
+    """Return the exports of a storage with their heads, newest first; those that cannot be read are left out."""
     found = []
     for name in export_names(root):
         try:
@@ -57,7 +57,7 @@ def heads(root: str) -> list[tuple[str, Head]]:
 
 
 def chain_of(root: str, name: str) -> list[str]:
-    """Give an export and those that it follows, newest first.
+    """Return an export and those that it follows, newest first.
 
     Raises  E418 where one of them is gone or damaged
     """

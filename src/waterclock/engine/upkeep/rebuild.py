@@ -144,7 +144,7 @@ def _refused(table: Table, differs: Sequence[Difference]) -> WaterclockError | N
 
 
 def _current(work: Workplace, table: Table) -> list[Slice]:
-    """Give the slices that the table is made of, oldest first; windows that RETAIN has dropped are not among them."""
+    """Return the slices that the table is made of, oldest first; windows that RETAIN has dropped are not among them."""
     dropped = work.ledger.keeping.dropped_before(table.name, by=FOREVER)
     return work.ledger.slices(table.name, dropped or BEGINNING, FOREVER)
 
@@ -192,7 +192,7 @@ def _sealed_again(
 def _as_claim(
     work: Workplace, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> Committed:
-    """Give the claim under which slices that were sealed once more are current, with what each read before."""
+    """Return the claim under which slices that were sealed once more are current, with what each read before."""
     ledger, now = work.ledger, work.real_now()
     codes = {manifest.code for manifest in manifests}
     request = ClaimRequest(

@@ -174,7 +174,7 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
 
 
 def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime) -> datetime | None:
-    """Give the window before which RETAIN takes all out: none that a promised tick or an unfinished batch reads."""
+    """Return the window before which RETAIN takes all out: none that a promised tick or an unfinished batch reads."""
     record = work.ledger.table(table.name)
     if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
         return None

@@ -1,4 +1,4 @@
-"""Which slices of a stage does nobody need any more? A rule over what the ledger knows of them (ARCHITECTURE 5).
+"""Finds the slices of a stage that nobody needs any more, by a rule over what the ledger knows of them.
 
 A slice is kept while it is current, while a version within KEEP VERSIONS shows it, and always where nobody said that it
 may go: a COLLECT's source cannot be asked again, so its slices go only where KEEP VERSIONS is said of it.
@@ -41,13 +41,13 @@ class Known:
 
 
 def kept_since(table: Table, now: datetime) -> datetime:
-    """Give the instant since which all versions of a table are kept."""
+    """Return the instant since which all versions of a table are kept."""
     kept: Duration = table.keep_versions or USUALLY_KEPT
     return kept.before(now, "UTC")
 
 
 def replaced_at(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tuple[datetime, int], datetime]:
-    """Give when each slice of (label, claim, committed at), oldest first, had its place taken; not of those current."""
+    """Return when each slice of (label, claim, committed at), oldest first, was replaced; current ones are left out."""
     found: dict[tuple[datetime, int], datetime] = {}
     newest: dict[datetime, int] = {}
     for label, claim, at in revisions:

@@ -68,7 +68,7 @@ _STANDS = (
 
 
 def weight(label: datetime, digest: str | None, rows: int, claim: int) -> tuple[int, int]:
-    """Give both halves of what a slice adds to the content of every interval that holds it."""
+    """Return both halves of what a slice adds to the content of every interval that holds it."""
     if digest is not None and rows == 0:
         return 0, 0
     what = digest if digest is not None else f"claim {claim}"
@@ -77,7 +77,7 @@ def weight(label: datetime, digest: str | None, rows: int, claim: int) -> tuple[
 
 
 def content_of(connection: sa.Connection, table: str, mode: str, interval: Interval) -> str:
-    """Give the content of one interval of a table as it is in this transaction."""
+    """Return the content of one interval of a table as it is in this transaction."""
     low, high = interval
     if low >= high:
         return NOTHING
@@ -89,7 +89,7 @@ def content_of(connection: sa.Connection, table: str, mode: str, interval: Inter
 
 
 def content_of_slices(rows: Sequence[AnyRow]) -> str:
-    """Give the content of an interval of an APPEND table by the current slices in it."""
+    """Return the content of an interval of an APPEND table by the current slices in it."""
     held = [row for row in rows if row.hash_high is not None]
     return content_text(sum(row.hash_high for row in held), sum(row.hash_low for row in held)) if held else NOTHING
 
@@ -97,7 +97,7 @@ def content_of_slices(rows: Sequence[AnyRow]) -> str:
 def contents_of(
     connection: sa.Connection, modes: Mapping[str, str], wanted: Iterable[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Give the contents of many intervals; a table with many of them is read only once."""
+    """Return the contents of many intervals; a table with many of them is read only once."""
     by_table: defaultdict[str, set[Interval]] = defaultdict(set)
     for table, low, high in wanted:
         by_table[table].add((low, high))

@@ -64,7 +64,7 @@ _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True))
 
 
 def table(database: Database, name: str) -> TableRecord:
-    """Give what the ledger keeps of a table.
+    """Return what the ledger keeps of a table.
 
     Raises  E412 for a table that no applied flow has declared
     """
@@ -80,19 +80,19 @@ def find_table(database: Database, name: str) -> TableRecord | None:
 
 
 def all_tables(database: Database) -> list[TableRecord]:
-    """Give what the ledger keeps of every table it has seen, by name."""
+    """Return what the ledger keeps of every table it has seen, by name."""
     with database.read() as connection:
         return [_record(row) for row in connection.execute(_TABLES)]
 
 
 def slices(database: Database, name: str, low: datetime, high: datetime) -> list[Slice]:
-    """Give the current slices with a label in `[low, high)`, by label."""
+    """Return the current slices with a label in `[low, high)`, by label."""
     with database.read() as connection:
         return [_slice(row) for row in connection.execute(_SLICES, {"of": name, "low": low, "high": high})]
 
 
 def state(database: Database, name: str, at: datetime) -> Slice | None:
-    """Give the slice that made the table's state as of the boundary `at`, with the version that holds that state.
+    """Return the slice that made the table's state as of the boundary `at`, with the version that holds that state.
 
     REPLACE: the slice of the window ending at `at`, or of the snapshot that stands for it. MERGE, APPEND: the newest
     done label before. The version is the stored one of exactly that state (`NO_VERSION` where there is none); for
@@ -104,7 +104,7 @@ def state(database: Database, name: str, at: datetime) -> Slice | None:
 
 
 def newest(database: Database, name: str) -> Slice | None:
-    """Give the current slice with the newest label; None before the first batch is done."""
+    """Return the current slice with the newest label; None before the first batch is done."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_BEFORE, {"of": name, "at": FOREVER}).first()
         return None if row is None else _slice(row)
@@ -121,32 +121,32 @@ def last_recorded(database: Database, name: str) -> Slice | None:
 
 
 def inputs(database: Database, name: str, label: datetime) -> tuple[Input, ...]:
-    """Give what the current revision of a batch read, in the order of its reads; nothing where it was never done."""
+    """Return what the current revision of a batch read, in the order of its reads; nothing where it was never done."""
     with database.read() as connection:
         number = connection.execute(_CLAIM, {"of": name, "at": label}).scalar()
         return () if number is None else read_inputs(connection, number).get(label, ())
 
 
 def version_at(database: Database, name: str, label: datetime) -> int | None:
-    """Give the version that holds the state of a REPLACE or MERGE table at `label`; None where none is stored."""
+    """Return the version that holds the state of a REPLACE or MERGE table at `label`; None where none is stored."""
     with database.read() as connection:
         return connection.execute(_VERSION, {"of": name, "at": label}).scalar()
 
 
 def versions_of(database: Database, name: str) -> dict[datetime, int]:
-    """Give the version map of a REPLACE or MERGE table: which version holds the state at which label."""
+    """Return the version map of a REPLACE or MERGE table: which version holds the state at which label."""
     with database.read() as connection:
         return {row.label: row.version for row in connection.execute(_VERSIONS, {"of": name})}
 
 
 def committed(database: Database, name: str) -> list[Committed]:
-    """Give every slice that was ever committed to a table, in the order of its versions. Cost: 5 µs a slice."""
+    """Return every slice that was ever committed to a table, in the order of its versions. Cost: 5 µs a slice."""
     with database.read() as connection:
         return [Committed(*row) for row in connection.execute(_COMMITTED, {"of": name})]
 
 
 def changed_slices(database: Database, name: str, after: int) -> list[Committed]:
-    """Give the slices that commits after a version brought to a table, and those that they took the place of.
+    """Return the slices that commits after a version brought to a table, and those that they took the place of.
 
     Cost: a look at each revision of the table
     """
@@ -159,7 +159,7 @@ def changed_slices(database: Database, name: str, after: int) -> list[Committed]
 def contents(
     database: Database, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Give what intervals of tables hold, all at one moment.
+    """Return what intervals of tables hold, all at one moment.
 
     Raises  E412 for a table that no applied flow has declared
     """
@@ -181,7 +181,7 @@ def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]])
 
 
 def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
-    """Give which items of its source a table has taken: of those named, or all."""
+    """Return which items of its source a table has taken: of those named, or all."""
     with database.read() as connection:
         if names is None:
             return set(connection.execute(_TAKEN, {"of": name}).scalars())

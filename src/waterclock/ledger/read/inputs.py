@@ -14,7 +14,7 @@ _INPUTS = sa.select(inputs).where(inputs.c.claim == sa.bindparam("number_")).ord
 
 
 def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tuple[Input, ...]]:
-    """Give the inputs of a claim by label, in the order of the reads."""
+    """Return the inputs of a claim by label, in the order of the reads."""
     read: dict[datetime, list[Input]] = {}
     for row in connection.execute(_INPUTS, {"number_": number}):
         fields = (row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)

@@ -94,7 +94,7 @@ _REVISIONS = (
 def upstream(
     database: Database, table: str, label: datetime, *, claim: int | None = None, depth: int | None = None
 ) -> list[Link]:
-    """Give every slice that went into a batch, directly or through others, nearest first, as it was when read.
+    """Return every slice that went into a batch, directly or through others, nearest first, as it was when read.
 
     `claim` names a revision, the current one unless given. `depth` 1 gives direct inputs alone.
     Raises  E412 for a batch without that revision
@@ -114,7 +114,7 @@ def upstream(
 
 
 def downstream(database: Database, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
-    """Give every batch whose current revision was made from a batch, directly or through others, nearest first.
+    """Return every batch whose current revision was made from a batch, directly or through others, nearest first.
 
     Raises  E412 for a batch that was never done
     """

@@ -107,7 +107,7 @@ NOBODY: Asking = {}
 def snapshot(
     database: Database, flow: Flow, *, names: Collection[str] | None = None, asking: Asking = NOBODY
 ) -> LedgerSnapshot:
-    """Give what the planner needs of the flow's tables, or of those named; tables the ledger has not seen are left out.
+    """Return what the planner needs of the flow's tables, or of those named; tables not seen yet are left out.
 
     `asking` are labels by verb and table that somebody may ask to restate: they count as requested.
     Cost: nine queries, and one read of the inputs of each batch that may be stale; none of them grows with history

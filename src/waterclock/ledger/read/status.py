@@ -84,7 +84,7 @@ _PAGE = 1000
 
 
 def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> list[Cell]:
-    """Give the stored batches of the tables with a label in `[low, high)`, by table and label."""
+    """Return the stored batches of the tables with a label in `[low, high)`, by table and label."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         return [_cell(row) for row in connection.execute(_GRID, values)]
@@ -101,7 +101,7 @@ def warned(
 
 
 def audit(database: Database, table: str, label: datetime) -> Audit:
-    """Give all that is known of one batch.
+    """Return all that is known of one batch.
 
     Raises  E412 for a table that no flow has declared, or a label that was never claimed nor skipped
     """
@@ -118,7 +118,7 @@ def audit(database: Database, table: str, label: datetime) -> Audit:
 
 
 def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:
-    """Give the rows of a status table (`batches`, `inputs` or `events`) by its public columns; times are aware UTC.
+    """Return the rows of a status table (`batches`, `inputs` or `events`) by its public columns; times are aware UTC.
 
     Cost: reads page by page within one transaction, which stays open until the last row is taken
     """

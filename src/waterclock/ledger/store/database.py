@@ -96,7 +96,7 @@ class Database:
         self._engine = sqlite.create_engine(url)
 
     def close(self) -> None:
-        """Give up all connections; nothing is lost, for nothing is kept back."""
+        """Close all connections; nothing is lost, for nothing is kept back."""
         self._engine.dispose()
 
     def bring_up_to_date(self) -> None:
@@ -135,7 +135,7 @@ class Database:
                 connection.execute(_ADD_EVENTS, write.events)
 
     def sequence(self) -> int:
-        """Give the number of the newest writing transaction."""
+        """Return the number of the newest writing transaction."""
         with self.read() as connection:
             return int(connection.execute(_SEQUENCE).scalar_one())
 

@@ -84,7 +84,7 @@ class Head:
 
 
 def export_lines(database: Database, earlier: Sequence[tuple[str, Head]] = ()) -> Iterator[str]:
-    """Give the lines of an export, of one moment; `earlier` are the exports there are by name, newest first.
+    """Return the lines of an export, of one moment; `earlier` are the exports there are by name, newest first.
 
     What grows is told since the newest of them that this ledger continues. Cost: one read transaction, which stays
     open until the last line is taken; some microseconds a row.
@@ -105,7 +105,7 @@ def export_lines(database: Database, earlier: Sequence[tuple[str, Head]] = ()) -
 
 
 def moment(database: Database) -> Head:
-    """Give the head that an export taken now would have."""
+    """Return the head that an export taken now would have."""
     with database.read() as connection:
         return _head(connection, database)
 

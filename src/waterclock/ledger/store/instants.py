@@ -18,7 +18,7 @@ def to_micros(instant: datetime) -> int:
 
 @lru_cache(maxsize=1 << 16)  # the same few labels are read over and over, and an instant keeps its hash
 def from_micros(micros: int) -> datetime:
-    """Give the aware UTC instant that lies `micros` after 1970."""
+    """Return the aware UTC instant that lies `micros` after 1970."""
     return _EPOCH + timedelta(microseconds=micros)
 
 

@@ -46,7 +46,7 @@ def begin(connection: sa.Connection, *, writes: bool) -> None:
 
 
 def lock_of(url: sa.URL) -> AbstractContextManager[Any]:
-    """Give what threads of this process must hold during a transaction: one connection has one at a time."""
+    """Return what threads of this process must hold during a transaction: one connection has one at a time."""
     return threading.RLock() if is_in_memory(url) else nullcontext()
 
 
@@ -82,17 +82,17 @@ def is_damaged(error: sa.exc.DBAPIError) -> bool:
 
 
 def label_text(column: str) -> str:
-    """Give the SQL that writes an instant as a label, `YYYYMMDDHHmm00`."""
+    """Return the SQL that writes an instant as a label, `YYYYMMDDHHmm00`."""
     return f"strftime('%Y%m%d%H%M00', {column} / 1000000, 'unixepoch')"
 
 
 def time_text(column: str) -> str:
-    """Give the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS` in UTC."""
+    """Return the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS` in UTC."""
     return f"strftime('%Y-%m-%d %H:%M:%S', {column} / 1000000, 'unixepoch')"
 
 
 def moment_text(column: str) -> str:
-    """Give the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS.SSS` in UTC."""
+    """Return the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS.SSS` in UTC."""
     return f"strftime('%Y-%m-%d %H:%M:%f', {column} / 1000000.0, 'unixepoch')"
 
 

@@ -57,7 +57,7 @@ class Committed:
 
 
 def known_claims(database: Database, table: str) -> dict[int, str]:
-    """Give the status of every claim of a table by its number."""
+    """Return the status of every claim of a table by its number."""
     with database.read() as connection:
         return {row.number: row.status for row in connection.execute(_NUMBERS, {"of": table})}
 
@@ -105,7 +105,7 @@ def drop_windows(database: Database, table: str, before: datetime, version: int,
 
 
 def dropped_before(database: Database, table: str, *, by: datetime) -> datetime | None:
-    """Give the instant before which RETAIN had dropped all windows of a table `by` then; None for nothing."""
+    """Return the instant before which RETAIN had dropped all windows of a table `by` then; None for nothing."""
     with database.read() as connection:
         row = connection.execute(_DROPPED, {"of": table, "by": by}).first()
     return None if row is None else datetime.fromisoformat(row.data["before"])

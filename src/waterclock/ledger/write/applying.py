@@ -69,7 +69,7 @@ def apply(database: Database, flow: Flow, *, who: str, now: datetime, runner: st
 
 
 def applied(database: Database) -> Applied | None:
-    """Give the flow that claims must carry; None before the first."""
+    """Return the flow that claims must carry; None before the first."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_FLOW).first()
     return None if row is None else Applied(row.number, row.fingerprint, row.applied_at)
@@ -93,7 +93,7 @@ def set_starts(database: Database, starts: Mapping[str, datetime], *, who: str) 
 
 
 def location_of(table: Table) -> str:
-    """Give the folder of a table, relative to the storage; a publish keeps its stage apart from all tables."""
+    """Return the folder of a table, relative to the storage; a publish keeps its stage apart from all tables."""
     return f"{'publish' if table.kind is Kind.PUBLISH else 'tables'}/{table.name.replace('.', '/')}"
 
 
@@ -129,7 +129,7 @@ def _put_tables(write: Write, flow: Flow) -> None:
 
 
 def signature_of(table: Table) -> dict[str, str]:
-    """Give what only `rebuild` may change of a table with batches, as the ledger writes it."""
+    """Return what only `rebuild` may change of a table with batches, as the ledger writes it."""
     return {
         "kind": table.kind.value,
         "type": table.type.value,

@@ -58,7 +58,7 @@ _LABELS = (
 
 
 def claim(database: Database, request: ClaimRequest) -> Claim:
-    """Give the right to commit the labels of `request`, once, in one transaction, or refuse all of it.
+    """Return the right to commit the labels of `request`, once, in one transaction, or refuse all of it.
 
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
             done, neither requested nor suspect (unless the request says why it restates), E409 for a skipped one,
@@ -85,7 +85,7 @@ def put_claim(write: Write, request: ClaimRequest, number: int, lease_until: dat
 
 
 def open_claims(database: Database) -> list[Claim]:
-    """Give all claims that are not closed, with their labels and inputs, oldest first."""
+    """Return all claims that are not closed, with their labels and inputs, oldest first."""
     with database.read() as connection:
         rows = sorted(connection.execute(_OPEN).all(), key=lambda row: row.number)
         return [_read_claim(connection, row) for row in rows]

@@ -110,7 +110,7 @@ def close(write: Write, number: int, status: str, *, why: str | None = None, is_
 
 
 def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
-    """Give labels of a closed claim the status they had before it."""
+    """Return labels of a closed claim the status they had before it."""
     wanted = set(labels)
     if not wanted:
         return

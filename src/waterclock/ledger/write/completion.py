@@ -175,7 +175,7 @@ def _span(found: BatchResult) -> tuple[datetime, datetime]:
 def _moved(
     results: Sequence[BatchResult], before: Mapping[datetime, AnyRow], changed: Sequence[datetime], mode: str
 ) -> IntervalSet:
-    """Give where readers may find something else now: the spans of changed slices, and those they left.
+    """Return where readers may find something else now: the spans of changed slices, and those they left.
 
     A REPLACE batch changes what is read where it takes a window over from another, even with the rows it had.
     """
@@ -193,7 +193,7 @@ def _moved(
 
 
 def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[BatchResult]) -> None:
-    """Keep which version holds the state at which label; the head only moves forward in labels (ARCHITECTURE 5)."""
+    """Keep which version holds the state at which label; the head only moves forward in labels."""
     if row.mode == Mode.APPEND:
         return
     newest = max(results, key=lambda found: found.label)

@@ -1,4 +1,4 @@
-"""What may a table change by `rebuild` alone? How it is told, and written down once the table is made anew."""
+"""Records what a table may change by `rebuild` alone, once the table is made anew."""
 
 from __future__ import annotations
 

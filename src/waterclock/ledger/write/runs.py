@@ -38,7 +38,7 @@ def end_run(database: Database, run: str, outcome: str, *, who: str) -> None:
 
 
 def newest_runs(database: Database, most: int = 20) -> list[Run]:
-    """Give the newest runs, newest first."""
+    """Return the newest runs, newest first."""
     with database.read() as connection:
         return [_run(row) for row in connection.execute(_NEWEST, {"most": most})]
 

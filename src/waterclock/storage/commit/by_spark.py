@@ -1,4 +1,4 @@
-"""How does Spark commit sealed slices where delta-rs must not? By `replaceWhere`, under the same claim's id."""
+"""Commits sealed slices by Spark where delta-rs must not: by `replaceWhere`, under the same claim's id."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
 
 
 def version_of(folder: str, claim: int) -> int:
-    """Give the version at which Spark committed the claim; it skips a write whose claim was used, without a word.
+    """Return the version at which Spark committed the claim; it skips a write whose claim was used, without a word.
 
     Raises  Killed where the claim was killed first
             E632 where the log shows no commit of it

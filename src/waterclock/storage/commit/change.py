@@ -1,4 +1,4 @@
-"""What does one commit do to a table? Which files it adds and removes, on the very version that was looked at."""
+"""The files that one commit adds and removes, on the very version that was looked at."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def change_for(table: DeltaTable, folder: str, manifests: Sequence[Manifest], mo
 
 
 def change_of_state(files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
-    """Give the change that puts these files in place of others of this very snapshot; None stands for all of them."""
+    """Return the change that puts these files in place of others of this very snapshot; None stands for all of them."""
     now = int(time.time() * 1000)
     adds = [add_of(file, {}, now) for file in files]
     if instead_of is None:
@@ -132,7 +132,7 @@ def _adds(manifest: Manifest, *, partitioned: bool) -> list[AddAction]:
 
 
 def add_of(file: DataFile, values: dict[str, str | None], at: int) -> AddAction:
-    """Give the action that adds a file, made at `at` (milliseconds), to a partition or to a table without any."""
+    """Return the action that adds a file, made at `at` (milliseconds), to a partition or to a table without any."""
     return AddAction(file.path, file.size, values, at, _DATA_CHANGE, file.stats)
 
 

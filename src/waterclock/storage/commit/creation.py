@@ -1,4 +1,4 @@
-"""What is a table before its first slice? Created once, by one project, with properties that keep its slices safe."""
+"""Creates a table before its first slice: once, by one project, with properties that keep its slices safe."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def refuse_stranger(table: DeltaTable, folder: str, project: str) -> None:
 
 
 def partitioned_otherwise(folder: str, found: Sequence[str], wanted: Sequence[str]) -> WaterclockError:
-    """Give the error of a table whose files lie as another type's would."""
+    """Return the error of a table whose files lie as another type's would."""
     return WaterclockError(
         "E624",
         f"the table is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",

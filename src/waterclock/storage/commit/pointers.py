@@ -1,6 +1,6 @@
-"""How does a sealed slice become part of its table? One commit of pointers to it, by delta-rs (DESIGN-NOTES 3).
+"""Makes a sealed slice part of its table: one commit of pointers to it, by delta-rs.
 
-Every rule M1 to M6 there was found by breaking it: rows were lost, doubled or hidden without an error.
+Each rule M1 to M6 (docs/decisions/commits-are-pointers.md) was found by breaking it: rows were lost, doubled or hidden without an error.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _properties(identity: Identity) -> CommitProperties:
 
 
 def _seen(table: DeltaTable, folder: str, claim: int) -> int | None:
-    """Give the version that bears the claim's id; delta-rs would not refuse it a second time."""
+    """Return the version that bears the claim's id; delta-rs would not refuse it a second time."""
     if table.transaction_version(app_id(claim)) is None:
         return None
     found = find_claim(folder, claim, newest=head(folder))

@@ -1,4 +1,4 @@
-"""How is a table made anew from its sealed slices? In one commit, by pointers where its layout stays."""
+"""Makes a table anew from its sealed slices: in one commit, by pointers where its layout stays."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _paths(manifests: Sequence[Manifest]) -> set[str]:
 
 
 def _version_of_all(folder: str, identity: Identity) -> int:
-    """Give the newest version of a table that shows all it is to show; one that says so, where its log is new."""
+    """Return the newest version of a table that shows all it is to show; one that says so, where its log is new."""
     with opened(folder) as table:
         if is_unfinished(folder, table.version()):
             _commit_nothing(table, identity)

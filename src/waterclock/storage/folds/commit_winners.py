@@ -1,4 +1,4 @@
-"""How do the rows that a MERGE has won come into its table? In one commit under the claim's id, by one of two roads."""
+"""Commits the rows that a MERGE has won to its table: one commit under the claim's id, by one of two roads."""
 
 from __future__ import annotations
 

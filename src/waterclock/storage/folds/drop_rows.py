@@ -1,4 +1,4 @@
-"""How is a Parquet file written again without some of its rows, when it is known which ones they are?
+"""Copies a Parquet file without some of its rows, when it is known which ones they are.
 
 Arrow copies what is left, batch by batch: it compares nothing and decides nothing, so no type can be understood
 otherwise than Spark does; ten million rows of six columns take 2.5 s of CPU. A file of which a copy would be another
@@ -63,7 +63,7 @@ def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
 
 
 def _kind(path: Path) -> _Kind | None:
-    """Give the kind of a file, or None where Arrow would write another kind of file."""
+    """Return the kind of a file, or None where Arrow would write another kind of file."""
     with pq.ParquetFile(path) as file:
         schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
     codecs = {
@@ -143,7 +143,7 @@ def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy
 
 
 def _left(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a file that are not gone."""
+    """Return the rows of a file that are not gone."""
     at = 0
     with pq.ParquetFile(path, read_dictionary=repeating) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
@@ -181,12 +181,12 @@ def _chunks(footers: Sequence[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaDa
 
 
 def _dictionaries(footers: Sequence[pq.FileMetaData]) -> list[str]:
-    """Give the columns of which the writer before found that their values repeat."""
+    """Return the columns of which the writer before found that their values repeat."""
     return sorted({chunk.path_in_schema for chunk in _chunks(footers) if _DICTIONARY & set(chunk.encodings)})
 
 
 def _measured(footers: Sequence[pq.FileMetaData]) -> list[str]:
-    """Give the columns of which bounds are written: those of fractions only where they were bounded before.
+    """Return the columns of which bounds are written: those of fractions only where they were bounded before.
 
     To Spark NaN is above all numbers, and Arrow leaves it out of the bounds: a look for what is above them would pass
     over rows. What was bounded before holds none.

@@ -1,4 +1,4 @@
-"""What do slices of changes add up to, from nothing or from a state before them? (ARCHITECTURE 5, MERGE is a fold).
+"""Folds slices of changes, from nothing or from a state before them.
 
 Per key the row with the highest (ORDER BY, label) wins; where it is a delete the key is gone. A column that a slice
 does not carry keeps its value, back to the key's last delete.
@@ -49,7 +49,7 @@ class Past:
 def fold(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past | None = None
 ) -> DataFrame:
-    """Give the state that the slices of a table add up to, onto `past` or from nothing; `schema` is the table's.
+    """Return the state that the slices of a table add up to, onto `past` or from nothing; `schema` is the table's.
 
     Cost: one shuffle of their rows; a second look by key where some slices lack columns.
     """
@@ -66,7 +66,7 @@ def winners_of(
     schema: str,
     past: Past,
 ) -> DataFrame:
-    """Give what the fold makes of some keys alone, one row each; the column `_waterclock_deleted` says which are gone.
+    """Return what the fold makes of some keys alone, one row each; `_waterclock_deleted` says which are gone.
 
     Cost: the rows of these keys are shuffled, all others are only read.
     """
@@ -79,19 +79,19 @@ def winners_of(
 
 
 def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
-    """Give the keys that slices hold, each once."""
+    """Return the keys that slices hold, each once."""
     return frame_of_slices(spark, folder, manifests, schema).select(*map(quoted, merge.keys)).distinct()
 
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Give per key the last row by ORDER BY, NULL lowest; of equal rows one."""
+    """Return per key the last row by ORDER BY, NULL lowest; of equal rows one."""
     every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
     last = F.max_by(every, order_struct(merge.order_by)) if merge.order_by else F.first(every)
     return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
-    """Give a slice's own columns, in the table's types, and which rows are deletes."""
+    """Return a slice's own columns, in the table's types, and which rows are deletes."""
     own = fields_of(manifest.schema)
     fields = [field for name, field in fields_of(schema).items() if name in own]
     rows = frame_of_slices(spark, folder, [manifest], json.dumps({"type": "struct", "fields": fields}))
@@ -106,7 +106,7 @@ def marked(rows: DataFrame, merge: Merge) -> DataFrame:
 def beating(
     folder: str, earlier: Iterable[str], later: Sequence[Manifest], merge: Merge, schema: str
 ) -> tuple[Manifest, ...]:
-    """Give those of the earlier slices that hold a delete ordered above the lowest order of some later one.
+    """Return those of the earlier slices that hold a delete ordered above the lowest order of some later one.
 
     Cost: a manifest is read once in the life of the process.
     """
@@ -124,7 +124,7 @@ def beating(
 
 
 def beating_later(manifest: Manifest, after: Sequence[Manifest], merge: Merge, schema: str) -> tuple[Manifest, ...]:
-    """Give those of the slices after one that hold a delete at or above the lowest order of its rows."""
+    """Return those of the slices after one that hold a delete at or above the lowest order of its rows."""
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
     return tuple(
@@ -137,7 +137,7 @@ def beating_later(manifest: Manifest, after: Sequence[Manifest], merge: Merge, s
 def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
-    """Give per key the last of the slices' deletes: columns `_key<n>` and its order and label."""
+    """Return per key the last of the slices' deletes: columns `_key<n>` and its order and label."""
     rows = marked(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
     return rows.groupBy(*_keys(merge)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
@@ -149,7 +149,7 @@ def unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
 
 
 def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
-    """Give the columns of a schema, NULL where the rows lack one."""
+    """Return the columns of a schema, NULL where the rows lack one."""
     there = set(rows.columns)
     texts = [
         quoted(name) if name in there else f"CAST(NULL AS {sql_type(field['type'])}) AS {quoted(name)}"
@@ -161,7 +161,7 @@ def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
 def _all_rows(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past
 ) -> DataFrame:
-    """Give every row that has a say, with its order, its slice and which columns it carries."""
+    """Return every row that has a say, with its order, its slice and which columns it carries."""
     parts = []
     for number, (_, members) in enumerate(_by_columns(manifests).items()):
         paths = [file.path for manifest in members for file in manifest.files]
@@ -187,7 +187,7 @@ def _placed(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataFram
 
 
 def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
-    """Give for each key a delete below all others, by which a key that nobody knows is gone."""
+    """Return for each key a delete below all others, by which a key that nobody knows is gone."""
     rows = with_all_columns(keys, schema).withColumn(DELETED, F.expr("true"))
     return _placed(rows, merge, f"'{place}'", _ALL)
 
@@ -212,7 +212,7 @@ def _won(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: s
 
 
 def _carried(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
-    """Give the winners where some slices lack columns: each such value is that of the last row that carries it."""
+    """Return the winners where some slices lack columns: each such value is that of the last row that carries it."""
     from pyspark.sql import Window
 
     keys = [F.col(quoted(key)) for key in merge.keys]

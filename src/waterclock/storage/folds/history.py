@@ -1,4 +1,4 @@
-"""How are the rows of an older state had? From the version that holds it, from its slices, or made again and kept.
+"""Gives the rows of an older state: from the version that holds it, from its slices, or made again and kept.
 
 A MERGE state that no version holds any more is made by the fold, from the newest stored state before it (a TEMPORAL one
 from all its slices), and kept below
@@ -41,7 +41,7 @@ _MOST_VERSIONS_TRIED = 20
 
 
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: Resolved) -> DataFrame:
-    """Give the rows of what `resolve` found, in the table's columns as of now; no steps, no rows.
+    """Return the rows of what `resolve` found, in the table's columns as of now; no steps, no rows.
 
     Cost: no job, as `frame_at` and `frame_of_slices`, but where a MERGE state has to be made again: a fold of the
     slices since the newest stored state before it, once.
@@ -65,7 +65,7 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
 
 
 def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[Step]) -> DataFrame:
-    """Give a MERGE or TEMPORAL table's state after `steps`, its current slices from START on.
+    """Return a MERGE or TEMPORAL table's state after `steps`, its current slices from START on.
 
     It has the table's columns as of now. Cost: none beyond the read where it is stored; else a fold of the slices
     since the newest stored state (MERGE), or of all slices (TEMPORAL), once.
@@ -87,7 +87,7 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[Step
 
 
 def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Give what all slices of a MERGE or TEMPORAL table add up to, in its columns as they are declared now."""
+    """Return what all slices of a MERGE or TEMPORAL table add up to, in its columns as they are declared now."""
     if table.merge is None:
         return versions_of(spark, folder, manifests, table)
     return fold(spark, folder, manifests, table.merge, table_schema(folder).json())
@@ -102,7 +102,7 @@ class Beginning:
     manifests: tuple[Manifest, ...]
 
     def past(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> Past:
-        """Give what `later` slices are folded onto."""
+        """Return what `later` slices are folded onto."""
         return Past(self.state, beating(folder, self.made_of, later, merge, schema))
 
 
@@ -128,7 +128,7 @@ def beginning(
 
 
 def _stored(spark: SparkSession, lake: Lake, table: str, step: Step, name: str, schema: str) -> DataFrame | None:
-    """Give the state after a step where a version holds it, or it was made before."""
+    """Return the state after a step where a version holds it, or it was made before."""
     if step.version != NO_VERSION:
         state = frame_if_kept(spark, lake.folder(table), step.version, is_partitioned=False)
         if state is not None:

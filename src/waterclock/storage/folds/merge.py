@@ -1,4 +1,4 @@
-"""How does a sealed slice of changes become part of a MERGE table's state? (ARCHITECTURE 5, MERGE is a fold)."""
+"""Folds a sealed slice of changes into a MERGE table's state."""
 
 from __future__ import annotations
 

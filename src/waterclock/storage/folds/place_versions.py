@@ -1,4 +1,4 @@
-"""How do the versions of the keys that a slice touches come into a TEMPORAL table? In one commit, old labels or new."""
+"""Commits the versions of the keys that a slice touches to a TEMPORAL table, old labels or new."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step],
 
 
 def _one_before(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
-    """Give the snapshot that a new one follows."""
+    """Return the snapshot that a new one follows."""
     earlier = sorted((each for each in others if each.label < manifest.label), key=lambda each: each.label)
     return tuple(earlier[-1:])
 
 
 @contextmanager
 def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among) -> Iterator[DataFrame | None]:
-    """Give each key of which a slice says something else than was said before, None where there is none.
+    """Return each key of which a slice says something else than was said before, None where there is none.
 
     A slice of changes touches what it holds, and what the one held that it replaces. A snapshot holds every key: it
     touches those of which it says something else than the one that it replaces or follows, and that is found out once.
@@ -140,7 +140,7 @@ def _few(keys: DataFrame, most: int) -> DataFrame:
 
 
 def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
-    """Give the keys of which one of two snapshots says something else than the other, or nothing."""
+    """Return the keys of which one of two snapshots says something else than the other, or nothing."""
     names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, among.new])
     rows = [frame_of_slices(spark, folder, members, schema) for members in ([among.new], among.rivals)]
     sides = [
@@ -177,7 +177,7 @@ def _put(
 
 
 def _difference(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Give the versions that are new or changed, and those that are gone, marked as deleted."""
+    """Return the versions that are new or changed, and those that are gone, marked as deleted."""
     on = [*keys, EFFECTIVE]
     rest = [name for name in new.columns if name not in on]
     ours = new.selectExpr(*map(quoted, on), f"struct({', '.join(map(quoted, rest))}) AS {_NEW}")

@@ -1,4 +1,4 @@
-"""Which rows does a label that comes late or again bring to the head, found without the state before it?
+"""Finds the rows that a late or restated label brings to the head, without the state before it.
 
 The head's row of a key is the last of all the key's rows by (ORDER BY, label). So a row that is put among them wins
 exactly where it is after the head's row and after the key's deletes, which only slices know; what else lies in slices
@@ -73,7 +73,7 @@ def is_decided_by_head(asked: Restatement) -> bool:
 
 
 def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool) -> Winners:
-    """Give what the head's rows are held against; `is_unique` tells whether the new slice has one row a key.
+    """Return what the head's rows are held against; `is_unique` tells whether the new slice has one row a key.
 
     Cost: a look at both slices of the label, and at the slices whose deletes may beat it. Where rows are taken back,
     a fold of their keys as well.
@@ -117,7 +117,7 @@ def _changed(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest)
 
 
 def _lost(rows: DataFrame, was: DataFrame, asked: Restatement) -> DataFrame:
-    """Give the keys of the older slice that the new one lacks, or holds with a lower order."""
+    """Return the keys of the older slice that the new one lacks, or holds with a lower order."""
     kept = f"{_same_key(asked)} AND {is_newer(asked.merge.order_by)}"
     joined = was.alias("t").join(_few(rows, asked.new).alias("s"), F.expr(kept), "left_anti")
     return joined.select(*(F.col(f"t.{quoted(key)}") for key in asked.merge.keys))

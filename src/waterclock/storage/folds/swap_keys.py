@@ -1,4 +1,4 @@
-"""How do all rows of some keys give way to new ones? New files come, and copies of the old ones without those rows."""
+"""Replaces all rows of given keys: writes the new rows, and copies affected files without the old ones."""
 
 from __future__ import annotations
 

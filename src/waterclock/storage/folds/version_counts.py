@@ -1,4 +1,4 @@
-"""How many versions do the keys of a TEMPORAL table have? What the plan of a look-up by time is chosen from."""
+"""Counts the versions of a TEMPORAL table's keys, from which the plan of a look-up by time is chosen."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What do the slices of a TEMPORAL table add up to: all versions of its keys, or of those that a slice touches?
+"""Computes the versions of a TEMPORAL table's keys from its slices: of all keys, or of those that a slice touches.
 
 Slices hold raw rows, the table what `compute_temporal` makes of them. It is never made from itself: a late row is put
-right only beside the rows that were dropped as "no change" (field-notes part 3, fixture F).
+right only beside the rows that were dropped as "no change" (docs/decisions/temporal-versions.md).
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _SAID = "waterclock_said"
 
 
 def temporal_of(table: Table) -> Temporal:
-    """Give how a TEMPORAL table is keyed and timed."""
+    """Return how a TEMPORAL table is keyed and timed."""
     if table.temporal is None:
         raise AssertionError(f"{table.name} keeps no versions, and its caller did not ask")
     return table.temporal
 
 
 def attributes_of(raw: str, temporal: Temporal) -> list[str]:
-    """Give the columns of raw rows that versions show, in their order."""
+    """Return the columns of raw rows that versions show, in their order."""
     return list(temporal.attributes(name for name in fields_of(raw) if name not in {TIMELABEL, MISSING}))
 
 
 def table_schema_of(raw: str, temporal: Temporal) -> str:
-    """Give the schema of the table whose raw rows have the schema `raw`: keys, since when, attributes, until when.
+    """Return the schema of the table whose raw rows have the schema `raw`: keys, since when, attributes, until when.
 
     A key that `raw` lacks is left out: before the first batch only columns with declared types are known.
     """
@@ -60,7 +60,7 @@ def table_schema_of(raw: str, temporal: Temporal) -> str:
 
 
 def raw_schema(manifests: Iterable[Manifest]) -> str:
-    """Give all columns that slices hold, in the order in which they came."""
+    """Return all columns that slices hold, in the order in which they came."""
     schemas = [manifest.schema for manifest in manifests]
     text = schemas[0]
     for schema in schemas[1:]:
@@ -69,13 +69,13 @@ def raw_schema(manifests: Iterable[Manifest]) -> str:
 
 
 def raw_known(newest: Manifest, table: str, temporal: Temporal) -> str:
-    """Give the columns that raw rows are known to have: those of the newest slice, and the attributes of `table`."""
+    """Return the columns that raw rows are known to have: those of the newest slice, and the attributes of `table`."""
     fields = [field for name, field in fields_of(table).items() if name not in RECORD or name == temporal.at]
     return widened(newest.schema, json.dumps({"type": "struct", "fields": fields})) or newest.schema
 
 
 def as_shown(manifest: Manifest, temporal: Temporal) -> Manifest:
-    """Give a slice's manifest with those of its columns alone that the table has, to hold them against its types."""
+    """Return a slice's manifest with those of its columns alone that the table has, to hold them against its types."""
     kept = set(fields_of(table_schema_of(manifest.schema, temporal)))
     files = tuple(replace(file, types={n: t for n, t in file.types.items() if n in kept}) for file in manifest.files)
     return replace(manifest, schema=table_schema_of(manifest.schema, temporal), files=files)
@@ -154,7 +154,7 @@ def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
 def versions_of(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table, keys: DataFrame | None = None
 ) -> DataFrame:
-    """Give the versions that slices add up to, of some keys or of all, in the columns of the table.
+    """Return the versions that slices add up to, of some keys or of all, in the columns of the table.
 
     Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row which began the
     version. Rows that have no place on a timeline (`lacking_sql`) are left out. Of snapshots, a key ends where the next
@@ -190,7 +190,7 @@ def versions_of(
 
 
 def _said(rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping[str, Sequence[str]]) -> DataFrame:
-    """Give raw rows as `compute_temporal` takes them: time, order and deletes by names of our own."""
+    """Return raw rows as `compute_temporal` takes them: time, order and deletes by names of our own."""
     values = set(_values(attributes_of(raw, temporal), temporal))
     attributes = [
         _wrapped(name, labels_lacking, has_marks=MISSING in rows.columns)
@@ -211,7 +211,7 @@ def _said(rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping
 
 
 def _values(attributes: Sequence[str], temporal: Temporal) -> list[str]:
-    """Give the attributes of which NULL says "empty now"."""
+    """Return the attributes of which NULL says "empty now"."""
     return [name for name in attributes if temporal.are_all_values or name in temporal.values]
 
 
@@ -220,7 +220,7 @@ def _may_be_missing(name: str, rows: DataFrame, labels_lacking: Mapping[str, Seq
 
 
 def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Give by column the labels whose slices do not carry it."""
+    """Return by column the labels whose slices do not carry it."""
     found: dict[str, list[str]] = {}
     for manifest in manifests:
         own = fields_of(manifest.schema)
@@ -241,7 +241,7 @@ def _wrapped(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_mark
 
 
 def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Give the end of each label's window, and of the next label that there is: few rows, of this process."""
+    """Return the end of each label's window, and of the next label that there is: few rows, of this process."""
     labels = sorted({manifest.label for manifest in manifests})
     ends = [table.cadence.next(label) for label in labels]
     texts = [label_of(label) for label in labels]

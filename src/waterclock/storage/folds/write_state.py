@@ -1,4 +1,4 @@
-"""How is a MERGE table's new state made? As plain files, written by one job, which a commit then points at.
+"""Writes a MERGE table's new state as plain files, by one job; a commit then points at them.
 
 A Delta MERGE costs seconds of planning and many jobs however few its rows are, and rewrites the files it touches. The
 same join, written as plain Parquet and committed as pointers like a slice, took 0.3 to 0.6 s where MERGE took 2.7 to
@@ -136,7 +136,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 
 
 def _met(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
-    """Give of the winners' keys that the table holds: where each lies, whether the winner beats it, what it keeps."""
+    """Return of the winners' keys that the table holds: where each lies, whether the winner beats it, what it keeps."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = with_places(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quoted(key)} AS {quoted(key)}" for key in winners.keys]
@@ -165,7 +165,7 @@ def _places(met: DataFrame, *, is_counted: bool) -> _Places:
 
 
 def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
-    """Give the rows that come: winners that beat the table's row, or of keys that it does not hold."""
+    """Return the rows that come: winners that beat the table's row, or of keys that it does not hold."""
     lacking = set(_lacking(winners, schema))
     if all_won and not lacking:
         return winners.rows.where(f"NOT {DELETED}").select(*map(quoted, fields_of(schema)))
@@ -182,7 +182,7 @@ def _lacking(winners: Winners, schema: str) -> list[str]:
 def _changed(
     spark: SparkSession, folder: str, winners: Winners, met: DataFrame, paths: Sequence[str], schema: str
 ) -> DataFrame:
-    """Give the rows of the files that change as they are from now on, and the winners that the table did not hold."""
+    """Return the rows of the files that change as they are from now on, and the winners that the table did not hold."""
     old = frame_of_files(spark, folder, paths, schema)
     joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "left_outer")
     wins = f"(s.{DELETED} IS NOT NULL AND ({winners.beats}))"
@@ -206,7 +206,7 @@ def _columns(winners: Winners, schema: str, wins: str) -> list[str]:
 
 
 def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
-    """Give the state that `winners` make of the state before them."""
+    """Return the state that `winners` make of the state before them."""
     here = old.withColumn(_HERE, F.expr("true")).alias("t")
     joined = winners.rows.alias("s").join(here, F.expr(_same(winners)), "full_outer")
     wins = f"s.{DELETED} IS NOT NULL AND (t.{_HERE} IS NULL OR {winners.beats})"

@@ -1,4 +1,4 @@
-"""Which commits does a table's log still hold, and what did each do? For the ledger that is rebuilt from them."""
+"""Lists the commits that a table's log still holds and what each did, for a ledger rebuilt from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a table's Delta log say? Its JSON files, read as files: no listing, no Spark, no delta-rs."""
+"""Reads a table's Delta log as JSON files: no listing, no Spark, no delta-rs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCommit:
-    """A commit that changed a table's data and is not ours (DESIGN-NOTES F28)."""
+    """A commit that changed a table's data and is not ours (docs/decisions/foreign-commits-stop-a-table.md)."""
 
     version: int
     operation: str
@@ -42,7 +42,7 @@ def table_exists(folder: str) -> bool:
 
 
 def head(folder: str, *, after_version: int = _NONE) -> int:
-    """Give the newest version, -1 without one. Cost: a look-up per commit after `after_version` or the checkpoint."""
+    """Return the newest version, -1 without one. Cost: a look-up per commit after `after_version` or the checkpoint."""
     version = max(after_version, _checkpointed(folder))
     while _file(folder, version + 1).exists():
         version += 1
@@ -50,7 +50,7 @@ def head(folder: str, *, after_version: int = _NONE) -> int:
 
 
 def outcome(folder: str, claim: int, *, after_version: int) -> Outcome:
-    """Say which commit after `after_version` bears the claim's id, walking forward (DESIGN-NOTES F34).
+    """Say which commit after `after_version` bears the claim's id, walking forward.
 
     Raises  E621 where commits after `after_version` have been cleaned away, so that it cannot be known
     """
@@ -112,7 +112,7 @@ def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
 
 
 def last_of_same_rows(folder: str, version: int) -> int:
-    """Give the newest version up to which no commit after `version` changed data: OPTIMIZE may have moved its rows."""
+    """Return the newest version up to which no commit after `version` changed data; OPTIMIZE may have moved rows."""
     try:
         for number, text in _commits(folder, version, None):
             if any(map(_changes_data, _actions(folder, number, text))):
@@ -182,7 +182,7 @@ def _parsed(path: Path, text: bytes) -> list[dict[str, Any]]:
 
 
 def info_of(actions: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give what a commit says of itself."""
+    """Return what a commit says of itself."""
     return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 
 

@@ -1,4 +1,4 @@
-"""What does a commit say of itself? The claim's id, and the identity in its `userMetadata`."""
+"""Writes and reads what a commit says of itself: the claim's id, and the identity in its `userMetadata`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Identity:
 
     @classmethod
     def of_kill(cls, claim: int, *, project: str) -> Identity:
-        """Give the identity of a commit that kills a claim."""
+        """Return the identity of a commit that kills a claim."""
         return cls(project, "", _KILL, (), "", claim, "")
 
     @classmethod
     def unknown(cls, claim: int) -> Identity:
-        """Give the identity of a commit that bears the claim's id and says nothing else: data, for all we know."""
+        """Return the identity of a commit that bears the claim's id and says nothing else: data, for all we know."""
         return cls("", "", _UNKNOWN, (), "", claim, "")
 
     @property
@@ -70,7 +70,7 @@ class Killed(WaterclockError):
 
 
 def app_id(claim: int) -> str:
-    """Give the `txnAppId` of a claim's commit; its version is always 1 (DESIGN-NOTES F1)."""
+    """Return the `txnAppId` of a claim's commit; its version is always 1 (docs/decisions/first-commit-wins.md)."""
     return f"{KEY}:{claim}"
 
 

@@ -1,4 +1,4 @@
-"""Which files make up a table, on the snapshot that delta-rs shows?"""
+"""Lists the files that make up a table, on the snapshot that delta-rs shows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
 
 
 def live_bytes(folder: str) -> int:
-    """Give the size of a table as it is now. Cost: some milliseconds."""
+    """Return the size of a table as it is now. Cost: some milliseconds."""
     with opened(folder) as table:
         return sum(file.size for file in live_files(table))
 
@@ -110,13 +110,13 @@ def is_plain(table: DeltaTable) -> bool:
 
 
 def files_with_deletion_vectors(table: DeltaTable, folder: str) -> set[str]:
-    """Give the paths, relative to the table's folder, of live files that carry a deletion vector."""
+    """Return the paths, relative to the table's folder, of live files that carry a deletion vector."""
     marked = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
     return {relative_path(uri, folder) for uri in marked}
 
 
 def relative_path(uri: str, folder: str) -> str:
-    """Give the path of a file relative to the table's folder, from what Spark or delta-rs call it."""
+    """Return the path of a file relative to the table's folder, from what Spark or delta-rs call it."""
     # Spark writes file:/tmp, delta-rs file:///tmp, and both encode what is special in it
     path = unquote(urlsplit(uri).path) if ":/" in uri else uri
     return path.removeprefix(folder.rstrip("/") + "/")

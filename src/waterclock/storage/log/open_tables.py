@@ -1,4 +1,4 @@
-"""How are delta-rs's tables kept open? Opening one anew reads its whole log; a kept one reads what is new."""
+"""Keeps delta-rs's tables open: opening one anew reads its whole log, a kept one reads what is new."""
 
 from __future__ import annotations
 

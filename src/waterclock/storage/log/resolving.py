@@ -1,4 +1,4 @@
-"""Where is a table's content as of a tick, as it was known then? A pure function of commit records (DESIGN-NOTES F3).
+"""Resolves where a table's content as of a tick lies, as it was known then: a pure function of commit records.
 
 `storage.history` gives the rows of what is found here.
 """
@@ -78,7 +78,7 @@ def resolve(
 
 
 def version_map(mode: Mode, records: Sequence[CommitRecord]) -> dict[datetime, int]:
-    """Give which version holds the state at which label, by records in the order of versions (ARCHITECTURE 5).
+    """Return which version holds the state at which label, by records in the order of versions.
 
     A commit leaves the table at its newest label; one that restates a MERGE from a label first drops all from there
     on. An older REPLACE state leaves the table as it is: no version holds it, it is its sealed slice.
@@ -100,13 +100,13 @@ def version_map(mode: Mode, records: Sequence[CommitRecord]) -> dict[datetime, i
 
 
 def current(records: Iterable[CommitRecord]) -> dict[datetime, CommitRecord]:
-    """Give by label the record of its current slice, labels in order: the newest commit that names it."""
+    """Return by label the record of its current slice, labels in order: the newest commit that names it."""
     found = {label: record for record in records for label in record.slices}
     return dict(sorted(found.items()))
 
 
 def _known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[list[CommitRecord], bool]:
-    """Give the records known at an instant, and whether they are all up to one version, which holds what they say.
+    """Return the records known at an instant, and whether they are all up to one version, which holds what they say.
 
     Claims of a partitioned table lie side by side, and are recorded in another order than they were committed in: each
     label is known since its own record. Its revisions follow each other by version, whatever the clocks said.

@@ -1,4 +1,4 @@
-"""Did somebody who changed a table's data undo the change again?"""
+"""Tells whether somebody who changed a table's data undid the change again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_undone(folder: str, *, before: int, after: int) -> bool:
 
 
 def _files(folder: str, version: int) -> frozenset[str] | None:
-    """Give the paths of a version's files; None where one carries a deletion vector, which hides rows of it."""
+    """Return the paths of a version's files; None where one carries a deletion vector, which hides rows of it."""
     table = DeltaTable(folder, version=version)
     may_hide = "deletionVectors" in (table.protocol().reader_features or ())
     if may_hide and files_with_deletion_vectors(table, folder):

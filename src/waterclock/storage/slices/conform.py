@@ -1,4 +1,4 @@
-"""How are a query's rows brought into the shape of their table? Nothing runs here: the checks are in the rows' pass."""
+"""Brings a query's rows into the shape of their table; nothing runs here, checks are part of the rows' pass."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def conform(
 
 
 def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
-    """Give the error of a value that `conform` could not cast, found in what Spark raised; None for other errors."""
+    """Return the error of a value that `conform` could not cast, found in what Spark raised; None for other errors."""
     said = _BAD_CAST_SAID.search(str(error))
     if said is None:
         return None
@@ -263,7 +263,7 @@ def _cast(source: str, have: DataType, wanted: str, name: str) -> str:
 
 
 def _simple(text: str) -> str | None:
-    """Give a type's name in a schema's JSON, where it is a plain one."""
+    """Return a type's name in a schema's JSON, where it is a plain one."""
     bare = re.sub(r"\s+", "", text).lower()
     head, bracket, rest = bare.partition("(")
     name = _SPELLINGS.get(head, head)
@@ -281,7 +281,7 @@ def _has_void(type_: DataType) -> bool:
 
 
 def _without_void(type_: DataType) -> DataType:
-    """Give the type with STRING in place of every VOID: a column of nulls alone has no type of its own."""
+    """Return the type with STRING in place of every VOID: a column of nulls alone has no type of its own."""
     if isinstance(type_, NullType):
         return StringType()
     if isinstance(type_, ArrayType):
@@ -294,7 +294,7 @@ def _without_void(type_: DataType) -> DataType:
 
 
 def _nullable(type_: DataType, like: DataType) -> DataType:
-    """Give the stored type where the two differ in nested nullability alone."""
+    """Return the stored type where the two differ in nested nullability alone."""
     return like if _bare(type_.jsonValue()) == _bare(like.jsonValue()) else type_
 
 

@@ -1,4 +1,4 @@
-"""Is the content the same? A digest of rows that counts them and sums their hashes, whatever their order (F9).
+"""Digests content: counts rows and sums their hashes, whatever their order.
 
 A row's hash is `xxhash64` over (is it null, value) of every column, in the order of the columns' names, seeded by the
 names and types: a value that moves to another column changes it. Nested values enter as JSON with nulls and all their
@@ -34,12 +34,12 @@ _NESTED = ("struct", "array", "map", "variant")
 
 
 def row_hash(schema: StructType) -> Column:
-    """Give the hash of one row of `schema`, `timelabel` left out."""
+    """Return the hash of one row of `schema`, `timelabel` left out."""
     return F.expr(_row_hash(schema))
 
 
 def digest_columns(schema: StructType, *, hash_column: str | None = None) -> list[Column]:
-    """Give the aggregates that make a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
+    """Return the aggregates that make a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
     return [F.expr(text) for text in digest_texts(quoted(hash_column) if hash_column else _row_hash(schema))]
 
 

@@ -1,4 +1,4 @@
-"""What lies in a table's stage? Its slices, sealed or not, and what a claim left half-written."""
+"""Lists what lies in a table's stage: slices, sealed or not, and what a claim left half-written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Leaf:
 
 
 def leaves(folder: str) -> Iterator[Leaf]:
-    """Give every leaf of a table's stage. Cost: a listing of each label's folder."""
+    """Return every leaf of a table's stage. Cost: a listing of each label's folder."""
     stage = Path(folder, STAGE)
     for path in sorted(stage.glob("y=*/m=*/d=*/h=*/n=*/c=*")):
         relative = path.relative_to(folder).as_posix()
@@ -35,7 +35,7 @@ def leaves(folder: str) -> Iterator[Leaf]:
 
 
 def newest_sealed(folder: str) -> Leaf | None:
-    """Give the sealed slice of the newest label, committed or not; of several of one label, that of the last claim.
+    """Return the sealed slice of the newest label, committed or not; of several of one label, that of the last claim.
 
     Cost: a listing of each folder on the way down.
     """
@@ -49,7 +49,7 @@ def newest_sealed(folder: str) -> Leaf | None:
 
 
 def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
-    """Give the folders of labels, newest first."""
+    """Return the folders of labels, newest first."""
     if not levels:
         yield folder
         return
@@ -58,7 +58,7 @@ def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
 
 
 def size_of(folder: str, leaf: Leaf) -> int:
-    """Give the bytes that a leaf takes."""
+    """Return the bytes that a leaf takes."""
     return bytes_below(Path(folder, leaf.path))
 
 
@@ -69,7 +69,7 @@ def made_again(history: str, before: datetime) -> list[Path]:
 
 
 def bytes_below(folder: Path) -> int:
-    """Give the bytes of the files below a folder; a file that others link to counts as well."""
+    """Return the bytes of the files below a folder; a file that others link to counts as well."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

@@ -1,4 +1,4 @@
-"""Are a slice's keys unique, and where they are not, do its rows contradict each other?"""
+"""Checks that a slice's keys are unique, and where they are not, that its rows do not contradict each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _GROUPED_ALIKE = ("byte", "short", "integer", "long", "string", "date", "timesta
 def duplicate_keys(
     spark: SparkSession, folder: str, manifest: Manifest, keys: Sequence[str], *, most: int = 3
 ) -> list[tuple[Any, ...]]:
-    """Give some of the keys that more than one row of the slice bears, at most `most`; none where all are unique.
+    """Return some of the keys that more than one row of the slice bears, at most `most`; none where all are unique.
 
     Cost: milliseconds up to two million rows of plain key types, a Spark job beyond.
     """
@@ -60,7 +60,7 @@ def same_key_sql(keys: Sequence[str], *, may_be_null: bool) -> str:
 
 
 def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> None:
-    """Refuse a slice with two different rows of one key and order: neither would be the last (ARCHITECTURE 5).
+    """Refuse a slice with two different rows of one key and order: neither would be the last.
 
     Raises  E620 naming such a key
     """

@@ -1,4 +1,4 @@
-"""How is a sealed slice staged again elsewhere without writing it? By links to its files, which nothing changes."""
+"""Stages a sealed slice again elsewhere without writing it: by links to its files, which nothing changes."""
 
 from __future__ import annotations
 

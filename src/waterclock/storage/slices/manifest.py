@@ -1,4 +1,4 @@
-"""What is a sealed slice? Its files with their statistics, and the manifest that seals it."""
+"""A sealed slice: its files with their statistics, and the manifest that seals it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Manifest:
 
 
 def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
-    """Give the fields by name, not copied: `asdict` copies every value that JSON is about to write."""
+    """Return the fields by name, not copied: `asdict` copies every value that JSON is about to write."""
     return {field.name: getattr(part, field.name) for field in fields(part)}
 
 
@@ -129,7 +129,7 @@ def seal(folder: str, manifest: Manifest) -> None:
 
 
 def already_sealed(folder: str, slice_path: str) -> WaterclockError:
-    """Give the error of a claim that would write a slice twice."""
+    """Return the error of a claim that would write a slice twice."""
     return WaterclockError(
         "E604",
         "the slice is sealed already",

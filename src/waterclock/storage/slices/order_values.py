@@ -1,4 +1,4 @@
-"""How are MERGE's ORDER BY values written down and compared, so that a manifest tells what need not be read?"""
+"""Writes down and compares MERGE's ORDER BY values, so that a manifest tells what need not be read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Key = tuple[tuple[int, Any], ...]
 
 
 def order_measures(merge: Merge) -> list[tuple[str, Column]]:
-    """Give the aggregates that bound a slice's ORDER BY values, as JSON, and count its deletes."""
+    """Return the aggregates that bound a slice's ORDER BY values, as JSON, and count its deletes."""
     deleted = deletes_sql(merge)
     texts = {"_deletes": f"count_if({deleted})"}
     if merge.order_by:
@@ -49,7 +49,7 @@ def order_sql(order_by: Sequence[str]) -> str:
 
 
 def order_struct(order_by: Sequence[str]) -> Column:
-    """Give the ORDER BY columns as one value, as `order_sql` writes them."""
+    """Return the ORDER BY columns as one value, as `order_sql` writes them."""
     return F.expr(order_sql(order_by))
 
 

@@ -1,4 +1,4 @@
-"""How is a table read: a version of it through the Delta log, or sealed slices straight from their files?"""
+"""Reads a table: a version of it through the Delta log, or sealed slices straight from their files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def frame_at(
     high: datetime | None = None,
     is_partitioned: bool,
 ) -> DataFrame:
-    """Give a table as of a Delta version, of rows with labels in `[low, high)`.
+    """Return a table as of a Delta version, of rows with labels in `[low, high)`.
 
     Cost: no job here. Few live files are listed by delta-rs (some milliseconds) and read as files; many, and layouts
     that need it, are read through Spark's Delta log, whose first look at a version costs three jobs.
@@ -60,7 +60,7 @@ def frame_if_kept(
     high: datetime | None = None,
     is_partitioned: bool,
 ) -> DataFrame | None:
-    """Give what `frame_at` gives, or None where the version's log or files are no longer there.
+    """Return what `frame_at` gives, or None where the version's log or files are no longer there.
 
     Cost: as `frame_at`; the log is opened at the version, some 10 ms, and each file is looked up.
     """
@@ -73,7 +73,7 @@ def frame_if_kept(
 
 
 def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFrame:
-    """Give the rows of a version of an unpartitioned table, wherever OPTIMIZE and VACUUM have left them."""
+    """Return the rows of a version of an unpartitioned table, wherever OPTIMIZE and VACUUM have left them."""
     with opened(folder) as table:
         is_newest = table.version() == version
     kept = None if is_newest else frame_if_kept(spark, folder, version, is_partitioned=False)
@@ -97,7 +97,7 @@ def _within(frame: DataFrame, bounds: tuple[str | None, str | None]) -> DataFram
 def frame_of_slices(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: Schema | None = None
 ) -> DataFrame:
-    """Give the rows of sealed slices, read from their files; `schema` (the table's) or the one they were sealed with.
+    """Return the rows of sealed slices, read from their files; `schema` (the table's) or the one they were sealed with.
 
     Columns that a slice lacks are null. Cost: no job here; about a millisecond a file to list and open.
     """
@@ -106,7 +106,7 @@ def frame_of_slices(
 
 
 def table_schema(folder: str) -> StructType:
-    """Give the table's columns and types as of now, `timelabel` among them; no JVM needed.
+    """Return the table's columns and types as of now, `timelabel` among them; no JVM needed.
 
     Raises  E623 where there is no table
     """
@@ -115,7 +115,7 @@ def table_schema(folder: str) -> StructType:
 
 
 def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schema: str) -> DataFrame:
-    """Give the rows of Parquet files below the table's folder, in the columns and types of a schema's JSON."""
+    """Return the rows of Parquet files below the table's folder, in the columns and types of a schema's JSON."""
     wanted = StructType.fromJson(json.loads(schema))
     if not paths:
         return spark.createDataFrame([], wanted)

@@ -1,4 +1,4 @@
-"""What does a Parquet file's footer say of its rows, in the words of Delta's `stats`? (DESIGN-NOTES 3, Statistics)."""
+"""Reads the statistics of a Parquet file's footer, in the words of Delta's `stats`."""
 
 from __future__ import annotations
 

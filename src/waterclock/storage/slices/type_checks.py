@@ -11,7 +11,7 @@ from waterclock.storage.types import fields_of, readable_as, type_text
 
 
 def check_files(manifest: Manifest, table_schema: str) -> None:
-    """Hold the slice's real Parquet files against the table's schema, which a commit must fit (ARCHITECTURE 5.3).
+    """Hold the slice's real Parquet files against the table's schema, which a commit must fit.
 
     Raises  E617 naming the columns whose name or type would break reading later
             E616 naming the NOT NULL columns that hold nulls
@@ -38,7 +38,7 @@ def check_files(manifest: Manifest, table_schema: str) -> None:
 
 
 def spark_columns(manifest: Manifest) -> tuple[tuple[str, str], ...]:
-    """Give the names and Spark SQL types of a slice's columns, `timelabel` first."""
+    """Return the names and Spark SQL types of a slice's columns, `timelabel` first."""
     return tuple((name, type_text(field["type"])) for name, field in fields_of(manifest.schema).items())
 
 

@@ -1,4 +1,4 @@
-"""How is a batch's data written? Once, by Spark, as sealed slices in the table's own folder (ARCHITECTURE 5.3)."""
+"""Writes a batch's data once, by Spark, as sealed slices in the table's own folder."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class _Draft:
             files=files,
             rows=rows,
             bytes=sum(file.size for file in files),
-            # a task that ran twice is counted twice: such a digest equals nothing (DESIGN-NOTES F9)
+            # a task that ran twice is counted twice: such a digest equals nothing
             digest=digest if digest and rows_of(digest) == rows else None,
             schema=self.schema,
             code=self.code,
@@ -173,7 +173,7 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
 
 
 def _observing(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
-    """Give the frame as it is watched while it is written; None where a measure calls a SQL function of the project.
+    """Return the frame as it is watched while it is written; None where a measure calls a SQL function of the project.
 
     Spark answers those in a query, and not while it writes.
     """

@@ -47,7 +47,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 
 def some_rows(random: Random, number: int) -> list[Row]:
-    """Give changes of one day: each key once, some of them deletes."""
+    """Return changes of one day: each key once, some of them deletes."""
     keys = random.sample(range(1, 9), random.randint(0, 4))
     return [
         (

@@ -108,7 +108,7 @@ def answers(tiny: Tiny) -> dict[str, list[Any]]:
 
 
 def carried(tiny: Tiny) -> Iterator[str]:
-    """Give the tables of which a current slice took rows over."""
+    """Return the tables of which a current slice took rows over."""
     with tiny.opened() as work:
         for name in FLATS:
             for piece in work.ledger.slices(name, day(1), day(30)):

@@ -230,7 +230,7 @@ def test_what_fails_before_its_commit_is_written_again(
 
 
 def folder_of(path: str) -> str:
-    """Give the path of a file's slice."""
+    """Return the path of a file's slice."""
     return path[path.index("_stage/") :].rsplit("/", 1)[0]
 
 

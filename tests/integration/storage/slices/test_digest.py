@@ -1,4 +1,4 @@
-"""Two contents have one digest exactly where they are equal (DESIGN-NOTES F9)."""
+"""Two contents have one digest exactly where they are equal (docs/decisions/digests-are-sums.md)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from waterclock.timelabel.period import parse_period
 
 
 def _with_rows(audit: Audit, rows: int) -> Audit:
-    """Give what is known of a batch as if its revisions held so many rows."""
+    """Return what is known of a batch as if its revisions held so many rows."""
     made = tuple(
         replace(each, revision=replace(each.revision, rows=rows)) if each.revision else each for each in audit.attempts
     )

@@ -129,7 +129,7 @@ def test_an_error_without_words_of_its_own_says_where_it_was_raised() -> None:
     error = to_error(raised.value, where=WHERE)
     assert error.code == "E790"
     assert "KeyError" in error.what
-    assert "test_translate.py" in (error.why or "")
+    assert "test_errors.py" in (error.why or "")
 
 
 def test_a_long_message_is_cut() -> None:

@@ -1,4 +1,4 @@
-"""Delta-rs commits pointers to sealed slices: what is shown afterwards, and the rules M1 to M6 of DESIGN-NOTES 3."""
+"""What pointers to sealed slices show, and the rules M1 to M6 of docs/decisions/commits-are-pointers.md."""
 
 from __future__ import annotations
 

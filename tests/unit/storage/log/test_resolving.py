@@ -1,4 +1,4 @@
-"""Where a state is: whatever the order of commits, the version or the slices found are those of a replay (F3)."""
+"""Where a state is: whatever the order of commits, the version or the slices found are those of a replay."""
 
 from __future__ import annotations
 

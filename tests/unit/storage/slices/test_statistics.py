@@ -1,4 +1,4 @@
-"""Statistics are read from Parquet footers, and never claim more than is so (DESIGN-NOTES 3, Statistics)."""
+"""Statistics are read from Parquet footers, and never claim more than is so."""
 
 from __future__ import annotations
 
