@@ -1,5 +1,5 @@
 # noqa: INP001 - a script
-"""Write the reference pages that are made from the code.
+"""Write the reference pages and drawings that are made from the code.
 
 python docs/generate.py            write them
 python docs/generate.py --check    write nothing, and leave with 1 where a page is not up to date
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import drawings
 import typer
 
 from waterclock import codes
@@ -218,6 +219,9 @@ def _kind(option: Option) -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "images/house.svg": drawings.house,
+    "images/road.svg": drawings.road,
+    "images/windows.svg": drawings.windows,
     "reference/commands.md": commands_page,
     "reference/connectors.md": connectors_page,
     "reference/errors.md": errors_page,

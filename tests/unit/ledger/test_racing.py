@@ -25,11 +25,11 @@ def declared() -> Flow:
     return flow(table("raw.a", partitioned=True), table("raw.b"))
 
 
-def start_together(url: str, seed: int, runners: int) -> None:
-    """Wait until all runners are there, in whatever threads or processes they are."""
+def wait_for_others(url: str, seed: int, runners: int, what: str) -> None:
+    """Wait until so many runners have come to the same point, in whatever threads or processes they are."""
     folder = Path(url.removeprefix("sqlite:///")).parent
-    (folder / f"ready {seed}").touch()
-    while len(list(folder.glob("ready *"))) < runners:
+    (folder / f"{what} {seed}").touch()
+    while len(list(folder.glob(f"{what} *"))) < runners:
         sleep(0.001)
 
 
@@ -40,7 +40,7 @@ def run_all(url: str, seed: int, runners: int) -> list[tuple[str, datetime, int]
     Random(seed).shuffle(wanted)
     with closing(Ledger.open(url)) as ledger:
         desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
-        start_together(url, seed, runners)
+        wait_for_others(url, seed, runners, "ready")
         while wanted:
             later = []
             for name, label in wanted:
@@ -53,6 +53,8 @@ def run_all(url: str, seed: int, runners: int) -> list[tuple[str, datetime, int]
                 sleep(0.002)  # the work: time for others to want the same
                 ledger.record_done(claim, [result(label)])
                 got.append((name, day(label), claim.number))
+                if len(got) == 1:
+                    wait_for_others(url, seed, 2, "got one")
             wanted = later
     return got
 

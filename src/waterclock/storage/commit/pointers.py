@@ -1,6 +1,7 @@
 """Makes a sealed slice part of its table: one commit of pointers to it, by delta-rs.
 
-Each rule M1 to M6 (docs/decisions/commits-are-pointers.md) was found by breaking it: rows were lost, doubled or hidden without an error.
+Each rule M1 to M6 (docs/decisions/commits-are-pointers.md) was found by breaking it: rows were lost, doubled or
+hidden without an error.
 """
 
 from __future__ import annotations
