@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,18 +23,75 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
+HERE = Path(__file__).parent
+DURATIONS = HERE / "durations.txt"
+MOST_SECONDS_OF_A_UNIT_TEST = (
+    2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help="write how long each file took to durations.txt")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(config.rootpath), "durations-recorder")
+
+
+class Recorder:
+    """Adds up how long the tests of each file take, with what they set up, and writes it for later runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]  # of float values
+
+    def pytest_sessionfinish(self) -> None:
+        lines = [f"{seconds:7.1f} {file}\n" for file, seconds in self.seconds.most_common() if seconds >= 1]
+        DURATIONS.write_text("".join(lines), encoding="utf-8")
+
+
+def recorded() -> dict[str, float]:
+    """Return how many seconds each file took when it was last recorded, by its path from the root."""
+    if not DURATIONS.exists():
+        return {}
+    pairs = (line.split(maxsplit=1) for line in DURATIONS.read_text(encoding="utf-8").splitlines())
+    return {file: float(seconds) for seconds, file in pairs}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file that need a JVM together, and begin with what takes long.
 
-    Files with slow tests come first, then all others that need a JVM, then the many small tests: two workers that take
-    them in this order end together. Within each of the three the order is as random as before.
+    Files that need a JVM come first, by the time that they took when it was recorded, then the many small tests: two
+    workers that take them in this order end together. Within files the order is as random as before.
     """
+    seconds = recorded()
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: (not item.get_closest_marker("spark"), item.path not in slow))
+
+    def place(item: pytest.Item) -> tuple[bool, float, bool]:
+        file = item.nodeid.partition("::")[0]
+        needs_jvm = item.get_closest_marker("spark") is not None
+        return not needs_jvm, -seconds.get(file, 0.0) if needs_jvm else 0.0, item.path not in slow
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    before = sum(os.times()[:4])
+    result = yield
+    spent = sum(os.times()[:4]) - before
+    is_bound = item.path.is_relative_to(HERE / "unit") and not any(map(item.get_closest_marker, ("slow", "spark")))
+    if is_bound and spent > MOST_SECONDS_OF_A_UNIT_TEST:
+        pytest.fail(f"it took {spent:.1f} s of CPU: make it quicker, or mark it slow")
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The project file waterclock.toml: what differs between machines, and what statements may leave out (LANGUAGE 4)."""
+"""The project file waterclock.toml: what differs between machines, and what statements may leave out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The language in Python: each function notes what it is told while a project's file is loaded, and else does nothing.
 
 An argument is the clause's own words joined by `_`, with one more behind where Python has reserved them (`from_`); its
-value is the clause's own text, read by DPL's parser (LANGUAGE 4). What is wrong is said by `check`, never raised here.
+value is the clause's own text, read by DPL's parser. What is wrong is said by `check`, never raised here.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _NOTHING = timedelta(0)
 
 
 class Cadences:
-    """Settles cadences upstream first; a table takes that of its inputs only where these agree (LANGUAGE 1.2)."""
+    """Settles cadences upstream first; a table takes that of its inputs only where these agree."""
 
     def __init__(self, drafts: Mapping[str, Draft], config: Config, errors: list[WaterclockError]) -> None:
         self.drafts = drafts

@@ -30,7 +30,7 @@ _WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! ,
 def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int], bool]) -> Expression:
     """Take an expression: up to a comma, AS, ELSE, OVER BATCH, OVER TABLE or the next clause, outside of brackets.
 
-    sqlglot's own expression parser would swallow `NOT NULL` and `OVER BATCH` behind it (LANGUAGE 3.3), hence the look
+    sqlglot's own expression parser would swallow `NOT NULL` and `OVER BATCH` behind it, hence the look
     for its end. `is_clause` tells whether a clause starts so many words ahead.
     Raises E220 where it is no expression
     """

@@ -50,8 +50,7 @@ def all_rules(table: Table) -> tuple[Rule, ...]:
 def row_measures(table: Table) -> Sequence[tuple[str, Column]]:
     """Return the aggregates that answer, in the write's own pass, how many rows break a rule, and what the batch is.
 
-    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it
-    (LANGUAGE decision 5).
+    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it.
     """
     from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 

@@ -20,7 +20,6 @@ from waterclock.spark_sql import quoted
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.slices.conform import row_error
 from waterclock.storage.slices.digest import (
-    EMPTY,
     HIGH,
     LOW,
     ROWS,
@@ -31,7 +30,7 @@ from waterclock.storage.slices.digest import (
     row_hash,
     rows_of,
 )
-from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, read_manifest, seal
+from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_values import order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.statistics import read_files
@@ -275,6 +274,3 @@ def _scan(
 
 def _table_of(folder: str) -> str:
     return ".".join(Path(folder).parts[-2:])
-
-
-__all__ = ["EMPTY", "DataFile", "Manifest", "Written", "is_sealed", "read_manifest", "write_slices"]
