@@ -80,7 +80,9 @@ def test_the_status_tables_answer_in_sql(newcomer: Newcomer) -> None:
         "query", "SELECT status, count(*) AS n FROM waterclock.batches WHERE `table` LIKE 'shop.%' GROUP BY status"
     )
     assert told["rows"] == [["done", 4]]
-    assert len(newcomer.json("query", "SELECT * FROM waterclock.batches")["rows"]) == 17
+    # another test adds tables of its own
+    told = newcomer.json("query", "SELECT * FROM waterclock.batches WHERE `table` NOT LIKE 'more.%'")
+    assert len(told["rows"]) == 17
     assert newcomer.json("query", "SELECT * FROM waterclock.inputs")["rows"]
 
 
