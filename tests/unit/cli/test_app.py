@@ -38,6 +38,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert not found & set(HEAVY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [[], ["run"]])
 def test_help_takes_less_than_a_fifth_of_a_second_of_cpu(command: list[str]) -> None:
     # where other processes share the cores CPU time itself stretches: there the ratio to what help stands on decides
@@ -45,6 +46,7 @@ def test_help_takes_less_than_a_fifth_of_a_second_of_cpu(command: list[str]) -> 
     assert cpu_seconds("-m", "waterclock", *command, "--help") < max(0.2, stretched)
 
 
+@pytest.mark.slow
 def test_what_touches_no_data_never_loads_spark(busy_shop: Shop) -> None:
     commands = "check|plan|status|audit shop.orders|lineage shop.orders.amount|show shop.orders -n0|retry --no-run"
     here = ["--project", str(busy_shop.folder)]
@@ -174,6 +176,7 @@ def test_ctrl_c_is_quiet_and_leaves_with_130(fresh: Path, monkeypatch: pytest.Mo
     assert found.output == ""
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_not_complained_of(busy_shop: Shop) -> None:
     command = [sys.executable, "-m", "waterclock", "plan", "--json", "--project", str(busy_shop.folder)]
     reading, writing = os.pipe()

@@ -62,6 +62,7 @@ def completed(*words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_a_shell_completes_commands_tables_and_environments(below: Path) -> None:
     assert below.is_dir()
     assert completed("sta") == ["status"]

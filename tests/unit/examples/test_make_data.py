@@ -11,6 +11,8 @@ import pytest
 
 from examples.flights import make_data, oracle
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def two_days(tmp_path_factory: pytest.TempPathFactory) -> Path:

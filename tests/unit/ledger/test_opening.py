@@ -145,6 +145,7 @@ def _open_once(url: str) -> int:
         return ledger.sequence()
 
 
+@pytest.mark.slow
 def test_processes_that_make_one_ledger_at_once_all_find_it(tmp_path: Path) -> None:
     url = url_of(tmp_path / "ledger.db")
     with get_context("spawn").Pool(4) as pool:

@@ -82,11 +82,13 @@ def url(tmp_path: Path) -> str:
     return url
 
 
+@pytest.mark.slow
 def test_threads_get_each_label_once(url: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         check(url, list(pool.map(run_all, [url] * 4, range(4), [4] * 4)))
 
 
+@pytest.mark.slow
 def test_processes_get_each_label_once(url: str) -> None:
     with get_context("spawn").Pool(3) as pool:
         check(url, pool.starmap(run_all, [(url, seed, 3) for seed in range(3)], chunksize=1))

@@ -10,15 +10,19 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.slices import actions, commit, hour, ids, new_table, race, rows_of, sealed, version
 from waterclock.storage.log.delta_log import outcome
 
 
+@pytest.mark.slow
 def test_threads_race_data_against_kills_and_each_claim_has_one_commit(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         _race(pool, tmp_path, seconds_to_start=0.1)
 
 
+@pytest.mark.slow
 def test_processes_race_data_against_kills_and_each_claim_has_one_commit(tmp_path: Path) -> None:
     # delta-rs does not survive a fork
     with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -11,6 +11,7 @@ from tests.unit.cli.conftest import Shop, ask
 from waterclock.cli.actions import run as running
 
 
+@pytest.mark.slow
 def test_a_watching_run_with_nothing_to_do_starts_no_spark_and_ends_by_ctrl_c(busy_shop: Shop) -> None:
     code = (
         "import sys; from waterclock.cli.app import main; code = main(sys.argv[1:]); "

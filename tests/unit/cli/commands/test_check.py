@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from tests.slices import hour, sealed
@@ -104,6 +105,7 @@ def test_check_makes_nothing(fresh: Path) -> None:
     assert not (fresh / ".waterclock").exists()
 
 
+@pytest.mark.slow
 def test_check_takes_less_than_a_second_of_cpu(fresh: Path) -> None:
     # where other processes share the cores CPU time itself stretches: there the ratio to what check stands on decides
     stretched = 4 * cpu_seconds("-c", "import pydantic, rich, sqlglot, typer")

@@ -187,6 +187,7 @@ with progress.shown():
 """
 
 
+@pytest.mark.slow
 def test_on_a_terminal_many_threads_tell_and_none_waits_for_another_that_waits_for_it() -> None:
     with terminal([sys.executable, "-c", BUSY]) as window:
         said = window.ends(timeout=60)

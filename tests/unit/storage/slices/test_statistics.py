@@ -43,6 +43,7 @@ def read(path: Path, table: pa.Table, **options: Any) -> tuple[dict[str, Any], s
     return json.loads(text, parse_float=Decimal), text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_hold_for_every_value_and_nulls_are_counted(kind: str, tmp_path: Path) -> None:
     type_, values = KINDS[kind]
