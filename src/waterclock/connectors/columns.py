@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from waterclock.connectors.interface import TIMELABEL
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Columns
+from waterclock.timelabel.label import TIMELABEL
 
 _UNFIT = re.compile(r"[ ,;{}()\n\t\r=]+")
 

@@ -26,8 +26,6 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TIMELABEL = "timelabel"
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:

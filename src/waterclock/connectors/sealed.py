@@ -10,9 +10,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.interface import TIMELABEL
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa

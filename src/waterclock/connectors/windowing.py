@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.interface import TIMELABEL
 from waterclock.spark_sql import quoted, sql_text
+from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:

@@ -220,7 +220,9 @@ class Runner:
     ) -> None:
         if not ready:
             return
-        from waterclock.engine.batch.retry import patiently  # loads Spark, which a run with nothing to do can spare
+        from waterclock.engine.batch.retry import (
+            carry_out_with_retries,  # loads Spark, which a run with nothing to do can spare
+        )
 
         for group in tuple(ready):
             if len(running) >= self._work.settings.threads:
@@ -228,7 +230,7 @@ class Runner:
             if self._has_slot(group, running):
                 ready.remove(group)
                 self._work.listener.started(group)
-                running[threads.submit(patiently, self._work, group, now)] = group
+                running[threads.submit(carry_out_with_retries, self._work, group, now)] = group
 
     def _has_slot(self, group: Group, running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         tables = self._work.flow.tables

@@ -9,6 +9,7 @@ from html import escape
 
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import RECORD, Column, Flow, Reference, Table
+from waterclock.timelabel.label import TIMELABEL
 
 MOST_COLUMNS = 14
 FILLS = {Kind.COLLECT: "#d9e8f6", Kind.TRANSFORM: "#e3f0da"}
@@ -70,7 +71,7 @@ def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
     Of a TEMPORAL table the key and since when come first, and until when comes last.
     """
     declared = {column.name: column for column in table.columns.named}
-    names = list(dict.fromkeys((*declared, *(name for name in known if name != "timelabel"))))
+    names = list(dict.fromkeys((*declared, *(name for name in known if name != TIMELABEL))))
     if table.temporal is not None:
         names = list(dict.fromkeys(table.temporal.outputs(name for name in names if name not in RECORD)))
     keys = {*table.columns.keys, *table.keys}

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from waterclock.flow.declarations import RECORD, Flat, FlatJoin
-
-_OF_BATCH = "timelabel"
+from waterclock.timelabel.label import TIMELABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) 
     own = columns_of(flat.read.table)
     if own is None:
         return None
-    found = [FlatColumn(name, flat.read.table, name) for name in own if name.lower() != _OF_BATCH]
+    found = [FlatColumn(name, flat.read.table, name) for name in own if name.lower() != TIMELABEL]
     for join in flat.joins:
         brought = flat_columns(join.parent, columns_of)
         if brought is None:
@@ -40,7 +39,7 @@ def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) 
 def brought_by(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
     """Return what a parent with these columns brings into its child."""
     record = RECORD if join.parent.is_temporal else ()
-    behind = {name.lower() for name in (*join.parent_columns, *record, _OF_BATCH)}
+    behind = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}
     suffix = f"_{join.role}" if join.role else ""
     return [
         FlatColumn(each.name + suffix, each.table, each.column) for each in columns if each.name.lower() not in behind

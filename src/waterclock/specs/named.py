@@ -13,6 +13,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
+from waterclock.timelabel.label import TIMELABEL
 
 _DIALECT = "databricks"
 
@@ -28,7 +29,7 @@ def named_columns(flow: Flow) -> dict[str, tuple[str, ...]]:
         for query in _queries(table):
             for name, column in _named(flow, query):
                 declared = {each.name.lower() for each in flow.tables[name].columns.named}
-                if column.lower() not in declared | {"timelabel"}:
+                if column.lower() not in declared | {TIMELABEL}:
                     found.setdefault(name, {}).setdefault(column.lower(), column)
     return {name: tuple(columns.values()) for name, columns in found.items()}
 

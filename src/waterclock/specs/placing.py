@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Place
 from waterclock.selection import parse_labels
-from waterclock.specs.script import TIMELABEL, Action, Expect, Give, Run, names_label
+from waterclock.specs.script import Action, Expect, Give, Run, names_label
 from waterclock.specs.steps import GIVEN, Does, Meaning
 from waterclock.specs.values import plain_text
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
 _ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # where no step names a label, one is as good as another

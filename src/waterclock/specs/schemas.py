@@ -17,8 +17,8 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.specs.named import named_columns
-from waterclock.specs.script import TIMELABEL
 from waterclock.storage.folds.versions import MISSING
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

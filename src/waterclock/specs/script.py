@@ -9,9 +9,8 @@ from datetime import datetime
 from waterclock.flow.declarations import Flow, Table
 from waterclock.specs.document import Scenario
 from waterclock.specs.steps import Meaning
+from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
-
-TIMELABEL = "timelabel"
 
 
 @dataclass(frozen=True, slots=True)

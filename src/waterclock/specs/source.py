@@ -14,10 +14,10 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns, Table, Unit
 from waterclock.secrets import Secrets
 from waterclock.specs.comparing import Values
-from waterclock.specs.script import TIMELABEL, Give
+from waterclock.specs.script import Give
 from waterclock.specs.steps import Does
 from waterclock.specs.typed import Rows
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,9 @@ from waterclock.flow.declarations import RECORD, Table
 from waterclock.selection import parse_labels
 from waterclock.specs.comparing import Values, doubled
 from waterclock.specs.document import Cell, Grid
-from waterclock.specs.script import TIMELABEL, Action, Expect, Give, Script
+from waterclock.specs.script import Action, Expect, Give, Script
 from waterclock.specs.values import plain_text, value_of
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from waterclock.specs.schemas import Extras, Schema

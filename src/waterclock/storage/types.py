@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from waterclock.spark_sql import quoted
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     Schema = StructType | str
 
-TIMELABEL = "timelabel"
 _TIMELABEL_FIELD = {"name": TIMELABEL, "type": "string", "nullable": True, "metadata": {}}
 _WHOLE = {"byte": 1, "short": 2, "integer": 3, "long": 4}
 _FRACTION = {"float": 1, "double": 2}

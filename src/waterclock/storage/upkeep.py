@@ -22,8 +22,7 @@ from waterclock.storage.log.commit_history import commits_after
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile, files_with_deletion_vectors, is_plain, live_files
 from waterclock.storage.log.open_tables import opened
-from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel.label import label_of_hive_path
+from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

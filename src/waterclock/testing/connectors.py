@@ -23,7 +23,6 @@ import pytest
 
 from waterclock.connectors import registry
 from waterclock.connectors.interface import (
-    TIMELABEL,
     ArrivalCollector,
     Collected,
     Connector,
@@ -35,7 +34,7 @@ from waterclock.connectors.interface import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place, Unit
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import utc_of
 
+TIMELABEL = "timelabel"  # the column of every row that holds its batch's label
 _LABEL = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})00")
 _HIVE = re.compile(r"(?:^|/)y=([0-9]{4})/m=([0-9]{2})/d=([0-9]{2})/h=([0-9]{2})/n=([0-9]{2})(?=/|$)")
 _WIDTHS = (4, 2, 2, 2, 2)

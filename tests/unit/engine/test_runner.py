@@ -83,7 +83,7 @@ def drained(monkeypatch: pytest.MonkeyPatch, runner: Planned, answers: dict[str,
             runner.groups.remove(of)
         return (GroupReport(of, 1, rows=5, error=error),)
 
-    monkeypatch.setattr(retry, "patiently", patiently)
+    monkeypatch.setattr(retry, "carry_out_with_retries", patiently)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
         runner._drain(day(9), threads, outcome)
@@ -154,7 +154,7 @@ def test_a_stopped_runner_takes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
-    monkeypatch.setattr(retry, "patiently", lambda *_: go.wait(10))
+    monkeypatch.setattr(retry, "carry_out_with_retries", lambda *_: go.wait(10))
     work = work_of([table("a.b", partitioned=True)])
     busy: dict[Any, Group] = {}
     ready = deque(group("a.b", number) for number in range(6))
@@ -186,7 +186,7 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
         runner.groups.remove(of)
         return (GroupReport(of, 1),)
 
-    monkeypatch.setattr(retry, "patiently", patiently)
+    monkeypatch.setattr(retry, "carry_out_with_retries", patiently)
     outcome = RunOutcome()
     with ThreadPoolExecutor(1) as threads:
         runner._drain(day(9), threads, outcome)

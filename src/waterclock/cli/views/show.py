@@ -18,7 +18,7 @@ from waterclock.cli.views.lineage import kind_words
 from waterclock.cli.views.theme import LOOKS, console, sign, state_of
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Status
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from waterclock.cli.views.query import Told
@@ -170,7 +170,7 @@ def _columns(table: Table, stored: dict[str, str]) -> tuple[ColumnSaid, ...]:
     for name in names:
         column = said.get(name.lower())
         if column is None:
-            comment = "the batch's label" if name == "timelabel" else ""
+            comment = "the batch's label" if name == TIMELABEL else ""
             found.append(ColumnSaid(name, stored[name], "", comment))
             continue
         words = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files import naming
 from waterclock.connectors.interface import (
-    TIMELABEL,
     Collected,
     Deliverer,
     Item,
@@ -35,7 +34,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Columns, Unit
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.connectors.files.writer import ENDINGS, Writing, write_file
-from waterclock.connectors.interface import TIMELABEL, Delivered, Delivery, Outcome
+from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.sealed import batches_of, labelled
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
 
 RECORDS = Path("_waterclock") / "deliveries"
 

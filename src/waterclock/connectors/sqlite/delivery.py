@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from waterclock.connectors.interface import TIMELABEL, Delivered, Delivery, Outcome
+from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite.database import Database, quoted, table_of
 from waterclock.connectors.sqlite.destination import DELIVERIES, columns_there, settle_table
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa

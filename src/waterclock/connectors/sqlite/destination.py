@@ -12,11 +12,12 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
-from waterclock.connectors.interface import TIMELABEL, Delivery, Outcome
+from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.sqlite.database import quoted, table_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
 
 DELIVERIES = "waterclock_deliveries"
 

@@ -15,8 +15,8 @@ from waterclock.dpl.query.column_flow import Made as Columns
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.declarations import Flat, Query, Read
 from waterclock.flow.flats import flat_columns
+from waterclock.timelabel.label import TIMELABEL
 
-TIMELABEL = "timelabel"
 _DIALECT = "databricks"
 _UNKNOWN_TYPE = "unknown"
 _UNTOLD = "not known: the query alone does not tell which columns it is made of"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from waterclock.dpl.query.column_trace import TIMELABEL, ColumnOf, Made, trace
+from waterclock.dpl.query.column_trace import ColumnOf, Made, trace
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.timelabel.label import TIMELABEL
 
 Schemas = Mapping[str, Mapping[str, str]]
 

@@ -12,8 +12,8 @@ from waterclock.dpl.query.type_families import UNSTORED, Family
 from waterclock.dpl.syntax.source import Source, Span
 from waterclock.dpl.syntax.statements import ColumnsSaid
 from waterclock.errors import WaterclockError
+from waterclock.timelabel.label import TIMELABEL
 
-_LABEL = "timelabel"
 _ILLEGAL = " ,;{}()\n\t=`"
 _KEEP = {
     Family.INTERVAL: "keep a number of its unit, as by timestampdiff(SECOND, a, b) or datediff(b, a)",
@@ -90,7 +90,7 @@ def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
     for entry in output.entries:
         lower = entry.name.lower()
         before = first.setdefault(lower, entry)
-        if before is entry or lower == _LABEL or id(entry.node) in told:
+        if before is entry or lower == TIMELABEL or id(entry.node) in told:
             continue
         told.add(id(entry.node))
         others = _of_one_star(output.entries, entry, first)
@@ -116,7 +116,7 @@ def _of_one_star(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entr
     found: list[str] = []
     for entry in entries:
         lower = entry.name.lower()
-        if entry.node is like.node and lower != _LABEL and (lower in seen or first.get(lower, entry) is not entry):
+        if entry.node is like.node and lower != TIMELABEL and (lower in seen or first.get(lower, entry) is not entry):
             found.append(entry.name)
         seen.add(lower)
     return found or [like.name]

@@ -10,9 +10,9 @@ from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.declarations import Query
+from waterclock.timelabel.label import TIMELABEL
 
 _DIALECT = "databricks"
-_LABEL = "timelabel"
 _CLAUSES = {"expressions", "from", "from_", "where"}
 _OF_A_TABLE = ("joins", "pivots", "sample")
 # they take several rows, make several, or nobody here knows what they do
@@ -54,5 +54,5 @@ def _is_row_by_row(select: exp.Select) -> bool:
     where = select.args.get("where")
     nodes = [node for each in (*select.expressions, *([where] if where else [])) for node in each.walk()]
     # which batch brought a row may be another one, though nothing else of it is
-    is_labelled = any(isinstance(node, exp.Column) and node.name.lower() == _LABEL for node in nodes)
+    is_labelled = any(isinstance(node, exp.Column) and node.name.lower() == TIMELABEL for node in nodes)
     return not is_labelled and not any(isinstance(node, _NOT_OF_A_ROW) for node in nodes)

@@ -11,8 +11,7 @@ from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.projections import makes_rows
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import RECORD, Flow, Read, Table
-
-_LABEL = "timelabel"
+from waterclock.timelabel.label import TIMELABEL
 
 
 def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ...]:
@@ -27,7 +26,7 @@ def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ..
     is_one_slice = (
         table.is_partitioned and reader is not None and read.kind is ReadKind.PLAIN and reader.cadence == table.cadence
     )
-    return (*keys, _LABEL) if table.mode is Mode.APPEND and not is_one_slice else keys
+    return (*keys, TIMELABEL) if table.mode is Mode.APPEND and not is_one_slice else keys
 
 
 class Uniqueness:

@@ -10,6 +10,7 @@ from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
+from waterclock.timelabel.label import TIMELABEL
 
 _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 
@@ -54,7 +55,7 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
             why=None if is_same else "some systems tell them apart and some do not",
             fix="name each column once",
         )
-    if lower == "timelabel" and kind not in _LISTS:
+    if lower == TIMELABEL and kind not in _LISTS:
         return column.span.refuse(
             "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
         )

@@ -14,6 +14,7 @@ from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, ModeSaid, 
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import RECORD, Merge, Temporal
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from waterclock.dpl.resolve.drafts import Draft
@@ -45,7 +46,7 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
     more = said.temporal or TemporalSaid()
     delete_when = _delete_when(said, variables, errors)
     consumed = [*said.order_by, *_columns_in(said.delete_when)]
-    kept = {"timelabel", *(name.lower() for name in (*keys, *more.track, more.at or ""))}
+    kept = {TIMELABEL, *(name.lower() for name in (*keys, *more.track, more.at or ""))}
     draft.temporal = Temporal(
         keys,
         declared.get((more.at or "").lower(), more.at),
@@ -115,7 +116,7 @@ def _contradictions(draft: Draft, temporal: Temporal, more: TemporalSaid) -> Ite
             why="each key has a timeline of its own, and would have one instant on it",
             fix="name the column that says since when a row holds",
         )
-    if (temporal.at or "").lower() == "timelabel":
+    if (temporal.at or "").lower() == TIMELABEL:
         yield at.refuse(
             "E235",
             "AT timelabel is what is meant without AT",

@@ -30,8 +30,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import RECORD, Flat
 from waterclock.flow.flats import clashes_of, flat_columns
-
-_LABEL = "timelabel"
+from waterclock.timelabel.label import TIMELABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ class Schemas:
         if name in self.queries.views:
             return self._view(name).names
         columns = self._tables.get(name)
-        return None if columns is None else {**columns, _LABEL: _LABEL}
+        return None if columns is None else {**columns, TIMELABEL: TIMELABEL}
 
     def output_of(self, name: str) -> Output:
         """Return the columns of a table or view with their families of types."""
@@ -149,7 +148,7 @@ class Schemas:
             for each in columns
             if (family := self._families.get(each.table, {}).get(each.column.lower())) is not None
         }
-        return output_of({**names_of(each.name for each in columns), _LABEL: _LABEL}, families)
+        return output_of({**names_of(each.name for each in columns), TIMELABEL: TIMELABEL}, families)
 
     def _view(self, name: str) -> Output:
         if name not in self._views:
@@ -188,7 +187,7 @@ class Schemas:
                 self.errors.append(record_name(draft.at("MODE"), output[name], draft.name))
 
     def _named_in_header(self, draft: Draft, columns: Names) -> None:
-        whole = {**columns, _LABEL: _LABEL}
+        whole = {**columns, TIMELABEL: TIMELABEL}
         families = self._families[draft.name]
         for expression in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, whole, draft.name))
@@ -226,7 +225,7 @@ class Schemas:
         if said is not None:
             self.errors.extend(_missing(said.columns, columns, draft.statement.name))
             if not said.is_open:
-                columns = {**names_of(column.name for column in said.columns), _LABEL: _LABEL}
+                columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
@@ -317,10 +316,14 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
 def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:
     named = [(name, span) for name in (*mode.keys, *mode.order_by)]
     if mode.temporal is not None:
-        parts = {"TRACK": mode.temporal.track, "NULLS VALUE": mode.temporal.values, "AT": (mode.temporal.at or _LABEL,)}
+        parts = {
+            "TRACK": mode.temporal.track,
+            "NULLS VALUE": mode.temporal.values,
+            "AT": (mode.temporal.at or TIMELABEL,),
+        }
         named += [(name, mode.temporal.spans.get(part, span)) for part, names in parts.items() for name in names]
     for name, at in named:
-        if name.lower() not in known and name.lower() != _LABEL:
+        if name.lower() not in known and name.lower() != TIMELABEL:
             yield _unknown(find_name(name, at), name, known, table)
 
 

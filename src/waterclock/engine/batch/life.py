@@ -53,7 +53,7 @@ def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
     """
     attempt = _Attempt(work, work.flow.tables[group.table], group, now)
     try:
-        attempt.go()
+        attempt.run()
     except ClaimRefused as refused:
         return attempt.report(refused)
     except Exception as raised:  # noqa: BLE001 - whatever befalls a batch is its report, the runner goes on
@@ -114,7 +114,7 @@ class _Attempt:
         """Where the table lies."""
         return self.work.folder(self.table)
 
-    def go(self) -> None:
+    def run(self) -> None:
         """Take the steps, in the order that the commit protocol asks for."""
         with self._step("pin"):
             _ = self.bound
@@ -243,7 +243,7 @@ class _Attempt:
 
     def close_after(self, raised: Exception) -> WaterclockError | None:
         """Close the claim of an attempt that raised; gives None where its data turns out to have been committed."""
-        error = self._said(raised)
+        error = self._as_error(raised)
         if self.done is not None:
             # recorded already: what failed came after, such as moving files to the archive; the next run does it
             self.work.listener.said(f"{self.table.name}: {error.what}")
@@ -269,7 +269,7 @@ class _Attempt:
         again = self.work.real_now() if may_pass else None
         self.work.ledger.record_failed(claim, error=error.render(), is_transient=error.transient, due_again=again)
 
-    def _said(self, raised: Exception) -> WaterclockError:
+    def _as_error(self, raised: Exception) -> WaterclockError:
         if self.work.sessions.has_ended():
             return jvm_is_gone(raised, where=self._where())
         raised = as_damage(self.work, raised) or raised

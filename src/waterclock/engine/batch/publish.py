@@ -24,12 +24,12 @@ from waterclock.planner.plan import Batch, Group
 from waterclock.storage.slices.links import link_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.writer import Written
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_OURS = frozenset({"timelabel", DELETED, ROW_LABEL})
+_OURS = frozenset({TIMELABEL, DELETED, ROW_LABEL})
 Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 

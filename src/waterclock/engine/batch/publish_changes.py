@@ -21,7 +21,7 @@ from waterclock.spark_sql import quoted
 from waterclock.storage.log.live_files import is_readable
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
-from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +75,7 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     names = [column.name for column in table.columns.named]
     if table.columns.is_open:
         return rows
-    kept = [name for name in rows.columns if name == "timelabel" or name in names]
+    kept = [name for name in rows.columns if name == TIMELABEL or name in names]
     return rows.select(*kept)
 
 

@@ -15,7 +15,7 @@ from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group
 
 
-def patiently(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:
+def carry_out_with_retries(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:
     """Carry a group out with the patience its errors deserve; gives one report, or one a label where it was split.
 
     Transient errors are tried again with a growing wait; permanent ones are not, nor is what needs a JVM that is gone.

@@ -19,8 +19,7 @@ from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

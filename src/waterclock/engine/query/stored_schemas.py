@@ -12,7 +12,8 @@ from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.inventory import newest_sealed
 from waterclock.storage.slices.manifest import read_manifest
-from waterclock.storage.types import TIMELABEL, fields_of
+from waterclock.storage.types import fields_of
+from waterclock.timelabel.label import TIMELABEL
 
 _SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 

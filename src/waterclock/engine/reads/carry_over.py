@@ -29,7 +29,8 @@ from waterclock.storage.log.live_files import live_bytes
 from waterclock.storage.slices.damage import damage_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.types import TIMELABEL, fields_of
+from waterclock.storage.types import fields_of
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

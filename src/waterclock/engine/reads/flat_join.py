@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow, Read
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waterclock.temporal import Numbers
 
-_LABEL = "timelabel"
 _EFFECTIVE = RECORD[0]
 _THERE = "waterclock_there"
 _KEY = "waterclock_key"
@@ -70,7 +70,7 @@ class _Follower:
     def followed(self, reached: _Reached, rows: DataFrame) -> DataFrame:
         """Follow the references of a table, and those of what they lead to: rows are looked up, never made more."""
         for join in reached.flat.joins:
-            parent, suffix = self.frames[join.parent.read].drop(_LABEL), f"_{join.role}" if join.role else ""
+            parent, suffix = self.frames[join.parent.read].drop(TIMELABEL), f"_{join.role}" if join.role else ""
             suffix += reached.suffix
             at = reached.names[join.at] if join.at else reached.at
             columns = tuple(reached.names[name] for name in join.columns)
@@ -101,10 +101,10 @@ class _Follower:
             numbers = None if join.parent.joins else self.numbers.get(join.parent.read)
             held = _Join(self.flow, flat, join, join.columns, f"_{join.role}" if join.role else "", numbers)
             if not held.is_temporal:
-                parent = flat_frame(self.flow, join.parent, self.frames, self.numbers).drop(_LABEL)
+                parent = flat_frame(self.flow, join.parent, self.frames, self.numbers).drop(TIMELABEL)
                 rows = held.onto(rows, parent, None)
                 continue
-            parent, keys = self.split(join.parent).drop(_LABEL), (join.columns, join.parent_columns)
+            parent, keys = self.split(join.parent).drop(TIMELABEL), (join.columns, join.parent_columns)
             with held.told():
                 rows = denorm_temporal(rows, keys[0], parent, keys[1], join.role, exact=True, numbers=numbers)
         return rows

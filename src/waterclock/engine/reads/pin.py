@@ -25,6 +25,7 @@ from waterclock.storage.slices.read import (
     frame_of_version,
     table_schema,
 )
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,4 +121,4 @@ def labelled(frame: DataFrame, label: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     # a query over two tables brings two columns `timelabel`: dropped by name, both go
-    return frame.drop("timelabel").withColumn("timelabel", F.lit(label))
+    return frame.drop(TIMELABEL).withColumn(TIMELABEL, F.lit(label))

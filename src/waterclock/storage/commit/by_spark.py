@@ -15,8 +15,8 @@ from waterclock.storage.log.identity import Identity, Killed, app_id
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.type_checks import check_files
-from waterclock.storage.types import TIMELABEL, fields_of, widened
-from waterclock.timelabel.label import label_of
+from waterclock.storage.types import fields_of, widened
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession

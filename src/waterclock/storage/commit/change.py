@@ -13,8 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.storage.commit.creation import partitioned_otherwise
 from waterclock.storage.log.live_files import LiveFile, files_with_deletion_vectors, is_plain, live_files, may_hold
 from waterclock.storage.slices.manifest import DataFile, Manifest
-from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -12,7 +12,8 @@ from deltalake.transaction import CommitProperties
 from waterclock.errors import WaterclockError
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.open_tables import opened
-from waterclock.storage.types import TIMELABEL, schema_text
+from waterclock.storage.types import schema_text
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from waterclock.storage.types import Schema as AnySchema

@@ -29,7 +29,8 @@ from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.manifest import DataFile, Manifest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.slices.type_checks import check_files
-from waterclock.storage.types import TIMELABEL, schema_text, widened
+from waterclock.storage.types import schema_text, widened
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from waterclock.storage.types import Schema as AnySchema

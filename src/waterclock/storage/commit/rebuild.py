@@ -23,8 +23,7 @@ from waterclock.storage.log.live_files import live_files
 from waterclock.storage.log.open_tables import forget, opened
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema
-from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,7 +19,8 @@ from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.order_values import deletes_sql, may_beat, order_struct, place_sql
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices
-from waterclock.storage.types import TIMELABEL, fields_of, sql_type
+from waterclock.storage.types import fields_of, sql_type
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

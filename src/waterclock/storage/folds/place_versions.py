@@ -125,17 +125,17 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among)
         slices = [among.new, *among.rivals]
         rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
         # keys that come twice do no harm: to leave them out costs a shuffle
-        yield _few(rows.select(*map(quoted, temporal_of(table).keys)), among.most)
+        yield _broadcast_if_small(rows.select(*map(quoted, temporal_of(table).keys)), among.most)
         return
     keys = _keys_changed(spark, folder, table, among).persist()
     try:
         count = keys.count()
-        yield _few(keys, count) if count else None
+        yield _broadcast_if_small(keys, count) if count else None
     finally:
         keys.unpersist()
 
 
-def _few(keys: DataFrame, most: int) -> DataFrame:
+def _broadcast_if_small(keys: DataFrame, most: int) -> DataFrame:
     return keys.hint("broadcast") if most <= MOST_ROWS_BROADCAST else keys
 
 

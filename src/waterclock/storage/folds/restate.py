@@ -34,8 +34,8 @@ from waterclock.storage.log.resolving import Step
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, same_key_sql
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.order_values import place_sql
-from waterclock.storage.types import TIMELABEL, fields_of
-from waterclock.timelabel.label import label_of
+from waterclock.storage.types import fields_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,13 +113,13 @@ def _changed(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest)
         new_row, old_row = (", ".join(f"{side}.{quoted(name)}" for name in rows.columns) for side in "st")
         passed += f" OR struct({new_row}) <=> struct({old_row})"
     on = F.expr(f"{_same_key(asked)} AND ({passed})")
-    return rows.alias("s").join(_few(was, old).alias("t"), on, "left_anti")
+    return rows.alias("s").join(_broadcast_if_small(was, old).alias("t"), on, "left_anti")
 
 
 def _lost(rows: DataFrame, was: DataFrame, asked: Restatement) -> DataFrame:
     """Return the keys of the older slice that the new one lacks, or holds with a lower order."""
     kept = f"{_same_key(asked)} AND {is_newer(asked.merge.order_by)}"
-    joined = was.alias("t").join(_few(rows, asked.new).alias("s"), F.expr(kept), "left_anti")
+    joined = was.alias("t").join(_broadcast_if_small(rows, asked.new).alias("s"), F.expr(kept), "left_anti")
     return joined.select(*(F.col(f"t.{quoted(key)}") for key in asked.merge.keys))
 
 
@@ -145,6 +145,6 @@ def _same_key(asked: Restatement) -> str:
     return same_key_sql(asked.merge.keys, may_be_null=asked.may_be_null)
 
 
-def _few(rows: DataFrame, manifest: Manifest) -> DataFrame:
+def _broadcast_if_small(rows: DataFrame, manifest: Manifest) -> DataFrame:
     is_small = manifest.rows <= MOST_ROWS_BROADCAST and manifest.bytes <= MOST_BYTES_REWRITTEN
     return rows.hint("broadcast") if is_small else rows

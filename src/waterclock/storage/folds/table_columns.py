@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.slices.read import table_schema
-from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -18,9 +18,9 @@ from waterclock.flow.declarations import RECORD
 from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.types import TIMELABEL, fields_of, schema_text, type_text, widened
+from waterclock.storage.types import fields_of, schema_text, type_text, widened
 from waterclock.temporal.bounds import can_begin_sql
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

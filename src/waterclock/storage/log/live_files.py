@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows
 from waterclock.storage.log.open_tables import opened
-from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel.label import TIMELABEL
 
 _WITH_COLUMN_MAPPING = 2
 

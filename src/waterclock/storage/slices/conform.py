@@ -22,7 +22,8 @@ from pyspark.sql.types import (
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.spark_sql import quoted, sql_text
-from waterclock.storage.types import TIMELABEL, clashes, illegal_characters, readable_as, schema_text, sql_type
+from waterclock.storage.types import clashes, illegal_characters, readable_as, schema_text, sql_type
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

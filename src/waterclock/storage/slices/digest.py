@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.spark_sql import quoted, sql_text
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -68,13 +69,13 @@ def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> di
     Gives, by label text, the aggregates' values under the digest's and the measures' names.
     """
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
-    rows = frame.groupBy(F.col("timelabel").alias(_LABEL)).agg(*columns).collect()
+    rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL)).agg(*columns).collect()
     return {row[_LABEL]: {name: row[name] for name in row.asDict() if name != _LABEL} for row in rows}
 
 
 def _row_hash(schema: StructType) -> str:
     """Write the hash as SQL: built call by call it costs two milliseconds a column before anything runs."""
-    fields = sorted((field for field in schema.fields if field.name.lower() != "timelabel"), key=lambda f: f.name)
+    fields = sorted((field for field in schema.fields if field.name.lower() != TIMELABEL), key=lambda f: f.name)
     shape = json.dumps([(field.name, field.dataType.simpleString()) for field in fields])
     seed = int.from_bytes(hashlib.blake2b(shape.encode(), digest_size=8).digest(), "big", signed=True)
     parts = [f"CAST('{seed}' AS BIGINT)"]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.spark_sql import quoted
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL
-from waterclock.storage.types import TIMELABEL
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

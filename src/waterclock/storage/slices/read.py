@@ -18,8 +18,7 @@ from waterclock.storage.lake import STAGE
 from waterclock.storage.log.live_files import is_plain, live_files, may_hold_any, version_if_kept
 from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.types import TIMELABEL
-from waterclock.timelabel.label import label_of
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -34,8 +34,8 @@ from waterclock.storage.slices.manifest import DataFile, Manifest, already_seale
 from waterclock.storage.slices.order_values import order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.statistics import read_files
-from waterclock.storage.types import TIMELABEL, schema_text
-from waterclock.timelabel.label import label_of
+from waterclock.storage.types import schema_text
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -32,7 +32,7 @@ def carried(monkeypatch: pytest.MonkeyPatch, answer: Answer, of: Group) -> tuple
 
     monkeypatch.setattr(retry, "carry_out", carry_out)
     work = work_of([table("a.b")])
-    return attempts, retry.patiently(work, of, day(9)), work
+    return attempts, retry.carry_out_with_retries(work, of, day(9)), work
 
 
 def test_what_succeeds_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,5 +92,5 @@ def test_without_spark_nothing_is_attempted(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(retry, "carry_out", lambda *_: pytest.fail("it would have claimed"))
     refusal = WaterclockError("E701", "java is missing")
     with pytest.raises(WaterclockError) as caught:
-        retry.patiently(work_of([table("a.b")], sessions=FakeSessions(refusal)), group("a.b", 1), day(9))
+        retry.carry_out_with_retries(work_of([table("a.b")], sessions=FakeSessions(refusal)), group("a.b", 1), day(9))
     assert caught.value is refusal
