@@ -28,8 +28,8 @@ from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Merge, Place, Table
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.folds.fold import fold
-from waterclock.storage.folds.history import frame_of_resolved
 from waterclock.storage.folds.merge import merge_slice, restate_slice
+from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity

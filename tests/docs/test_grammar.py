@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.syntax.clauses import parse_clause
-from waterclock.dpl.syntax.grammar import CLAUSES
+from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.clause_table import CLAUSES
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source import Source
 from waterclock.errors import WaterclockError

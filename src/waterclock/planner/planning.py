@@ -13,10 +13,10 @@ from waterclock.planner.due import Work, work
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
+from waterclock.planner.readiness import Facts, Judge
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.settlement import settle, standing_on
 from waterclock.planner.starts import starts_of
-from waterclock.planner.status import Facts, Judge
 from waterclock.planner.ticks import Ticks
 from waterclock.selection import Labels
 from waterclock.timelabel.intervals import IntervalSet

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from waterclock.temporal.bounds import OPEN
+    from waterclock.temporal.compute import compute_temporal
     from waterclock.temporal.counts import Counts
     from waterclock.temporal.denorm import denorm_temporal, denorm_transactional
-    from waterclock.temporal.history import compute_temporal
-    from waterclock.temporal.numbers import Numbers, measure_temporal
+    from waterclock.temporal.measure import Numbers, measure_temporal
     from waterclock.temporal.record import valid_at
     from waterclock.temporal.sources import nulls_are_values, union_sources
     from waterclock.temporal.stops import refusal_of
@@ -38,9 +38,9 @@ _HOMES = {
     "Counts": "counts",
     "denorm_temporal": "denorm",
     "denorm_transactional": "denorm",
-    "compute_temporal": "history",
-    "Numbers": "numbers",
-    "measure_temporal": "numbers",
+    "compute_temporal": "compute",
+    "Numbers": "measure",
+    "measure_temporal": "measure",
     "OPEN": "bounds",
     "valid_at": "record",
     "nulls_are_values": "sources",

@@ -9,8 +9,8 @@ from pyspark.sql import functions as sql
 
 from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import Plan
-from waterclock.temporal.slices import at_moment, cuts_of, lacking, over_periods, spread_by
 from waterclock.temporal.stops import OVERLAPPING
+from waterclock.temporal.time_slices import at_moment, cuts_of, lacking, over_periods, spread_by
 
 HINTS = {Plan.HASH: "shuffle_hash", Plan.SLICES: "shuffle_hash", Plan.SORTED_SLICES: "merge"}
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError
-from waterclock.temporal.numbers import Numbers
+from waterclock.temporal.measure import Numbers
 
 
 class Counts:

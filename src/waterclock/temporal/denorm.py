@@ -25,11 +25,11 @@ from waterclock.temporal.columns import (
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
-from waterclock.temporal.numbers import Numbers
+from waterclock.temporal.measure import Numbers
 from waterclock.temporal.overlaps import split
 from waterclock.temporal.plans import Plan, choose
 from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, beginning, open_end
-from waterclock.temporal.slices import lacking
+from waterclock.temporal.time_slices import lacking
 
 
 @dataclass(frozen=True, slots=True)

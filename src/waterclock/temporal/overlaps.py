@@ -12,8 +12,8 @@ from waterclock.temporal.asof import HINTS
 from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import Plan
 from waterclock.temporal.record import beginning, open_end
-from waterclock.temporal.slices import cuts_of, lacking, over_periods
 from waterclock.temporal.stops import OVERLAPPING
+from waterclock.temporal.time_slices import cuts_of, lacking, over_periods
 
 
 def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: Plan) -> DataFrame:

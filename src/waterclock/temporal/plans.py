@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from waterclock.temporal.numbers import Numbers
+from waterclock.temporal.measure import Numbers
 
 
 class Plan(Enum):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.upkeep.tidy import do, look
-from waterclock.storage import upkeep as storage_upkeep
+from waterclock.engine.upkeep.maintain import do, look
+from waterclock.storage import tidying as storage_upkeep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

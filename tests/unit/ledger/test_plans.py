@@ -10,11 +10,11 @@ from sqlalchemy.dialects import sqlite
 
 from tests.ledgers import Desk
 from waterclock.ledger.read import content, current, provenance, ripple, snapshot, status
-from waterclock.ledger.write import applying, claims, closing, completion, coverage, decisions, suspects
+from waterclock.ledger.write import applying, claims, completion, coverage, decisions, failed_or_lost, suspects
 
 MODULES = (
-    applying, claims, closing, content, coverage, decisions, provenance, current, completion, ripple, snapshot, status,
-    suspects,
+    applying, claims, failed_or_lost, content, coverage, decisions, provenance, current, completion, ripple, snapshot,
+    status, suspects,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
 STATEMENTS = {

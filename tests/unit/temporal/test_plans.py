@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from waterclock.temporal.numbers import Numbers
+from waterclock.temporal.measure import Numbers
 from waterclock.temporal.plans import LIMITS, Plan, choose
 
 ROW = 100

@@ -14,7 +14,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep.ledger_export import Exported, export_ledger
-from waterclock.engine.upkeep.tidy import Amount, Upkeep, do, look
+from waterclock.engine.upkeep.maintain import Amount, Upkeep, do, look
 from waterclock.flow.declarations import Flow
 
 _AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")

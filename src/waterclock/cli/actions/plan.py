@@ -11,8 +11,8 @@ from waterclock.cli.opening import Reading, selected
 from waterclock.cli.views.first_windows import FirstWindow, not_begun
 from waterclock.cli.views.plan import plan_json, print_plan
 from waterclock.flow.declarations import Flow
+from waterclock.planner.label_states import Quiet, quiet
 from waterclock.planner.plan import Plan
-from waterclock.planner.states import Quiet, quiet
 
 if TYPE_CHECKING:
     from rich.console import Console

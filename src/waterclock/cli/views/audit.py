@@ -23,8 +23,8 @@ from waterclock.cli.views.labels import (
 )
 from waterclock.cli.views.theme import LOOKS, State, sign, state_of
 from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
-from waterclock.planner.states import LabelState
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

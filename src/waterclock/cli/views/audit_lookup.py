@@ -10,8 +10,8 @@ from waterclock.batches.audit_trail import Audit, Link
 from waterclock.cli.opening import Reading
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
-from waterclock.planner.states import LabelState, label_states
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 

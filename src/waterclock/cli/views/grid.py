@@ -1,163 +1,157 @@
-"""Draws the grid on a terminal: names left, newest right, quiet where all is well."""
+"""Computes the cells of the grid: a row a table, a column a span of time, in each the loudest state."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from rich.text import Text
+from waterclock.cli.views.theme import State, state_of, worst
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.label_states import LabelState
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.zone import nominal_zone, resolve_local
 
-from waterclock.cli.views.grid_cells import Grid, GridCell, Row
-from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import local_label
-from waterclock.cli.views.theme import LOOKS, State, sign
-from waterclock.timelabel.label import label_of
-from waterclock.timelabel.period import Unit
-from waterclock.timelabel.zone import nominal_zone
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-_NAME_WIDTH = 30
-_ELLIPSIS = "…"
+_DAY = Period(Unit.DAY)
 
 
-def fitting(width: int, names: list[str], cell: int) -> int:
-    """Count the columns that fit beside the names."""
-    return max(1, (width - _name_width(names) - 1) // cell)
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """What a column shows of a table: its loudest state, and how many of how many labels are in it."""
+
+    state: State
+    count: int
+    of: int
+
+    @property
+    def is_all(self) -> bool:
+        """True where every label of the cell is in that state."""
+        return self.count == self.of
 
 
-def cell_width(grid: Grid) -> int:
-    """Return what a column takes: two digits of the header or the longest cell, and a blank."""
-    longest = max((len(_cell_text(cell, "■")) for row in grid.rows for cell in row.cells if cell), default=1)
-    return max(2, longest) + 1
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One table's cells, one for each column; None where it has no label."""
+
+    table: str
+    cells: tuple[GridCell | None, ...]
 
 
-def print_grid(to: Console, grid: Grid) -> None:
-    """Print as many of the newest columns as the line is wide, with a legend of the states that occur."""
-    names = [row.table for row in grid.rows]
-    width = cell_width(grid)
-    shown = grid.latest(fitting(to.width, names, width))
-    left = _name_width(names)
-    for line in _header(shown, left, width, to.width):
-        to.print(line, soft_wrap=True)
-    for at, (_, rows) in enumerate(groupby(shown.rows, key=lambda row: row.table.partition(".")[0])):
-        if at:
-            to.print()
-        for row in rows:
-            to.print(_line(to, row, left, width), soft_wrap=True)
-    if shown.states:
-        to.print()
-        to.print(_legend(to, shown))
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows upstream first under their schema; `columns` are the starts of spans, oldest first, cut in `cadence`."""
+
+    cadence: Cadence
+    columns: tuple[datetime, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The states that occur, loudest first."""
+        found = {cell.state for row in self.rows for cell in row.cells if cell is not None}
+        return tuple(state for state in State if state in found)
+
+    def latest(self, count: int) -> Grid:
+        """Keep the newest columns."""
+        if count >= len(self.columns):
+            return self
+        rows = tuple(Row(row.table, row.cells[-count:]) for row in self.rows)
+        return Grid(self.cadence, self.columns[-count:], rows)
 
 
-def grid_json(grid: Grid) -> dict[str, Any]:
-    """Return the grid as JSON; each cell has the loudest state, and how many of how many labels are in it."""
-    return {
-        "by": str(grid.cadence.period),
-        "zone": grid.cadence.zone,
-        "columns": [
-            {"start": instant_text(start), "label": label_of(start), "local": local_label(start, grid.cadence)}
-            for start in grid.columns
-        ],
-        "rows": [
-            {
-                "table": row.table,
-                "cells": [
-                    None if cell is None else {"state": cell.state.value, "count": cell.count, "of": cell.of}
-                    for cell in row.cells
-                ],
-            }
-            for row in grid.rows
-        ],
-    }
+def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
+    """Choose what a column is: the longest window up to a day, or the shortest where all are longer."""
+    periods = [table.cadence.period for table in tables]
+    short = [period for period in periods if period.minutes <= _DAY.minutes]
+    if short:
+        return Cadence(max(short, key=lambda period: period.minutes), zone=zone)
+    return Cadence(min(periods, key=lambda period: period.minutes, default=_DAY), zone=zone)
 
 
-def _name_width(names: list[str]) -> int:
-    return min(_NAME_WIDTH, max((len(name) for name in names), default=0))
+def newest_span(tables: Sequence[Table], by: Cadence, now: datetime, count: int) -> tuple[datetime, datetime]:
+    """Return the span `[low, high)` of the newest `count` columns up to the newest label that is due."""
+    newest = max((_newest_label(table, now) for table in tables), default=now)
+    high = by.next(_column(newest, by, by))
+    return by.shift(high, -count), high
 
 
-def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
-    """Return two lines: the month or day over its own columns alone, and the number of each column below it.
+def make_grid(
+    flow: Flow,
+    states: Mapping[str, Iterable[LabelState]],
+    by: Cadence,
+    span: tuple[datetime, datetime],
+    warned: Container[tuple[str, datetime]] = frozenset(),
+) -> Grid:
+    """Sort the states of labels into columns between `span`'s ends, tables in the flow's order by schema.
 
-    Where its columns are too few for the whole name a shorter one stands there, or none; the last may use what is
-    left of the line.
+    `warned`: which done labels had warnings.
     """
-    above, below = _heads(grid)
-    begins = [at for at, names in enumerate(above) if at == 0 or names[0] != above[at - 1][0]]
-    top = ""
-    for at, until in zip(begins, [*begins[1:], None], strict=True):
-        column = left + at * width + max(0, width - len(below[at]))
-        room = line - column if until is None else (until - at) * width - 1
-        name = next((name for name in above[at] if len(name) <= room), "")
-        top = top.ljust(column) + name
-    numbers = "".join(f"{text:>{width}}" for text in below)
-    return [Text(top.rstrip(), style="quiet"), Text(" " * left + numbers, style="quiet")]
+    columns = tuple(window.start for window in by.windows(*span))
+    place = {column: at for at, column in enumerate(columns)}
+    rows = []
+    for name in _by_schema(flow, states):
+        sorted_in: list[list[State]] = [[] for _ in columns]
+        for one in states[name]:
+            at = place.get(_column(one.label, flow.tables[name].cadence, by))
+            if at is not None:
+                sorted_in[at].append(_state(one, is_warned=(name, one.label) in warned))
+        rows.append(Row(name, tuple(_cell(found) for found in sorted_in)))
+    return Grid(by, columns, tuple(rows))
 
 
-def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return of each column the names that may stand above it, the longest first, and its number."""
-    unit = grid.cadence.period.unit
-    forms: tuple[str, ...]
-    local = [start.astimezone(nominal_zone(grid.cadence.zone)) for start in grid.columns]
-    if unit is Unit.MINUTE:
-        is_hours = grid.cadence.period.minutes % 60 == 0
-        lower = [f"{at:%H}" if is_hours else f"{at:%M}" for at in local]
-        forms = ("%Y-%m-%d", "%m-%d") if is_hours else ("%Y-%m-%d %Hh", "%m-%d %Hh", "%Hh")
-    elif unit in {Unit.DAY, Unit.WEEK}:
-        lower = [f"{at:%d}" for at in local]
-        forms = ("%B %Y", "%b %Y", "%B", "%b")
-    else:
-        lower = [f"{at:%m}" if unit is not Unit.YEAR else f"{at:%y}" for at in local]
-        forms = ("%Y", "%y")
-    return [tuple(at.strftime(form) for form in forms) for at in local], lower
+def padded(span: tuple[datetime, datetime]) -> tuple[datetime, datetime]:
+    """Widen a span so that labels of every zone that fall on its dates are in it."""
+    return span[0] - timedelta(days=1), span[1] + timedelta(days=1)
 
 
-def _line(to: Console, row: Row, left: int, width: int) -> Text:
-    name = row.table if len(row.table) <= left else row.table[: left - 1] + _ELLIPSIS
-    line = Text(f"{name:<{left}}")
-    for cell in row.cells:
-        if cell is None:
-            line.append(" " * width)
-            continue
-        text = _cell_text(cell, sign(cell.state, to))
-        line.append(f"{text:>{width}}", style=LOOKS[cell.state].style)
-    line.rstrip()
-    return line
+def parse_columns(text: str, zone: str) -> Cadence:
+    """Read what a column is to be: `day`, `hour`, `15 minutes`, `week`, `month`.
+
+    Raises  E102 for what is no period
+    """
+    from waterclock.timelabel.period import parse_period
+
+    try:
+        return Cadence(parse_period(text), zone=zone)
+    except WaterclockError as error:
+        raise error.at("--by") from None
 
 
-def _cell_text(cell: GridCell, glyph: str) -> str:
-    return glyph if cell.is_all or cell.state is State.OK else f"{glyph}{cell.count}"
+def _newest_label(table: Table, now: datetime) -> datetime:
+    return table.cadence.previous(table.cadence.last_due(now))
 
 
-def _legend(to: Console, grid: Grid) -> Text:
-    looks = [(f"{sign(state, to)} ", f"{state}", LOOKS[state]) for state in grid.states]
-    parts = [Text.assemble((glyph, look.style), (word, look.word)) for glyph, word, look in looks]
-    counted = any(cell and not cell.is_all for row in grid.rows for cell in row.cells)
-    if counted:
-        parts.append(
-            Text(
-                "a number: so many of that day's labels"
-                if grid.cadence.period.unit is Unit.DAY
-                else "a number: so many of the labels there",
-                style="quiet",
-            )
-        )
-    return Text("   ").join(parts)
+def _column(label: datetime, cadence: Cadence, by: Cadence) -> datetime:
+    """Return the start of the column that a label belongs to: by its local date, where its windows are days or more."""
+    if cadence.zone == by.zone or cadence.period.unit is Unit.MINUTE or by.period.unit is Unit.MINUTE:
+        return by.floor(label)
+    local = label.astimezone(nominal_zone(cadence.zone)).replace(tzinfo=None)
+    return by.floor(resolve_local(local, by.zone))
 
 
-def column_words(grid: Grid) -> str:
-    """Say what the columns are and which are shown: `days of America/New_York, 2013-01-01 to 2013-01-05`."""
-    if not grid.columns:
-        return "nothing is due yet"
-    period = str(grid.cadence.period).lower()
-    noun = f"{period}s" if " " not in period else f"spans of {period}"
-    zone = "" if grid.cadence.zone == "UTC" else f" of {grid.cadence.zone}"
-    first, last = (local_label(at, grid.cadence) for at in (grid.columns[0], grid.columns[-1]))
-    return f"{noun}{zone}, {first} to {last}"
+def _state(one: LabelState, *, is_warned: bool) -> State:
+    state = state_of(one.status)
+    return State.WARNED if is_warned and state is State.OK else state
 
 
-def now_line(now: datetime, words: str) -> Text:
-    """Return the line above the grid."""
-    return Text(f"{words}; seen at {now:%Y-%m-%d %H:%MZ}", style="quiet")
+def _cell(states: Sequence[State]) -> GridCell | None:
+    if not states:
+        return None
+    loudest = worst(states)
+    return GridCell(loudest, states.count(loudest), len(states))
+
+
+def _by_schema(flow: Flow, names: Iterable[str]) -> list[str]:
+    """Order tables upstream first, those of a schema together; a schema comes where its first table does."""
+    order = {name: at for at, name in enumerate(flow.order or tuple(flow.tables))}
+    wanted = sorted(names, key=order.__getitem__)
+    first: dict[str, int] = {}
+    for name in wanted:
+        first.setdefault(_schema(name), order[name])
+    return sorted(wanted, key=lambda name: (first[_schema(name)], order[name]))
+
+
+def _schema(name: str) -> str:
+    return name.partition(".")[0]

@@ -17,8 +17,8 @@ from waterclock.cli.views.labels import count_words, instant_words, label_range,
 from waterclock.cli.views.theme import LOOKS, State, sign, state_of
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.planner.label_states import Quiet
 from waterclock.planner.plan import Batch, Plan, Status
-from waterclock.planner.states import Quiet
 
 if TYPE_CHECKING:
     from rich.console import Console

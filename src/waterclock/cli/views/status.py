@@ -12,15 +12,15 @@ from rich.text import Text
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.opening import Reading, selected
 from waterclock.cli.views.behind import print_behind
-from waterclock.cli.views.grid import column_words, fitting, grid_json, now_line, print_grid
-from waterclock.cli.views.grid_cells import Grid, column_cadence, make_grid, newest_span, padded, parse_columns
+from waterclock.cli.views.grid import Grid, column_cadence, make_grid, newest_span, padded, parse_columns
+from waterclock.cli.views.grid_drawing import column_words, fitting, grid_json, now_line, print_grid
 from waterclock.cli.views.json import instant_text
 from waterclock.cli.views.labels import count_words
 from waterclock.cli.views.plan import causes_at_root, next_due_words, summary_words
 from waterclock.cli.views.theme import LOOKS, State, sign
 from waterclock.flow.declarations import Table
+from waterclock.planner.label_states import label_states
 from waterclock.planner.plan import Plan, Status
-from waterclock.planner.states import label_states
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
 

@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from urllib.parse import unquote
 
-from waterclock.connectors.columns import match
+from waterclock.connectors.column_matching import match
 from waterclock.connectors.files.file_schemas import Reading, shapes_of, text_of, unreadable
 from waterclock.connectors.files.scanning import MISFIT
 from waterclock.errors import WaterclockError

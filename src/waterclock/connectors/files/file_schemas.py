@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, cast
 
-from waterclock.connectors.columns import Found
+from waterclock.connectors.column_matching import Found
 from waterclock.connectors.files.naming import FORMATS, format_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns

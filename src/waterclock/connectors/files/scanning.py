@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.columns import Matched, Taken, match
+from waterclock.connectors.column_matching import Matched, Taken, match
 from waterclock.connectors.files.file_schemas import Reading, Shape, shapes_of
 from waterclock.connectors.windowing import FILE_KEY, TIME
 from waterclock.errors import WaterclockError
@@ -45,7 +45,7 @@ def scan(
 ) -> Scanned:
     """Read files into one frame: the columns taken, `FILE_KEY` and, where `time` names a column, the instant `TIME`.
 
-    Raises  E805 and E808 as `columns.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`
+    Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`
     Cost    one look at each file's head; Spark is asked for a schema for Parquet, and for the keys of much JSON
     """
     shapes = shapes_of(paths, reading, columns, keys_of_many=partial(_inferred_keys, spark, reading))

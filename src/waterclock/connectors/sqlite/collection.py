@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.columns import Taken
+from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.interface import Collected
+from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
 from waterclock.connectors.sqlite.database import Database, quoted
-from waterclock.connectors.sqlite.state import state_of, state_seen_from_outside
 from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column, instant_of
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError

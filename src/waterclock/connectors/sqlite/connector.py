@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.columns import Found, match
+from waterclock.connectors.column_matching import Found, match
 from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
 from waterclock.connectors.sqlite.database import (
     Database,

@@ -13,9 +13,9 @@ from waterclock.dpl.python.functions import transform_function
 from waterclock.dpl.python.loader import isolated, run_file
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.python.udfs import function_said
-from waterclock.dpl.syntax.clauses import parse_clause
+from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.clause_table import BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
-from waterclock.dpl.syntax.grammar import BY_WORD
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source import Source, Span
 from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind

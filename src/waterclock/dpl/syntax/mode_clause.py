@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from waterclock.dpl.syntax.clause_table import begins_clause
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.grammar import begins_clause
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source import Span
 from waterclock.dpl.syntax.statements import Expression, ModeSaid, TemporalSaid

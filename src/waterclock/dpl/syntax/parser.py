@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from waterclock.dpl.syntax.clauses import parse_clause, read_clause, skip_clause
+from waterclock.dpl.syntax.clause_readers import parse_clause, read_clause, skip_clause
+from waterclock.dpl.syntax.clause_table import ClauseWord, clause_at, clause_words
 from waterclock.dpl.syntax.column_clause import skip_brackets, take_type
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
-from waterclock.dpl.syntax.grammar import ClauseWord, clause_at, clause_words
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source import Source, Span, to
 from waterclock.dpl.syntax.statements import UNREAD, Clause, FunctionSaid, QuerySaid, Statement, StatementKind

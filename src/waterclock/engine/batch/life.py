@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
-from waterclock.engine.batch.audit import Verdict, has_batch_rules, judge, left_aside, refusal, row_measures
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
+from waterclock.engine.batch.expectations import Verdict, has_batch_rules, judge, left_aside, refusal, row_measures
 from waterclock.engine.batch.make import Bound, make
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.results import Made, Notes

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.interface import Delivery, Outcome
-from waterclock.engine.batch.audit import all_rules, never_null
 from waterclock.engine.batch.destinations import unit_of
+from waterclock.engine.batch.expectations import all_rules, never_null
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_restored
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Input
-from waterclock.engine.batch.audit import all_rules
 from waterclock.engine.batch.destinations import last_standing
+from waterclock.engine.batch.expectations import all_rules
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.pin import PinnedRead, labelled
 from waterclock.engine.workplace import Workplace

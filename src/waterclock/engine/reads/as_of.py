@@ -10,7 +10,7 @@ from waterclock.batches.facts import BEGINNING
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.storage.folds.history import frame_of_resolved
+from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.log.resolving import NO_VERSION, CommitRecord, Resolved, Step, resolve
 
 if TYPE_CHECKING:

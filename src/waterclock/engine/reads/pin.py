@@ -12,7 +12,7 @@ from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Batch, BoundRead
 from waterclock.storage.folds.fold import with_all_columns
-from waterclock.storage.folds.history import state_of
+from waterclock.storage.folds.older_states import state_of
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.live_files import is_readable

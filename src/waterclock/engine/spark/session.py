@@ -149,7 +149,7 @@ def _session_there() -> SparkSession | None:
 
 def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
     """Set a session of a context that somebody else opened as ours are, as far as one session can be set."""
-    from waterclock.storage.confs import SESSION_CONFS
+    from waterclock.storage.spark_settings import SESSION_CONFS
 
     for key, value in {**SESSION_CONFS, **confs}.items():
         if key.startswith(("spark.sql.", "spark.databricks.")):
@@ -207,7 +207,7 @@ def _opened(master: str, work_folder: Path, confs: Mapping[str, str]) -> tuple[S
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from waterclock.storage.confs import SESSION_CONFS
+    from waterclock.storage.spark_settings import SESSION_CONFS
 
     # workers must be this very interpreter, or they lack our libraries
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

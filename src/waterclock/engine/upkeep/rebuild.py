@@ -28,7 +28,7 @@ from waterclock.ledger.refusals import cannot_recut, needs_rebuild
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.redeclare import Difference
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
-from waterclock.storage.folds.history import state_from
+from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.digest import digests

@@ -20,8 +20,8 @@ from waterclock.storage.folds.fold import (
     unbeaten,
     winners_of,
 )
-from waterclock.storage.folds.history import beginning, manifests_of
-from waterclock.storage.folds.restate import Restatement, is_decided_by_head, winners_at_head
+from waterclock.storage.folds.older_states import beginning, manifests_of
+from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity

@@ -14,7 +14,7 @@ from waterclock.storage.commit.pointers import commit_nothing, prepare_merge
 from waterclock.storage.commit.rebuild import commit_whole_state
 from waterclock.storage.folds.commit_winners import commit_winners
 from waterclock.storage.folds.fold import with_all_columns
-from waterclock.storage.folds.history import manifests_of
+from waterclock.storage.folds.older_states import manifests_of
 from waterclock.storage.folds.swap_keys import Make, swap_rows
 from waterclock.storage.folds.versions import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of
 from waterclock.storage.folds.write_state import DELETED, MOST_ROWS_BROADCAST, Winners

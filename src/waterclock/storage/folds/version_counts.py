@@ -18,7 +18,7 @@ from waterclock.storage.log.live_files import is_plain, live_files, version_if_k
 from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.read import frame_of_version
 from waterclock.temporal import Numbers
-from waterclock.temporal.numbers import LONG_KEY
+from waterclock.temporal.measure import LONG_KEY
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -22,7 +22,7 @@ from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.folds import place_versions, swap_keys, write_state
-from waterclock.storage.folds.history import frame_of_resolved
+from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.place_versions import place_slice
 from waterclock.storage.folds.versions import require_fit, table_schema_of
 from waterclock.storage.lake import Lake

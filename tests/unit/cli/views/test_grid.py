@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.model.flows import collect, snapshot
-from waterclock.cli.views.grid_cells import column_cadence, make_grid, newest_span
+from waterclock.cli.views.grid import column_cadence, make_grid, newest_span
 from waterclock.cli.views.theme import State
 from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
-from waterclock.planner.states import LabelState
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 

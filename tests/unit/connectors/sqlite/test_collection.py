@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.systems import SqliteDatabase
-from waterclock.connectors.columns import Taken
+from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.sqlite.collection import Extract, WindowFilter, batches, set_aside
 from waterclock.connectors.sqlite.database import Database
 from waterclock.connectors.values import Times

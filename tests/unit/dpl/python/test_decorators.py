@@ -8,7 +8,7 @@ import pytest
 from waterclock.dpl.python import decorators
 from waterclock.dpl.python.decorators import ARGUMENTS, argument_word
 from waterclock.dpl.python.statements import load_python
-from waterclock.dpl.syntax.grammar import CLAUSES
+from waterclock.dpl.syntax.clause_table import CLAUSES
 from waterclock.dpl.syntax.statements import StatementKind
 
 TYPED = {

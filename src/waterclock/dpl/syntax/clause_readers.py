@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from waterclock.dpl.syntax.clause_table import BY_WORD, FLAG_CLAUSES, TEXT_CLAUSES, begins_clause, clause_at
 from waterclock.dpl.syntax.column_clause import skip_brackets, take_column_entries, take_columns
 from waterclock.dpl.syntax.cursor import Cursor, timed
 from waterclock.dpl.syntax.expect_clause import take_rules
-from waterclock.dpl.syntax.grammar import BY_WORD, FLAG_CLAUSES, TEXT_CLAUSES, begins_clause, clause_at
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source import Source, Span

@@ -13,8 +13,8 @@ from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
 from tests.tiny import Tiny, day, described
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.upkeep.ledger_export import export_ledger
-from waterclock.engine.upkeep.tidy import Upkeep, do, look
-from waterclock.storage import upkeep as storage_upkeep
+from waterclock.engine.upkeep.maintain import Upkeep, do, look
+from waterclock.storage import tidying as storage_upkeep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,9 +21,9 @@ from waterclock.flow.declarations import Merge, Table
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.folds import commit_winners, write_state
-from waterclock.storage.folds.history import frame_of_resolved
 from waterclock.storage.folds.merge import merge_slice, restate_slice
-from waterclock.storage.folds.restate import Restatement, is_decided_by_head, winners_at_head
+from waterclock.storage.folds.older_states import frame_of_resolved
+from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity, Killed
 from waterclock.storage.log.resolving import NO_VERSION, CommitRecord, resolve

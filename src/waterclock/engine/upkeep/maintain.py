@@ -27,7 +27,7 @@ from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import live_files
 from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.inventory import Leaf, bytes_below, leaves, made_again, remove, size_of
-from waterclock.storage.upkeep import (
+from waterclock.storage.tidying import (
     Joinable,
     drop_windows,
     droppable,

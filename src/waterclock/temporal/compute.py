@@ -22,7 +22,7 @@ from waterclock.temporal.columns import (
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
-from waterclock.temporal.numbers import LONG_KEY
+from waterclock.temporal.measure import LONG_KEY
 from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, open_end
 from waterclock.temporal.shape import Attribute, Shape, attributes_of
 from waterclock.temporal.sources import unwrapped, wrapped_only

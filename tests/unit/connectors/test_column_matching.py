@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.connectors.columns import Found, clean_name, match
+from waterclock.connectors.column_matching import Found, clean_name, match
 from waterclock.errors import WaterclockError
 from waterclock.testing.connectors import declared
 

@@ -10,9 +10,9 @@ from waterclock.batches.audit_trail import Cell
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.label_states import LabelState, label_states, quiet
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.states import LabelState, label_states, quiet
 from waterclock.timelabel.intervals import IntervalSet
 
 NOW = at("2013-01-05 12:00")

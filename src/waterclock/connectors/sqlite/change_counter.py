@@ -40,7 +40,7 @@ def _times_of(path: Path) -> list[str]:
 
 def state_seen_from_outside(path: str) -> str:
     """Ask a process of its own, some 50 ms."""
-    command = [sys.executable, "-m", "waterclock.connectors.sqlite.state", path]
+    command = [sys.executable, "-m", "waterclock.connectors.sqlite.change_counter", path]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 

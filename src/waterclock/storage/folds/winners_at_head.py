@@ -27,7 +27,7 @@ from waterclock.storage.folds.fold import (
     unbeaten,
     winners_of,
 )
-from waterclock.storage.folds.history import beginning
+from waterclock.storage.folds.older_states import beginning
 from waterclock.storage.folds.write_state import MOST_BYTES_REWRITTEN, MOST_ROWS_BROADCAST, Winners, is_newer
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.resolving import Step

@@ -1,0 +1,163 @@
+"""Draws the grid on a terminal: names left, newest right, quiet where all is well."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.cli.views.grid import Grid, GridCell, Row
+from waterclock.cli.views.json import instant_text
+from waterclock.cli.views.labels import local_label
+from waterclock.cli.views.theme import LOOKS, State, sign
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import Unit
+from waterclock.timelabel.zone import nominal_zone
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NAME_WIDTH = 30
+_ELLIPSIS = "…"
+
+
+def fitting(width: int, names: list[str], cell: int) -> int:
+    """Count the columns that fit beside the names."""
+    return max(1, (width - _name_width(names) - 1) // cell)
+
+
+def cell_width(grid: Grid) -> int:
+    """Return what a column takes: two digits of the header or the longest cell, and a blank."""
+    longest = max((len(_cell_text(cell, "■")) for row in grid.rows for cell in row.cells if cell), default=1)
+    return max(2, longest) + 1
+
+
+def print_grid(to: Console, grid: Grid) -> None:
+    """Print as many of the newest columns as the line is wide, with a legend of the states that occur."""
+    names = [row.table for row in grid.rows]
+    width = cell_width(grid)
+    shown = grid.latest(fitting(to.width, names, width))
+    left = _name_width(names)
+    for line in _header(shown, left, width, to.width):
+        to.print(line, soft_wrap=True)
+    for at, (_, rows) in enumerate(groupby(shown.rows, key=lambda row: row.table.partition(".")[0])):
+        if at:
+            to.print()
+        for row in rows:
+            to.print(_line(to, row, left, width), soft_wrap=True)
+    if shown.states:
+        to.print()
+        to.print(_legend(to, shown))
+
+
+def grid_json(grid: Grid) -> dict[str, Any]:
+    """Return the grid as JSON; each cell has the loudest state, and how many of how many labels are in it."""
+    return {
+        "by": str(grid.cadence.period),
+        "zone": grid.cadence.zone,
+        "columns": [
+            {"start": instant_text(start), "label": label_of(start), "local": local_label(start, grid.cadence)}
+            for start in grid.columns
+        ],
+        "rows": [
+            {
+                "table": row.table,
+                "cells": [
+                    None if cell is None else {"state": cell.state.value, "count": cell.count, "of": cell.of}
+                    for cell in row.cells
+                ],
+            }
+            for row in grid.rows
+        ],
+    }
+
+
+def _name_width(names: list[str]) -> int:
+    return min(_NAME_WIDTH, max((len(name) for name in names), default=0))
+
+
+def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
+    """Return two lines: the month or day over its own columns alone, and the number of each column below it.
+
+    Where its columns are too few for the whole name a shorter one stands there, or none; the last may use what is
+    left of the line.
+    """
+    above, below = _heads(grid)
+    begins = [at for at, names in enumerate(above) if at == 0 or names[0] != above[at - 1][0]]
+    top = ""
+    for at, until in zip(begins, [*begins[1:], None], strict=True):
+        column = left + at * width + max(0, width - len(below[at]))
+        room = line - column if until is None else (until - at) * width - 1
+        name = next((name for name in above[at] if len(name) <= room), "")
+        top = top.ljust(column) + name
+    numbers = "".join(f"{text:>{width}}" for text in below)
+    return [Text(top.rstrip(), style="quiet"), Text(" " * left + numbers, style="quiet")]
+
+
+def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return of each column the names that may stand above it, the longest first, and its number."""
+    unit = grid.cadence.period.unit
+    forms: tuple[str, ...]
+    local = [start.astimezone(nominal_zone(grid.cadence.zone)) for start in grid.columns]
+    if unit is Unit.MINUTE:
+        is_hours = grid.cadence.period.minutes % 60 == 0
+        lower = [f"{at:%H}" if is_hours else f"{at:%M}" for at in local]
+        forms = ("%Y-%m-%d", "%m-%d") if is_hours else ("%Y-%m-%d %Hh", "%m-%d %Hh", "%Hh")
+    elif unit in {Unit.DAY, Unit.WEEK}:
+        lower = [f"{at:%d}" for at in local]
+        forms = ("%B %Y", "%b %Y", "%B", "%b")
+    else:
+        lower = [f"{at:%m}" if unit is not Unit.YEAR else f"{at:%y}" for at in local]
+        forms = ("%Y", "%y")
+    return [tuple(at.strftime(form) for form in forms) for at in local], lower
+
+
+def _line(to: Console, row: Row, left: int, width: int) -> Text:
+    name = row.table if len(row.table) <= left else row.table[: left - 1] + _ELLIPSIS
+    line = Text(f"{name:<{left}}")
+    for cell in row.cells:
+        if cell is None:
+            line.append(" " * width)
+            continue
+        text = _cell_text(cell, sign(cell.state, to))
+        line.append(f"{text:>{width}}", style=LOOKS[cell.state].style)
+    line.rstrip()
+    return line
+
+
+def _cell_text(cell: GridCell, glyph: str) -> str:
+    return glyph if cell.is_all or cell.state is State.OK else f"{glyph}{cell.count}"
+
+
+def _legend(to: Console, grid: Grid) -> Text:
+    looks = [(f"{sign(state, to)} ", f"{state}", LOOKS[state]) for state in grid.states]
+    parts = [Text.assemble((glyph, look.style), (word, look.word)) for glyph, word, look in looks]
+    counted = any(cell and not cell.is_all for row in grid.rows for cell in row.cells)
+    if counted:
+        parts.append(
+            Text(
+                "a number: so many of that day's labels"
+                if grid.cadence.period.unit is Unit.DAY
+                else "a number: so many of the labels there",
+                style="quiet",
+            )
+        )
+    return Text("   ").join(parts)
+
+
+def column_words(grid: Grid) -> str:
+    """Say what the columns are and which are shown: `days of America/New_York, 2013-01-01 to 2013-01-05`."""
+    if not grid.columns:
+        return "nothing is due yet"
+    period = str(grid.cadence.period).lower()
+    noun = f"{period}s" if " " not in period else f"spans of {period}"
+    zone = "" if grid.cadence.zone == "UTC" else f" of {grid.cadence.zone}"
+    first, last = (local_label(at, grid.cadence) for at in (grid.columns[0], grid.columns[-1]))
+    return f"{noun}{zone}, {first} to {last}"
+
+
+def now_line(now: datetime, words: str) -> Text:
+    """Return the line above the grid."""
+    return Text(f"{words}; seen at {now:%Y-%m-%d %H:%MZ}", style="quiet")
