@@ -23,7 +23,7 @@ from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import Project, warm_spark
 
 from examples.flights import make_data
-from waterclock.engine.settings import RunSettings
+from waterclock.engine.run_settings import RunSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

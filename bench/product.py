@@ -16,8 +16,8 @@ import waterclock.engine.batch.retry  # noqa: F401 - loaded by the first batch, 
 from waterclock.cli.opening import open_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.progress import GroupReport, Silent
+from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
-from waterclock.engine.settings import RunSettings
 from waterclock.engine.spark.session import Sessions, open_session
 from waterclock.planner.plan import Group
 

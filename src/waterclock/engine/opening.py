@@ -14,7 +14,7 @@ from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import Connections
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.progress import Listener, Silent
-from waterclock.engine.settings import RunSettings
+from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind

@@ -11,7 +11,7 @@ from waterclock.batches.records import Claim
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections
 from waterclock.engine.progress import Listener, Silent
-from waterclock.engine.settings import RunSettings
+from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table

@@ -24,7 +24,7 @@ from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.read import changes_since, current, provenance, status
 from waterclock.ledger.read.snapshot import NOBODY, Asking, snapshot
 from waterclock.ledger.store.database import Clock, Database, open_database
-from waterclock.ledger.write import applying, claims, completion, decisions, failed_or_lost, runs
+from waterclock.ledger.write import applying, claim_endings, claims, completion, decisions, runs
 from waterclock.ledger.write.applying import Applied
 from waterclock.timelabel.window import Window
 
@@ -94,8 +94,8 @@ class Ledger:
         return claims.claim(self._database, request)
 
     def renew(self, claim: Claim) -> Claim:
-        """See `failed_or_lost.renew`."""
-        return failed_or_lost.renew(self._database, claim)
+        """See `claim_endings.renew`."""
+        return claim_endings.renew(self._database, claim)
 
     def open_claims(self) -> list[Claim]:
         """See `claims.open_claims`."""
@@ -107,8 +107,8 @@ class Ledger:
         return [claim for claim in self.open_claims() if claim.lease_until < at]
 
     def close_lost(self, claim: Claim, why: str, *, who: str | None = None) -> None:
-        """See `failed_or_lost.close_lost`."""
-        failed_or_lost.close_lost(self._database, claim, why, who=who or claim.request.who)
+        """See `claim_endings.close_lost`."""
+        claim_endings.close_lost(self._database, claim, why, who=who or claim.request.who)
 
     def record_done(self, claim: Claim, results: Sequence[BatchResult]) -> Recorded:
         """See `completion.record_done`."""
@@ -123,8 +123,8 @@ class Ledger:
         status: BatchStatus = BatchStatus.FAILED,
         due_again: datetime | None = None,
     ) -> None:
-        """See `failed_or_lost.record_failed`."""
-        failed_or_lost.record_failed(
+        """See `claim_endings.record_failed`."""
+        claim_endings.record_failed(
             self._database, claim, error=error, is_transient=is_transient, status=status, due_again=due_again
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.ledgers import SOMEWHERE, day, table
 from tests.tiny import Heard
 from waterclock.batches.records import TableRecord
-from waterclock.engine.settings import RunSettings
+from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Source, Table, Unit

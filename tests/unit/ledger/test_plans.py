@@ -10,10 +10,10 @@ from sqlalchemy.dialects import sqlite
 
 from tests.ledgers import Desk
 from waterclock.ledger.read import content, current, provenance, ripple, snapshot, status
-from waterclock.ledger.write import applying, claims, completion, coverage, decisions, failed_or_lost, suspects
+from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspects
 
 MODULES = (
-    applying, claims, failed_or_lost, content, coverage, decisions, provenance, current, completion, ripple, snapshot,
+    applying, claims, claim_endings, content, coverage, decisions, provenance, current, completion, ripple, snapshot,
     status, suspects,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")

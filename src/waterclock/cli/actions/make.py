@@ -17,7 +17,7 @@ from waterclock.cli.views.labels import count_words
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import tables_asked
-from waterclock.engine.settings import RunSettings
+from waterclock.engine.run_settings import RunSettings
 from waterclock.planner.estimate import estimate
 from waterclock.planner.prerequisites import ToMake, newest_tick, to_make
 from waterclock.planner.ticks import read_tick

@@ -18,7 +18,7 @@ from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.labels import count_words, label_range, local_range
 from waterclock.cli.views.theme import console
-from waterclock.engine.settings import RunSettings
+from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table

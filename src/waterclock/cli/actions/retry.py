@@ -13,7 +13,7 @@ from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.labels import count_words
 from waterclock.cli.views.theme import console
-from waterclock.engine.settings import RunSettings
+from waterclock.engine.run_settings import RunSettings
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of

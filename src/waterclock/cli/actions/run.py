@@ -18,8 +18,8 @@ from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import print_outcome, run_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner, RunOutcome
-from waterclock.engine.settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.selection import Labels

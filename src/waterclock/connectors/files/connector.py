@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
-from waterclock.connectors.files import naming
 from waterclock.connectors.interface import (
     Collected,
     Deliverer,
@@ -106,7 +106,7 @@ class FilesCollector:
 
     def clock(self, unit: Unit) -> datetime | None:
         """The second after the newest complete file's stamp: up to there the source has told everything."""
-        newest = land.newest_stamp(self._landing(unit), naming.names_of(unit.path), now=datetime.now(UTC))
+        newest = land.newest_stamp(self._landing(unit), landed_names.names_of(unit.path), now=datetime.now(UTC))
         return newest + _SECOND if newest else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
@@ -127,11 +127,12 @@ class FilesCollector:
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """All complete files of the unit, new and archived, oldest first; and what is left alone."""
-        return land.list_items(self._landing(unit), naming.names_of(unit.path), now=datetime.now(UTC), taken=taken)
+        names = landed_names.names_of(unit.path)
+        return land.list_items(self._landing(unit), names, now=datetime.now(UTC), taken=taken)
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
         """Files by their names, archived or not; see `landing.find_items`."""
-        return land.find_items(self._landing(unit), naming.names_of(unit.path), names)
+        return land.find_items(self._landing(unit), landed_names.names_of(unit.path), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
@@ -180,7 +181,7 @@ class FilesCollector:
         if not items:
             raise _nothing_to_read(unit)
         chosen = list(items)
-        if naming.has_stamps(naming.names_of(unit.path), items):
+        if landed_names.has_stamps(landed_names.names_of(unit.path), items):
             chosen = _newest(items, now)
         if not chosen:
             raise _all_later(unit, items[0], now)
@@ -217,8 +218,8 @@ class FilesCollector:
 
     @staticmethod
     def _format(item: Item) -> str:
-        kind = naming.format_of(item.name)
-        return naming.FORMATS[kind[0]] if kind else ""
+        kind = landed_names.format_of(item.name)
+        return landed_names.FORMATS[kind[0]] if kind else ""
 
 
 def folder_of(setting: Setting) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from waterclock.connectors.column_matching import Found
-from waterclock.connectors.files.naming import FORMATS, format_of
+from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 

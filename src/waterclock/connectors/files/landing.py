@@ -1,6 +1,6 @@
 """Lists a landing folder and its archive: which files are complete, which are new; puts them away.
 
-The archive mirrors the landing folder; `naming` tells how files are named.
+The archive mirrors the landing folder; `landed_names` tells how files are named.
 
 Several tables may collect from one folder, so that a file moves to the archive while another table looks at it. A file
 only moves that way: the landing folder is walked before the archive, and what vanishes from the one lies in the other.
@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.connectors.files.completeness import problem_of
-from waterclock.connectors.files.naming import Candidate, Names, find, find_named, format_of, newest_of
+from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of, newest_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
 

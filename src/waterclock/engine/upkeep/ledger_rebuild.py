@@ -19,7 +19,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import find_delivery, kill_delivery
 from waterclock.engine.opening import open_workplace
-from waterclock.engine.settings import RunSettings
+from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.ledger_export import chain_of, heads
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind

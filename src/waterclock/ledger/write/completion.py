@@ -16,8 +16,8 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import AnyRow, batches, codes, items, revisions, tables, versions
+from waterclock.ledger.write.claim_endings import close, put_back
 from waterclock.ledger.write.coverage import cover
-from waterclock.ledger.write.failed_or_lost import close, put_back
 from waterclock.ledger.write.suspects import mark_outdated, mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 

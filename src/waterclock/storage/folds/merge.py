@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.pointers import commit_nothing, commit_slices, prepare_merge
 from waterclock.storage.commit.rebuild import commit_whole_state
-from waterclock.storage.folds.commit_winners import commit_winners
+from waterclock.storage.folds.commit_merged import commit_winners
 from waterclock.storage.folds.fold import (
     beating,
     fold,

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.pointers import commit_nothing, prepare_merge
 from waterclock.storage.commit.rebuild import commit_whole_state
-from waterclock.storage.folds.commit_winners import commit_winners
+from waterclock.storage.folds.commit_merged import commit_winners
 from waterclock.storage.folds.fold import with_all_columns
 from waterclock.storage.folds.older_states import manifests_of
 from waterclock.storage.folds.swap_keys import Make, swap_rows

@@ -15,7 +15,7 @@ from waterclock.faults import striking
 from waterclock.flow.declarations import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
-from waterclock.storage.folds import commit_winners, write_state
+from waterclock.storage.folds import commit_merged, write_state
 from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.merge import merge_slice
 from waterclock.storage.lake import Lake
@@ -44,7 +44,7 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     if request.param != "rewritten":
         monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     if request.param == "merged by Delta":
-        monkeypatch.setattr(commit_winners, "may_rewrite_files", lambda _: False)
+        monkeypatch.setattr(commit_merged, "may_rewrite_files", lambda _: False)
     return str(request.param)
 
 

@@ -20,7 +20,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Merge, Table
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
-from waterclock.storage.folds import commit_winners, write_state
+from waterclock.storage.folds import commit_merged, write_state
 from waterclock.storage.folds.merge import merge_slice, restate_slice
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
@@ -118,7 +118,7 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     if request.param != "rewritten":
         monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     if request.param == "merged by Delta":
-        monkeypatch.setattr(commit_winners, "may_rewrite_files", lambda _: False)
+        monkeypatch.setattr(commit_merged, "may_rewrite_files", lambda _: False)
     if request.param == BY_SPARK:
         monkeypatch.setattr(write_state, "_MOST_PLACES", -1)
     return str(request.param)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.systems import LandingFolder, unit_of
-from waterclock.connectors.files import broken, landing, naming
+from waterclock.connectors.files import broken, landed_names, landing
 from waterclock.connectors.files.broken import explain
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.file_schemas import Reading, shapes_of
-from waterclock.connectors.files.naming import format_of, names_of
+from waterclock.connectors.files.landed_names import format_of, names_of
 from waterclock.connectors.interface import Item, Listing
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place
@@ -365,7 +365,7 @@ def test_a_file_that_moves_between_the_two_walks_is_listed(
         if len(walks) == 1:
             collector(folder).archive(folder.unit, [item_of(folder)])
         walks.append(root)
-        return naming.find(root, *args, **more)
+        return landed_names.find(root, *args, **more)
 
     monkeypatch.setattr(landing, "find", walk)
     assert [item.is_archived for item in listing(folder).items] == [True]
