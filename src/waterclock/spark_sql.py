@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import re
 
+_UNFIT = re.compile(r"[ ,;{}()\n\t\r=]+")
 _OF_GLOBS = re.compile(r"([\\{}\[\]*?])")
 
 
 def quoted(name: str) -> str:
     """Write a column's name so that Spark reads it whole."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def column_name(name: str) -> str:
+    """Return a source's name of a column as a table bears it: what Delta takes in no name becomes `_`."""
+    return _UNFIT.sub("_", name.strip())
 
 
 def sql_text(text: str) -> str:

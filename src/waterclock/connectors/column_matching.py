@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Columns
+from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
-
-_UNFIT = re.compile(r"[ ,;{}()\n\t\r=]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +65,11 @@ def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
     return Matched(tuple(taken), tuple(column.name for _, column in rest))
 
 
-def clean_name(name: str) -> str:
-    """Return a source's column name as a table can bear it."""
-    return _UNFIT.sub("_", name.strip())
-
-
 def _clean(found: Iterable[Found], where: str) -> dict[str, Found]:
     clean: dict[str, Found] = {}
     lower: dict[str, str] = {}
     for place, column in enumerate(found, 1):
-        name = clean_name(column.name) or f"column_{place}"
+        name = column_name(column.name) or f"column_{place}"
         other = lower.setdefault(name.lower(), column.name)
         if name in clean or other != column.name:
             raise WaterclockError(

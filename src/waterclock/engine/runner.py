@@ -220,9 +220,8 @@ class Runner:
     ) -> None:
         if not ready:
             return
-        from waterclock.engine.batch.retry import (
-            carry_out_with_retries,  # loads Spark, which a run with nothing to do can spare
-        )
+        # loads Spark, which a run with nothing to do can spare
+        from waterclock.engine.batch.retry import carry_out_with_retries
 
         for group in tuple(ready):
             if len(running) >= self._work.settings.threads:

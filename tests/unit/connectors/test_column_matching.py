@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.connectors.column_matching import Found, clean_name, match
+from waterclock.connectors.column_matching import Found, match
 from waterclock.errors import WaterclockError
+from waterclock.spark_sql import column_name
 from waterclock.testing.connectors import declared
 
 
@@ -56,5 +57,5 @@ def test_the_sources_own_timelabel_is_not_taken() -> None:
 
 
 def test_names_become_what_a_table_can_bear() -> None:
-    assert clean_name(" Dep Time (local) ") == "Dep_Time_local_"
+    assert column_name(" Dep Time (local) ") == "Dep_Time_local_"
     assert [one.name for one in match(declared(), found("a", "", "b;c"), where="x").taken] == ["a", "column_2", "b_c"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -26,11 +25,6 @@ _KEEP = {
 def illegal_signs(name: str) -> list[str]:
     """List the signs of a column's name that Delta takes in none."""
     return sorted({sign for sign in name if sign in _ILLEGAL})
-
-
-def with_legal_signs(name: str) -> str:
-    """Return a source's name of a column as its table bears it, where Delta does not take it as it is."""
-    return re.sub(f"[{_ILLEGAL}]+", "_", name.strip())
 
 
 def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.dpl.query.outputs import illegal_name, with_legal_signs
+from waterclock.dpl.query.outputs import illegal_name, illegal_signs
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
+from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
 
 _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
@@ -60,8 +61,8 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
             "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
         )
     fix = "rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name"
-    if kind is StatementKind.COLLECT:
-        fix = f"write {with_legal_signs(column.name)}, by which the source's column is found"
+    if kind is StatementKind.COLLECT and not illegal_signs(column_name(column.name)):
+        fix = f"write {column_name(column.name)}, by which the source's column is found"
     return illegal_name(column.name, column.span, fix)
 
 
