@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from waterclock.engine.progress import GroupReport
     from waterclock.engine.runner import RunOutcome
 
-_OF_A_BATCH = re.compile(r"\d+")  # labels, claims, counts and names of files tell one batch's failure from another's
+# labels, stamps of files, counts and lines tell one batch's failure from another's; names of columns tell reasons apart
+_OF_A_BATCH = re.compile(r"@?\d{14}|\d{4}(?:[_-]\d\d)+|\b\d+\b")
 _MOST_PLACES = 5
 
 

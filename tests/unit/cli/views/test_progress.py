@@ -300,6 +300,14 @@ def test_labels_that_block_for_the_same_reason_are_told_in_one_line() -> None:
     assert f"3 batches blocked by raw.a@20130101000000 and 2 more labels: {said.format(1)}" in text
 
 
+def test_other_columns_are_other_reasons() -> None:
+    errors = [WaterclockError("E805", f"raw.a has no column q_{number}") for number in (1, 2)]
+    failed = [GroupReport(group("raw.a", "2013-01-01"), 7, error=error) for error in errors]
+    text = told(outcome(failed=failed))
+    assert "no column q_1" in text
+    assert "no column q_2" in text
+
+
 def test_where_a_batch_has_failed_the_command_that_makes_it_again_is_named() -> None:
     left = Plan(now=at("2013-01-04"), batches=(batch("raw.a", "2013-01-01", Status.FAILED),))
     assert "`waterclock retry`" in told(outcome(plan=left))
