@@ -25,7 +25,6 @@ BENCHES = (
     "restate",
     "temporal",
     "timelines",
-    "flat",
 )
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"

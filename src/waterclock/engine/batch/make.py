@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import BEGINNING
@@ -17,7 +16,6 @@ from waterclock.engine.batch.publish_changes import is_whole
 from waterclock.engine.batch.results import Made, Notes
 from waterclock.engine.batch.transform import transform_frame
 from waterclock.engine.collect.collect import gather
-from waterclock.engine.reads.carry_over import Carried, carried_over
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -27,7 +25,7 @@ from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.folds.table_columns import state_schema
 from waterclock.storage.folds.versions import MISSING, raw_known, require_fit, require_instant
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.conform import conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
 
@@ -84,35 +82,13 @@ def make(
 def _transformed(
     work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, known: StructType | None
 ) -> Made:
-    """Return a transform's rows: those it makes, and those that it takes over from an older result where these hold."""
-    found = {batch.label: carried_over(work, spark, table, batch, bound.pins[batch.label]) for batch in group.batches}
-    carried = {label: one for label, one in found.items() if one is not None}
-    shaped = _shaped(work, spark, table, group, bound, known, carried)
-    rest = [one.rest(shaped.frame) for one in carried.values()]
-    held = [rows for rows in rest if rows is not None]
-    if len(held) < len(rest):
-        carried, held = {}, []
-        shaped = _shaped(work, spark, table, group, bound, known, carried)
-    frame = reduce(lambda left, right: left.unionByName(right), [shaped.frame, *held])
-    source = {label: {"carried_over": one.base.slice_path} for label, one in carried.items()}
-    return Made(frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
-
-
-def _shaped(
-    work: Workplace,
-    spark: SparkSession,
-    table: Table,
-    group: Group,
-    bound: Bound,
-    known: StructType | None,
-    carried: Mapping[datetime, Carried],
-) -> Conformed:
-    columns, frame = table.columns, transform_frame(work, spark, table, group.batches, bound.pins, carried)
+    columns, frame = table.columns, transform_frame(work, spark, table, group.batches, bound.pins)
     if table.temporal is not None:
         require_instant(frame.schema.json(), table.temporal, table=table.name)
     if MISSING in frame.columns and not columns.is_open:
         columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
-    return conform(frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False)
+    shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False)
+    return Made(shaped.frame, _stored(table, shaped.schema), Notes(left_out=shaped.left_out))
 
 
 def _known(work: Workplace, table: Table) -> StructType | None:

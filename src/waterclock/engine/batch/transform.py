@@ -8,7 +8,6 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import flats_of, reads_of, splice
-from waterclock.engine.reads.carry_over import Carried
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
@@ -34,16 +33,12 @@ def transform_frame(
     table: Table,
     batches: Sequence[Batch],
     pins: Mapping[datetime, tuple[PinnedRead, ...]],
-    carried: Mapping[datetime, Carried],
 ) -> DataFrame:
-    """Return the rows of all `batches`, each batch's with its label in `timelabel`; of `carried`, those made again.
+    """Return the rows of all `batches`, each batch's with its label in `timelabel`.
 
     Every batch's query is bound to its own window and reads; Spark runs their union as one job.
     """
-    frames = [
-        labelled(_rows_of(work, spark, table, batch, pins[batch.label], carried.get(batch.label)), batch.window.label)
-        for batch in batches
-    ]
+    frames = [labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in batches]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
@@ -79,19 +74,10 @@ def _by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
 
 
 def _rows_of(
-    work: Workplace,
-    spark: SparkSession,
-    table: Table,
-    batch: Batch,
-    reads: tuple[PinnedRead, ...],
-    carried: Carried | None,
+    work: Workplace, spark: SparkSession, table: Table, batch: Batch, reads: tuple[PinnedRead, ...]
 ) -> DataFrame:
-    flats = _flats(table)
-    if carried is not None:
-        made = flat_frames(work, spark, flats, reads, carried.frames, few=[flat.read for flat in flats])
-        return carried.again(rows_over(work, spark, table, batch.window, {**carried.frames, **made}))
     frames: _Frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
-    frames |= flat_frames(work, spark, flats, reads, frames)
+    frames |= flat_frames(work, spark, _flats(table), reads, frames)
     return rows_over(work, spark, table, batch.window, frames)
 
 

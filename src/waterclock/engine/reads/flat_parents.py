@@ -40,14 +40,13 @@ def flat_frames(
     flats: Collection[Flat],
     reads: Sequence[PinnedRead],
     frames: Mapping[Read, DataFrame],
-    few: Collection[Read] = (),
 ) -> dict[Flat, DataFrame]:
-    """Make the FLATs of a batch from what it reads; `few` are the reads that are known to bring few rows.
+    """Make the FLATs of a batch from what it reads.
 
     Cost: for each parent by times, a read of its keys, once a version (see `version_counts`); or a broadcast of the
     keys that are asked for. No job otherwise.
     """
-    few = {*few, *(pinned.read for pinned in reads if _are_few(work, pinned))}
+    few = {pinned.read for pinned in reads if _are_few(work, pinned)}
     made = {}
     for flat in flats:
         near = _narrowed(work, flat, frames) if flat.read in few else {}
