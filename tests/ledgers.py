@@ -46,7 +46,7 @@ def table(
         cadence=Cadence(parse_period(every), zone=zone),
         place=SOMEWHERE,
         start=start,
-        merge=Merge(keys) if keys else None,
+        fold=Merge(keys) if keys else None,
         reads=tuple(Read(read) for read in reads),
         fingerprint=f"code of {name}",
     )

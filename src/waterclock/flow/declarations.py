@@ -342,8 +342,31 @@ class View:
     place: Place = field(compare=False)
 
 
+class Keyed:
+    """What is asked of a table, and of one that is being settled, about its key and the fold that goes by it."""
+
+    __slots__ = ()
+    columns: Columns
+    fold: Merge | Temporal | None
+
+    @property
+    def merge(self) -> Merge | None:
+        """How a MERGE table's slices are folded; None of any other."""
+        return self.fold if isinstance(self.fold, Merge) else None
+
+    @property
+    def temporal(self) -> Temporal | None:
+        """How a TEMPORAL table's slices are folded; None of any other."""
+        return self.fold if isinstance(self.fold, Temporal) else None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
+        return self.fold.keys if self.fold else self.columns.keys
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(Keyed):
     """Whatever has batches: a collect, a transform or a publish, with every default settled.
 
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
@@ -361,8 +384,7 @@ class Table:
     place: Place = field(compare=False)
     start: datetime | None = None
     columns: Columns = Columns()
-    merge: Merge | None = None
-    temporal: Temporal | None = None
+    fold: Merge | Temporal | None = None
     rules: tuple[Rule, ...] = ()
     retain: Duration | None = None
     keep_versions: Duration | None = None
@@ -388,12 +410,6 @@ class Table:
         return self.mode in FOLDS
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
-        keyed = self.merge or self.temporal
-        return keyed.keys if keyed else self.columns.keys
-
-    @property
     def is_partitioned(self) -> bool:
         """True where labels are independent slices."""
         return self.type is TableType.PARTITIONED
@@ -407,8 +423,7 @@ class Table:
     def expressions(self) -> tuple[str, ...]:
         """The Spark SQL of the header: rules of the table and of its columns, and which winners of a MERGE are gone."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules))
-        keyed = self.merge or self.temporal
-        gone = keyed.delete_when if keyed else None
+        gone = self.fold.delete_when if self.fold else None
         return (*(rule.expression for rule in rules), *([gone] if gone else []))
 
     @property

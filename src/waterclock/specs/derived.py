@@ -76,9 +76,7 @@ def _derived(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datet
         if name in seeds:
             first = min(label for label in _given_labels(script, name))
             hidden = _given(table, seeds[name], typed.schemas[name], table.cadence.floor(earliest), is_asked=False)
-            tables[hidden.name] = replace(
-                hidden, type=TableType.PARTITIONED, mode=Mode.APPEND, merge=None, temporal=None
-            )
+            tables[hidden.name] = replace(hidden, type=TableType.PARTITIONED, mode=Mode.APPEND, fold=None)
             tables[name] = _at_once(table, first)
             seeded[name] = replace(
                 tables[name],

@@ -60,7 +60,7 @@ def test_each_reference_is_an_edge_with_its_role_from_column_to_key(flow: Flow) 
 
 
 def test_a_temporal_table_shows_its_versions(flow: Flow) -> None:
-    planes = replace(flow.tables["raw.planes"], mode=Mode.TEMPORAL, temporal=Temporal(("tailnum",), at="seen"))
+    planes = replace(flow.tables["raw.planes"], mode=Mode.TEMPORAL, fold=Temporal(("tailnum",), at="seen"))
     known = {"tailnum": "string", "rec_eff_time": "timestamp", "model": "string", "rec_exp_time": "timestamp"}
     assert [(field.name, field.type, field.is_key) for field in fields_of(planes, known)] == [
         ("tailnum", "string", True),

@@ -91,7 +91,7 @@ class TestLatest:
 class TestMissing:
     def test_a_snapshot_stands_for_all_before_it_but_versions_made_of_snapshots_begin_with_the_first(self) -> None:
         whole = snapshot("s", start=at("2013-01-03"))
-        versions = replace(snapshot("v", start=at("2013-01-03")), mode=Mode.TEMPORAL, temporal=Temporal(("k",)))
+        versions = replace(snapshot("v", start=at("2013-01-03")), mode=Mode.TEMPORAL, fold=Temporal(("k",)))
         stood = done(("2012-01-01", "2013-01-05"))
         known = ticks(flow(whole, versions), past(s=stood, v=stood))
         assert known.missing(["s"], at("2013-01-02")) == {}

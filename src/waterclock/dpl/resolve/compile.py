@@ -330,8 +330,7 @@ class _Compiler:
             place=draft.span.place,
             start=draft.start,
             columns=draft.columns,
-            merge=draft.merge,
-            temporal=draft.temporal,
+            fold=draft.fold,
             rules=draft.rules,
             retain=draft.retain,
             keep_versions=draft.keep_versions,
@@ -392,9 +391,8 @@ def _header(draft: Draft) -> list[str]:
     """Return the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
     rules = [*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)]
     texts = [rule.expression for rule in rules]
-    keyed = draft.merge or draft.temporal
-    if keyed is not None and keyed.delete_when:
-        texts.append(keyed.delete_when)
+    if draft.fold is not None and draft.fold.delete_when:
+        texts.append(draft.fold.delete_when)
     return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
 
 

@@ -30,6 +30,7 @@ from waterclock.flow.choices import Batching, Kind, Mode, OnRestate, TableType
 from waterclock.flow.declarations import (
     About,
     Columns,
+    Keyed,
     Merge,
     PythonFunction,
     Query,
@@ -50,7 +51,7 @@ KINDS = {
 
 
 @dataclass(slots=True)
-class Draft:
+class Draft(Keyed):
     """A table whose parts are settled one after the other; what is wrong with one is reported, the others go on.
 
     `is_incomplete`: something that it reads is unknown, which is reported, and what follows from it is not.
@@ -63,8 +64,7 @@ class Draft:
     mode: Mode = Mode.REPLACE
     columns: Columns = field(default_factory=Columns)
     rules: tuple[Rule, ...] = ()
-    merge: Merge | None = None
-    temporal: Temporal | None = None
+    fold: Merge | Temporal | None = None
     source: Source | None = None
     destination: Unit | None = None
     query: Query | None = None
@@ -80,12 +80,6 @@ class Draft:
     functions: frozenset[str] = frozenset()
     query_variables: tuple[str, ...] = ()
     is_incomplete: bool = False
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """By what rows are found again: the key of a MERGE or a TEMPORAL, else the KEY columns."""
-        keyed = self.merge or self.temporal
-        return keyed.keys if keyed else self.columns.keys
 
     @property
     def span(self) -> Span:

@@ -32,7 +32,7 @@ def settle_merge(
     """Settle a MERGE: its keys are those of ON, else the KEY columns, and it must have some."""
     chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
     delete_when = _delete_when(said, variables, errors)
-    draft.merge = Merge(chosen, said.order_by if said else (), delete_when)
+    draft.fold = Merge(chosen, said.order_by if said else (), delete_when)
 
 
 def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
@@ -47,7 +47,7 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
     delete_when = _delete_when(said, variables, errors)
     consumed = [*said.order_by, *_columns_in(said.delete_when)]
     kept = {TIMELABEL, *(name.lower() for name in (*keys, *more.track, more.at or ""))}
-    draft.temporal = Temporal(
+    temporal = draft.fold = Temporal(
         keys,
         declared.get((more.at or "").lower(), more.at),
         spelt(said.order_by),
@@ -58,7 +58,7 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
         are_all_values=more.are_all_values or (_is_snapshot(draft) and not (more.values or more.are_all_missing)),
         fills_back=more.fills_back,
     )
-    errors.extend(_contradictions(draft, draft.temporal, more))
+    errors.extend(_contradictions(draft, temporal, more))
 
 
 def _is_snapshot(draft: Draft) -> bool:

@@ -75,7 +75,7 @@ def declared(temporal: Temporal, *, is_snapshot: bool = False) -> Table:
         mode=Mode.TEMPORAL,
         cadence=Cadence(parse_period("HOUR"), timedelta(0), "UTC"),
         place=place,
-        temporal=temporal,
+        fold=temporal,
         source=source,
     )
 

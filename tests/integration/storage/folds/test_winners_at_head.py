@@ -50,7 +50,7 @@ class Restated:
     def __init__(self, spark: SparkSession, root: Path, merge: Merge = BY_ORDER) -> None:
         self.spark = spark
         self.lake = Lake(str(root))
-        self.table: Table = flows.collect("raw.planes", "HOUR", mode=Mode.MERGE, is_partitioned=False, merge=merge)
+        self.table: Table = flows.collect("raw.planes", "HOUR", mode=Mode.MERGE, is_partitioned=False, fold=merge)
         self.folder = self.lake.folder(self.table.name)
         self.merge = merge
         self.records: list[CommitRecord] = []

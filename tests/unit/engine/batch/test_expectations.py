@@ -25,7 +25,7 @@ def audited(*rules: Rule, columns: tuple[Column, ...] = (), mode: Mode = Mode.AP
         table("marts.a", mode=mode),
         rules=rules,
         columns=Columns(columns),
-        merge=Merge(("id",)) if mode is Mode.MERGE else None,
+        fold=Merge(("id",)) if mode is Mode.MERGE else None,
     )
 
 
