@@ -19,6 +19,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
 from waterclock.planner.prerequisites import ToMake
+from waterclock.planner.request import Request
 from waterclock.planner.starts import starts_to_write
 from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
@@ -112,10 +113,11 @@ class Driver:
         """Ask what may be claimed; now and then hold it against what the whole plan says."""
         snapshot, group_cap = self.snapshot(), self.random.choice((1, 3, 50))
         if self.random.random() < 0.9:
-            groups = self.planner.ready(snapshot, self.now, cap=self.random.choice((2, 50)), group_cap=group_cap)
-        else:
-            groups = self.planner.ready(snapshot, self.now, cap=10_000, group_cap=group_cap)
-            assert groups == self.planner.plan(snapshot, self.now, cap=10_000, group_cap=group_cap).groups
+            request = Request(cap=self.random.choice((2, 50)), group_cap=group_cap)
+            return list(self.planner.ready(snapshot, self.now, request))
+        request = Request(cap=10_000, group_cap=group_cap)
+        groups = self.planner.ready(snapshot, self.now, request)
+        assert groups == self.planner.plan(snapshot, self.now, request).groups
         return list(groups)
 
     def live(self) -> None:
@@ -173,7 +175,7 @@ class Driver:
                 name: frozenset(label for label in labels if not covered[name].covers_instant(label))
                 for name, labels in needed.force.items()
             }
-            groups = self.planner.ready(snapshot, self.now, only=spans, labels=spans, force=force)
+            groups = self.planner.ready(snapshot, self.now, Request(only=spans, labels=spans, force=force))
             if not groups:
                 break
             self.take_off(self.random.choice(groups))
@@ -345,7 +347,7 @@ class Driver:
         """Keep what the oracle must be told, and check that a batch runs again only for a reason, and only once."""
         key = (batch.table, batch.label)
         node = self.planner.graph.nodes[batch.table]
-        if node.is_ordered and not node.is_optional and not batch.is_revision:
+        if node.is_ordered and not node.is_made_if_needed and not batch.is_revision:
             done = self.lake.tables[batch.table].slices
             assert not done or max(done) < batch.label, f"{key} ran out of label order"
         self.batches += 1

@@ -73,7 +73,7 @@ def compare_older_states(driver: Driver, oracle: Oracle) -> None:
     for name, facts in driver.snapshot().tables.items():
         assert {(name, label) for label in facts.following} <= due, f"{name}: asked to follow, and at rest"
     for name, labels in behind.items():
-        assert driver.planner.graph.nodes[name].is_optional, f"{name} cannot be behind"
+        assert driver.planner.graph.nodes[name].is_made_if_needed, f"{name} cannot be behind"
         assert set(labels) <= driver.lake.tables[name].slices.keys(), (
             f"{name}: what was never made is told to be behind"
         )

@@ -19,6 +19,7 @@ from waterclock.flow.declarations import Read
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group, Plan
 from waterclock.planner.planning import Planner
+from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -87,12 +88,14 @@ class Runner:
         return self._planner.plan(
             snapshot,
             now,
-            only=self._only,
-            labels=self._labels,
-            cap=self._work.settings.catch_up,
-            group_cap=self._work.settings.group_cap,
-            force=undone,
-            clock=self._work.real_now(),
+            Request(
+                only=self._only,
+                labels=self._labels,
+                cap=self._work.settings.catch_up,
+                group_cap=self._work.settings.group_cap,
+                force=undone,
+                clock=self._work.real_now(),
+            ),
         )
 
     def run_once(self, now: datetime) -> RunOutcome:

@@ -17,7 +17,7 @@ class Node:
     `rank`: its place in the order, upstream first. `readers`: who reads it, and how. `cycle`: the tables that read
     each other through PREVIOUS, itself among them; empty where there are none but perhaps itself. `is_ordered`: a
     label is made only after all needed labels before it. `is_single`: one open claim at a time. `is_newest_only`: a
-    publish of a whole state. `is_optional`: labels that nobody reads are not needed.
+    publish of a whole state. `is_made_if_needed`: labels that nobody reads are not needed.
     """
 
     table: Table
@@ -27,7 +27,7 @@ class Node:
     is_ordered: bool
     is_single: bool
     is_newest_only: bool
-    is_optional: bool
+    is_made_if_needed: bool
 
     @property
     def groups_in_order(self) -> bool:
@@ -74,7 +74,7 @@ def _node(flow: Flow, name: str, rank: int, readers: tuple[tuple[str, Read], ...
     is_arrival = table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
     is_chained = table.in_label_order or bool(cycle) or is_arrival or table.is_delivered_by_label
     is_ordered = is_chained and not is_newest_only and not table.is_snapshot
-    is_optional = table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE and not table.reads_itself and not cycle
+    is_state = table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE
     return Node(
         table=table,
         rank=rank,
@@ -83,7 +83,7 @@ def _node(flow: Flow, name: str, rank: int, readers: tuple[tuple[str, Read], ...
         is_ordered=is_ordered,
         is_single=is_ordered or not table.is_partitioned,
         is_newest_only=is_newest_only,
-        is_optional=is_optional,
+        is_made_if_needed=is_state and not table.reads_itself and not cycle,
     )
 
 

@@ -10,6 +10,7 @@ from waterclock.batches.audit_trail import Cell
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
+from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -63,7 +64,7 @@ def label_states(
     if low >= high:
         return {name: () for name in planner.graph.nodes if only is None or name in only}
     labels = Labels.between(low, high)
-    plan = planner.plan(snapshot, now, only=only, labels=labels, cap=_NO_CAP)
+    plan = planner.plan(snapshot, now, Request(only=only, labels=labels, cap=_NO_CAP))
     planned: dict[str, dict[datetime, Batch]] = {}
     for batch in plan.batches:
         planned.setdefault(batch.table, {})[batch.label] = batch
@@ -96,7 +97,7 @@ def quiet(planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Ma
     for name, node in planner.graph.nodes.items():
         facts, cadence = snapshot.of(name), node.table.cadence
         begin, end = starts[name], cadence.last_due(now)
-        if begin >= end or not (node.is_optional or node.is_newest_only or node.table.is_snapshot):
+        if begin >= end or not (node.is_made_if_needed or node.is_newest_only or node.table.is_snapshot):
             continue
         due = cadence.count(begin, end)
         covered = facts.covered & IntervalSet.from_intervals([(begin, end)])

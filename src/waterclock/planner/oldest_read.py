@@ -7,13 +7,13 @@ from datetime import datetime
 
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
-from waterclock.planner.due import Work
 from waterclock.planner.graph import FlowGraph
 from waterclock.planner.reads import bind_read
+from waterclock.planner.to_do import ToDo
 
 
 def oldest_needed(
-    flow: Flow, graph: FlowGraph, works: Mapping[str, Work], starts: Mapping[str, datetime], now: datetime
+    flow: Flow, graph: FlowGraph, to_do: Mapping[str, ToDo], starts: Mapping[str, datetime], now: datetime
 ) -> dict[str, datetime]:
     """Give, by table, the oldest instant that a batch which is due and not done, or the next one, reads there.
 
@@ -23,7 +23,7 @@ def oldest_needed(
     for name, node in graph.nodes.items():
         cadence = node.table.cadence
         upcoming = max(cadence.last_due(now), starts[name])
-        first = min(works[name].first() or upcoming, upcoming)
+        first = min(to_do[name].first() or upcoming, upcoming)
         for read in node.table.reads:
             if read.kind is not ReadKind.LATEST:
                 bound = bind_read(node.table, read, cadence.window_of(first), flow, starts)

@@ -9,24 +9,18 @@ from itertools import groupby, islice
 
 from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.declarations import Flow
-from waterclock.planner.due import Work, work
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.readiness import Facts, Judge
 from waterclock.planner.readiness_bounds import within_reach
+from waterclock.planner.request import ALL, Request
 from waterclock.planner.settlement import settle, standing_on
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
-from waterclock.selection import Labels
+from waterclock.planner.to_do import ToDo, to_do_by_table
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
-
-LabelChoice = Labels | Mapping[str, Labels] | None
-
-DEFAULT_CAP = 1000
-DEFAULT_GROUP_CAP = 100
-_NONE: Mapping[str, frozenset[datetime]] = {}
 
 
 class Planner:
@@ -43,35 +37,17 @@ class Planner:
         """Return the START of every table, as `starts`."""
         return starts_of(self.flow, self.graph, snapshot, now)
 
-    def plan(  # noqa: PLR0913 - all but the past and the time are keywords that may be left out
-        self,
-        snapshot: LedgerSnapshot,
-        now: datetime,
-        *,
-        only: Collection[str] | None = None,
-        labels: LabelChoice = None,
-        cap: int = DEFAULT_CAP,
-        group_cap: int = DEFAULT_GROUP_CAP,
-        force: Mapping[str, frozenset[datetime]] = _NONE,
-        clock: datetime | None = None,
-    ) -> Plan:
-        """Say what is to be done at `now`; changes nothing.
-
-        `only`: the tables that may run; all others are looked at for causes alone. `labels`: those that may run.
-        `cap`: how many batches of a table are listed, and how many of those that are ready are put into groups (what
-        stands before them, blocked, does not count); `group_cap`: how many share a claim. `force`: labels to run
-        although done or not needed, as if somebody had asked for it. `clock`: the ledger's real clock, by which timed
-        retries go; `now` where it is not given.
-        """
-        judge = self._judge(snapshot, now, clock, only, force)
+    def plan(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
+        """Say what is to be done at `now`; changes nothing."""
+        judge = self._judge(snapshot, now, request)
         batches: list[Batch] = []
         groups: list[Group] = []
         left_out: dict[str, int] = {}
-        for node, to_do in self._selected(judge, labels):
+        for node, to_do in self._selected(judge, request):
             cadence, name = node.table.cadence, node.table.name
-            listed = [judge.batch(name, window) for window in islice(to_do.windows(cadence), cap)]
+            listed = [judge.batch(name, window) for window in islice(to_do.windows(cadence), request.cap)]
             batches += listed
-            groups += self._offered(judge, node, to_do, cap, group_cap)
+            groups += self._offered(judge, node, to_do, request)
             if left := to_do.count(cadence) - len(listed):
                 left_out[name] = left
         return Plan(
@@ -88,39 +64,28 @@ class Planner:
             },
             following=self._following(judge),
             behind={
-                name: labels for name, labels in self._behind(judge.facts.works).items() if name in judge.facts.selected
+                name: labels for name, labels in self._behind(judge.facts.to_do).items() if name in judge.facts.selected
             },
         )
 
-    def ready(  # noqa: PLR0913 - as plan
-        self,
-        snapshot: LedgerSnapshot,
-        now: datetime,
-        *,
-        only: Collection[str] | None = None,
-        labels: LabelChoice = None,
-        cap: int = DEFAULT_CAP,
-        group_cap: int = DEFAULT_GROUP_CAP,
-        force: Mapping[str, frozenset[datetime]] = _NONE,
-        clock: datetime | None = None,
-    ) -> tuple[Group, ...]:
+    def ready(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Group, ...]:
         """Return what may be claimed now: the groups of `plan`, at a fraction of its cost where much waits."""
-        judge = replace(self._judge(snapshot, now, clock, only, force), is_brief=True)
+        judge = replace(self._judge(snapshot, now, request), is_brief=True)
         groups: list[Group] = []
-        for node, to_do in self._selected(judge, labels):
-            groups += self._offered(judge, node, to_do, cap, group_cap)
+        for node, to_do in self._selected(judge, request):
+            groups += self._offered(judge, node, to_do, request)
         return self._in_turn(groups)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
         """Return what tells at which tick tables can be asked together; what is due is not looked at."""
-        return Ticks(self.graph, snapshot, settle(self.graph, snapshot, _NONE), self.starts(snapshot, now), now)
+        return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force), self.starts(snapshot, now), now)
 
     def followed(self, snapshot: LedgerSnapshot) -> dict[str, frozenset[datetime]]:
         """Return by table the labels that were asked to follow what they read, and of which nothing is unsettled."""
         asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
         if not asked:
             return {}
-        unsettled = settle(self.graph, snapshot, _NONE).unsettled
+        unsettled = settle(self.graph, snapshot, ALL.force).unsettled
         return {
             name: frozenset(label for label in labels if not _holds(unsettled.get(name), label))
             for name, labels in asked.items()
@@ -128,8 +93,8 @@ class Planner:
 
     def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
         """See `oldest_read.oldest_needed`."""
-        facts = self._judge(snapshot, now, None, None, _NONE).facts
-        return oldest_needed(self.flow, self.graph, facts.works, facts.starts, now)
+        facts = self._judge(snapshot, now, ALL).facts
+        return oldest_needed(self.flow, self.graph, facts.to_do, facts.starts, now)
 
     def resting(
         self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
@@ -140,7 +105,7 @@ class Planner:
         """
         spans = standing_on(self.graph, snapshot, asking)
         rest = {}
-        for name, labels in self._behind(self._judge(snapshot, now, None, None, _NONE).facts.works).items():
+        for name, labels in self._behind(self._judge(snapshot, now, ALL).facts.to_do).items():
             if found := frozenset(label for label in labels if _holds(spans.get(name), label)):
                 rest[name] = found
         return rest
@@ -150,12 +115,12 @@ class Planner:
 
         `snapshot` is one in which these labels count as requested (`Ledger.snapshot`, `asking`).
         """
-        judge = self._judge(snapshot, now, None, None, _NONE)
+        judge = self._judge(snapshot, now, ALL)
         asked: dict[str, tuple[Window, ...]] = {}
         following: dict[str, tuple[Window, ...]] = {}
         for name, node in self.graph.nodes.items():
             cadence, wanted = node.table.cadence, frozenset(asking.get(name, ()))
-            awaited = judge.facts.works[name].awaited
+            awaited = judge.facts.to_do[name].awaited
             waiting = (window for low, high in awaited for window in cadence.windows(low, high))
             if rest := tuple(window for window in waiting if window.start not in wanted):
                 following[name] = rest
@@ -163,7 +128,7 @@ class Planner:
                 asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
         return Ripple(asked, following)
 
-    def _offered(self, judge: Judge, node: Node, to_do: Work, cap: int, group_cap: int) -> list[Group]:
+    def _offered(self, judge: Judge, node: Node, to_do: ToDo, request: Request) -> list[Group]:
         """Return the groups of one table that may be claimed, looking only where a batch may be ready."""
         past = judge.facts.snapshot.of(node.table.name)
         if node.is_single and past.open_claims:
@@ -171,29 +136,22 @@ class Planner:
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
         within = front.reached(within_reach(node, judge.facts.settlement.settled, self.graph.nodes))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
-        ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, cap))
-        return _shared(node, past, tuple(ready), group_cap)
+        ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
+        return _shared(node, past, tuple(ready), request.group_cap)
 
-    def _judge(
-        self,
-        snapshot: LedgerSnapshot,
-        now: datetime,
-        clock: datetime | None,
-        only: Collection[str] | None,
-        force: Mapping[str, frozenset[datetime]],
-    ) -> Judge:
-        starts = self.starts(snapshot, now)
+    def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: Request) -> Judge:
+        starts, force, only, clock = self.starts(snapshot, now), request.force, request.only, request.clock
         settlement = settle(self.graph, snapshot, force)
-        works = work(self.flow, self.graph, snapshot, now, starts, settlement, force)
+        to_do = to_do_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
-        return Judge(Facts(self.flow, self.graph, snapshot, now, clock or now, starts, settlement, works, selected))
+        return Judge(Facts(self.flow, self.graph, snapshot, now, clock or now, starts, settlement, to_do, selected))
 
-    def _selected(self, judge: Judge, labels: LabelChoice) -> Iterator[tuple[Node, Work]]:
+    def _selected(self, judge: Judge, request: Request) -> Iterator[tuple[Node, ToDo]]:
         """Return the tables that have something to do, upstream first, with the labels that may run."""
         for name, node in self.graph.nodes.items():
-            to_do = judge.facts.works[name]
+            to_do = judge.facts.to_do[name]
             if name in judge.facts.selected and (to_do.missing or to_do.revisions):
-                chosen = labels.get(name) if isinstance(labels, Mapping) else labels
+                chosen = request.labels_of(name)
                 yield node, to_do if chosen is None else to_do.between(*chosen.bounds(node.table.cadence))
 
     def _in_turn(self, groups: list[Group]) -> tuple[Group, ...]:
@@ -210,10 +168,10 @@ class Planner:
             instants.append(cadence.next(begin) + cadence.delay)
         return min(instants, default=None)
 
-    def _behind(self, works: Mapping[str, Work]) -> dict[str, tuple[datetime, ...]]:
+    def _behind(self, to_do_of: Mapping[str, ToDo]) -> dict[str, tuple[datetime, ...]]:
         """Return by table the labels of the windows that are behind, oldest first."""
         found = {}
-        for name, to_do in works.items():
+        for name, to_do in to_do_of.items():
             if to_do.behind:
                 cadence = self.graph.nodes[name].table.cadence
                 windows = (window for low, high in to_do.behind for window in cadence.windows(low, high))
@@ -224,7 +182,7 @@ class Planner:
         """Count by table the done windows that wait for batches that are made again, without being so themselves."""
         found = {}
         for name, node in self.graph.nodes.items():
-            to_do, cadence = judge.facts.works[name], node.table.cadence
+            to_do, cadence = judge.facts.to_do[name], node.table.cadence
             awaited = sum(cadence.count(low, high) for low, high in to_do.awaited)
             if waiting := awaited - sum(to_do.awaited.covers_instant(label) for label in to_do.revisions):
                 found[name] = waiting
@@ -240,22 +198,9 @@ class Planner:
         return found
 
 
-def plan(  # noqa: PLR0913 - as Planner.plan
-    flow: Flow,
-    snapshot: LedgerSnapshot,
-    now: datetime,
-    *,
-    only: Collection[str] | None = None,
-    labels: LabelChoice = None,
-    cap: int = DEFAULT_CAP,
-    group_cap: int = DEFAULT_GROUP_CAP,
-    force: Mapping[str, frozenset[datetime]] = _NONE,
-    clock: datetime | None = None,
-) -> Plan:
+def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
     """Say what is to be done at `now`, as `Planner.plan`; keep a `Planner` to ask more than once."""
-    return Planner(flow).plan(
-        snapshot, now, only=only, labels=labels, cap=cap, group_cap=group_cap, force=force, clock=clock
-    )
+    return Planner(flow).plan(snapshot, now, request)
 
 
 def _holds(spans: IntervalSet | None, label: datetime) -> bool:

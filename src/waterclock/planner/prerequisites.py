@@ -61,7 +61,7 @@ def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -
     }
     force, follow = {}, {}
     for name, of_table in labels.items():
-        if ticks.graph.nodes[name].is_optional:
+        if ticks.graph.nodes[name].is_made_if_needed:
             covered = ticks.snapshot.of(name).covered
             force[name] = frozenset(label for label in of_table if not covered.covers_instant(label))
             follow[name] = frozenset(of_table) - force[name]

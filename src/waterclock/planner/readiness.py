@@ -9,11 +9,11 @@ from datetime import datetime
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
-from waterclock.planner.due import Work, stands_from
 from waterclock.planner.graph import FlowGraph, Node, is_circular
 from waterclock.planner.plan import Batch, BoundRead, Cause, Status
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, is_dropped
+from waterclock.planner.to_do import ToDo, stands_from
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
@@ -33,7 +33,7 @@ class Facts:
     clock: datetime
     starts: Mapping[str, datetime]
     settlement: Settlement
-    works: Mapping[str, Work]
+    to_do: Mapping[str, ToDo]
     selected: frozenset[str]
 
 
@@ -121,7 +121,7 @@ class Judge:
         if not node.is_ordered or past.covered.covers_instant(window.start):
             return None
         name = node.table.name
-        missing = next(iter(self.facts.works[name].missing), None)
+        missing = next(iter(self.facts.to_do[name].missing), None)
         if missing is None or missing[0] >= window.start:
             return None
         first = self.batch(name, node.table.cadence.window_of(missing[0]))
@@ -159,7 +159,7 @@ class Judge:
         return ticks, causes
 
     def _first_batch(self, node: Node, read: Read) -> Cause:
-        first = self.facts.works[node.table.name].first()
+        first = self.facts.to_do[node.table.name].first()
         if first is None:
             first = self.facts.starts[node.table.name]
         return self._cause_at(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
@@ -188,13 +188,13 @@ class Judge:
         node = self.facts.graph.nodes[name]
         cadence, instant = node.table.cadence, gap[0]
         if node.table.is_snapshot and not self.facts.snapshot.of(name).covered.covers_instant(instant):
-            newest = next(iter(self.facts.works[name].missing), None)
+            newest = next(iter(self.facts.to_do[name].missing), None)
             if newest is not None and newest[1] >= read.high:
                 return self._cause_at(node, Window(*newest))
             return self._cause_at(node, Window(cadence.previous(read.high), read.high))
         window = cadence.window_of(instant)
         if node.is_ordered and window.start not in self.facts.snapshot.of(name).troubles:
-            first = self.facts.works[name].first()
+            first = self.facts.to_do[name].first()
             if first is not None and first < window.start:
                 window = cadence.window_of(first)
         return self._cause_at(node, window)

@@ -108,7 +108,7 @@ def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tup
             f"that batch {how}: {next(iter(trouble.error.splitlines()), '')}",
             f"`waterclock retry {name} {label}` tries it again, `waterclock audit {name}@{label}` tells more",
         )
-    nobody = "; a state that nobody reads is not needed" if node.is_optional else ""
+    nobody = "; a state that nobody reads is not needed" if node.is_made_if_needed else ""
     return (
         f"that batch is not made{nobody}",
         f"`waterclock backfill {name} {label}` makes it, --make before it answers; or ask as of another tick",

@@ -26,6 +26,7 @@ from waterclock.dpl.project import Project
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
+from waterclock.planner.request import Request
 from waterclock.timelabel.label import label_of
 
 TODAY = date(2024, 11, 20)
@@ -88,7 +89,7 @@ class Shop:
     def _batch(self, table: str, number: int) -> Batch:
         flow = self.project.flow
         asked = {table: frozenset({day(number)})}  # a state that nobody reads, or one that is made again
-        plan = Planner(flow).plan(self.ledger.snapshot(flow), NOW, only=[table], force=asked)
+        plan = Planner(flow).plan(self.ledger.snapshot(flow), NOW, Request(only=[table], force=asked))
         return next(batch for batch in plan.batches if batch.label == day(number))
 
     def _request(self, batch: Batch) -> ClaimRequest:

@@ -71,7 +71,7 @@ def test_which_tables_go_in_label_order() -> None:
         "r",
     }
     assert {name for name, it in found.items() if it.is_newest_only} == {"of_m", "of_ap_m"}
-    assert {name for name, it in found.items() if it.is_optional} == {"r"}
+    assert {name for name, it in found.items() if it.is_made_if_needed} == {"r"}
     assert {name for name, it in found.items() if it.groups_in_order} == {"c"}
 
 

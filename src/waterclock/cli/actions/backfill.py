@@ -17,6 +17,7 @@ from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
+from waterclock.planner.request import Request
 from waterclock.selection import Labels
 
 
@@ -77,12 +78,12 @@ def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:
         table = at.flow.tables[name]
         low, high = by_table[name].within(table, starts[name], table.cadence.last_due(at.now))
         node = at.planner.graph.nodes[name]
-        if node.is_optional or node.is_newest_only:
+        if node.is_made_if_needed or node.is_newest_only:
             gaps = at.snapshot.of(name).covered.gaps(low, high)
             missing = frozenset(window.start for span in gaps for window in table.cadence.windows(*span))
             if missing:
                 force[name] = missing
-    plan = at.planner.plan(at.snapshot, at.now, only=found.tables, labels=by_table, force=force)
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables, labels=by_table, force=force))
     return Backfill(found.tables, by_table, force, plan)
 
 

@@ -20,6 +20,7 @@ from waterclock.engine.query.query import tables_asked
 from waterclock.engine.run_settings import RunSettings
 from waterclock.planner.estimate import estimate
 from waterclock.planner.prerequisites import ToMake, newest_tick, to_make
+from waterclock.planner.request import Request
 from waterclock.planner.ticks import read_tick
 from waterclock.selection import Labels
 
@@ -44,7 +45,7 @@ def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Ask
     labels = {name: Labels.between(*span) for name, span in needed.spans.items()}
     asking = {(FOLLOW, name): of_table for name, of_table in needed.follow.items()}
     snapshot = at.ledger.snapshot(at.flow, asking=asking)
-    plan = at.planner.plan(snapshot, at.now, only=labels, labels=labels, force=needed.force)
+    plan = at.planner.plan(snapshot, at.now, Request(only=labels, labels=labels, force=needed.force))
     count = len(plan.batches) + sum(plan.left_out.values())
     if not labels or not count:
         return None

@@ -13,6 +13,7 @@ from waterclock.cli.views.plan import plan_json, print_plan
 from waterclock.flow.declarations import Flow
 from waterclock.planner.label_states import Quiet, quiet
 from waterclock.planner.plan import Plan
+from waterclock.planner.request import Request
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +42,7 @@ class Planned:
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
     """Plan what is selected; where no labels are, count too those that are not needed or stood for."""
     found, by_table = selected(at.flow, selection, labels)
-    plan = at.planner.plan(at.snapshot, at.now, only=found.tables, labels=by_table)
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables, labels=by_table))
     silent = {}
     if not by_table:
         counts = Counter(batch.table for batch in plan.batches) + Counter(plan.left_out)

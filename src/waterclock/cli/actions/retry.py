@@ -15,6 +15,7 @@ from waterclock.cli.views.labels import count_words
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.planner.plan import Status
+from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -80,7 +81,7 @@ def blocked_by(at: Reading, cleared: Mapping[str, Iterable[datetime]]) -> Found:
     """Find the batches that wait for nothing but what is cleared."""
     roots = {(name, label) for name, labels in cleared.items() for label in labels}
     freed: defaultdict[str, set[datetime]] = defaultdict(set)
-    for batch in at.planner.plan(at.snapshot, at.now, cap=_NO_CAP).batches:
+    for batch in at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP)).batches:
         causes = [cause for cause in batch.causes if cause.status in {Status.FAILED, Status.HELD}]
         if batch.status is Status.BLOCKED and all((it.table, it.window.start) in roots for it in causes):
             freed[batch.table].add(batch.label)

@@ -18,6 +18,7 @@ from waterclock.cli.views.lineage import kind_words
 from waterclock.cli.views.theme import LOOKS, console, sign, state_of
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Status
+from waterclock.planner.request import Request
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def print_described(found: Described) -> None:
 
 
 def _described(at: Reading, table: Table) -> Described:
-    plan = at.planner.plan(at.snapshot, at.now, only=[table.name])
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name]))
     due: dict[str, int] = {}
     for batch in plan.batches:
         due[batch.status.value] = due.get(batch.status.value, 0) + 1

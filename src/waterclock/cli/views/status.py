@@ -21,6 +21,7 @@ from waterclock.cli.views.theme import LOOKS, State, sign
 from waterclock.flow.declarations import Table
 from waterclock.planner.label_states import label_states
 from waterclock.planner.plan import Plan, Status
+from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
 
@@ -55,7 +56,7 @@ def see(at: Reading, selection: list[str] | None, labels: str | None, by: str | 
     stored = [] if at.ledger is None else at.ledger.grid(found.tables, *wide)
     warned = {} if at.ledger is None else at.ledger.warned(found.tables, *wide)
     states = label_states(at.planner, at.snapshot, at.now, stored, wide, only=found.tables)
-    plan = at.planner.plan(at.snapshot, at.now, only=found.tables)
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables))
     return Seen(make_grid(at.flow, states, cadence, span, warned), plan, at.now, at.project.env)
 
 

@@ -22,7 +22,7 @@ _NOTHING = IntervalSet()
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ToDo:
     """What one table has to do: needed windows that are `missing`, and done labels to run again, oldest first.
 
     `awaited`: done windows that somebody needs and that wait to be settled, the revisions among them. `behind`: done
@@ -43,11 +43,11 @@ class Work:
         """Count the windows to do, without making them."""
         return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
 
-    def reached(self, reached: IntervalSet) -> Work:
+    def reached(self, reached: IntervalSet) -> ToDo:
         """Return the part of which the missing windows lie in `reached`."""
         return replace(self, missing=self.missing & reached)
 
-    def between(self, low: datetime | None, high: datetime | None) -> Work:
+    def between(self, low: datetime | None, high: datetime | None) -> ToDo:
         """Return the part with labels in `[low, high)`; None bounds nothing."""
         if low is None and high is None:
             return self
@@ -59,7 +59,7 @@ class Work:
             revisions=tuple(label for label in self.revisions if low <= label < high),
         )
 
-    def front(self, cadence: Cadence) -> Work:
+    def front(self, cadence: Cadence) -> ToDo:
         """Return the part of which only the oldest missing window is left."""
         oldest = next(iter(self.missing), None)
         if oldest is None:
@@ -72,7 +72,7 @@ class Work:
         return min([*oldest, *self.revisions[:1]], default=None)
 
 
-_IDLE = Work(_NOTHING, ())
+_IDLE = ToDo(_NOTHING, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Question:
     ripe: dict[str, datetime] = field(default_factory=dict)
 
 
-def work(
+def to_do_by_table(
     flow: Flow,
     graph: FlowGraph,
     snapshot: LedgerSnapshot,
@@ -97,21 +97,21 @@ def work(
     starts: Mapping[str, datetime],
     settlement: Settlement,
     forced: Mapping[str, frozenset[datetime]],
-) -> dict[str, Work]:
+) -> dict[str, ToDo]:
     """Find what every table has to do, readers before what they read: they decide which labels are needed."""
     question = _Question(flow, graph, snapshot, now, starts, settlement, forced)
-    found: dict[str, Work] = {}
+    found: dict[str, ToDo] = {}
     for name in reversed(graph.nodes):
-        found[name] = _work_of(question, graph.nodes[name], found)
+        found[name] = _to_do_of(question, graph.nodes[name], found)
     return found
 
 
-def _work_of(question: _Question, node: Node, found: Mapping[str, Work]) -> Work:
+def _to_do_of(question: _Question, node: Node, found: Mapping[str, ToDo]) -> ToDo:
     name, cadence = node.table.name, node.table.cadence
     facts = question.snapshot.of(name)
     begin, end = _begin(question, node, facts), cadence.last_due(question.now)
     if node.table.is_snapshot:
-        return _snapshot_work(question, node, facts, end)
+        return _snapshot_to_do(question, node, facts, end)
     missing = facts.covered.gaps(begin, end) if begin < end else _NOTHING
     unsettled = question.settlement.unsettled.get(name, _NOTHING)
     if not missing and not unsettled:
@@ -119,17 +119,17 @@ def _work_of(question: _Question, node: Node, found: Mapping[str, Work]) -> Work
     asked = _asked(question, name, facts)
     revisions = asked | question.settlement.stale.get(name, frozenset())
     behind = _NOTHING
-    if node.is_newest_only or node.is_optional:
+    if node.is_newest_only or node.is_made_if_needed:
         needed = _needed(question, node, found, missing | unsettled, asked)
-        if node.is_optional:
+        if node.is_made_if_needed:
             behind = (unsettled - needed) & IntervalSet.from_intervals([(begin, FOREVER)])
         missing, unsettled = missing & needed, unsettled & needed
         revisions = frozenset(label for label in revisions if needed.covers_instant(label))
-    return Work(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled, behind)
+    return ToDo(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled, behind)
 
 
 def _needed(
-    question: _Question, node: Node, found: Mapping[str, Work], open_: IntervalSet, asked: frozenset[datetime]
+    question: _Question, node: Node, found: Mapping[str, ToDo], open_: IntervalSet, asked: frozenset[datetime]
 ) -> IntervalSet:
     """Return which of the `open_` windows are needed: the newest, those asked for, and those that readers need."""
     name, cadence = node.table.name, node.table.cadence
@@ -137,7 +137,7 @@ def _needed(
     is_begun = _begin(question, node, facts) < newest
     needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
     needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
-    if node.is_optional and open_ - needed:
+    if node.is_made_if_needed and open_ - needed:
         needed |= _needed_by_readers(question, node, found)
     return needed
 
@@ -191,12 +191,12 @@ def _with_asked(needed: IntervalSet, node: Node, labels: frozenset[datetime]) ->
     return needed | IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
 
 
-def _snapshot_work(question: _Question, node: Node, facts: TableFacts, end: datetime) -> Work:
+def _snapshot_to_do(question: _Question, node: Node, facts: TableFacts, end: datetime) -> ToDo:
     """Take the newest complete label alone: it stands for all since the snapshot before it."""
     begin = node.table.cadence.previous(end)
     is_due = begin >= question.starts[node.table.name] and not facts.covered.covers_instant(begin)
     missing = IntervalSet.from_intervals([(begin, end)]) if is_due else _NOTHING
-    return Work(missing, tuple(sorted(_asked(question, node.table.name, facts))))
+    return ToDo(missing, tuple(sorted(_asked(question, node.table.name, facts))))
 
 
 def stands_from(facts: TableFacts) -> datetime:
@@ -205,7 +205,7 @@ def stands_from(facts: TableFacts) -> datetime:
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
 
 
-def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, Work]) -> IntervalSet:
+def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, ToDo]) -> IntervalSet:
     """Return the windows of a REPLACE transform whose state some reader's batch needs that is not done and settled."""
     name = node.table.name
     spans: list[tuple[datetime, datetime]] = []
