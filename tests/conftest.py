@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.jvms import set_jvms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,9 +21,6 @@ if TYPE_CHECKING:
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
-
-# Most of what a short-lived JVM costs is its second compiler, whose work never pays here: a third of the tests' time.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 HERE = Path(__file__).parent
@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    set_jvms(compile_queries=config.getoption("markexpr") == "soak")
     if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(config.rootpath), "durations-recorder")
 
@@ -62,6 +63,24 @@ def recorded() -> dict[str, float]:
     return {file: float(seconds) for seconds, file in pairs}
 
 
+def leave_to_soak(items: Sequence[pytest.Item]) -> None:
+    """Mark all but some cases of the tests that are marked `sampled(n)` as soak.
+
+    Which n of its cases a test keeps hangs on its name alone, so that over all tests of a file each road is taken.
+    """
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    for name, of_test in cases.items():
+        sampled = of_test[0].get_closest_marker("sampled")
+        if sampled is None:
+            continue
+        first, kept = zlib.crc32(name.encode()) % len(of_test), sampled.args[0]
+        for place, item in enumerate(of_test):
+            if (place - first) % len(of_test) >= kept:
+                item.add_marker(pytest.mark.soak)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file that need a JVM together, and begin with what takes long.
@@ -69,6 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Files that need a JVM come first, by the time that they took when it was recorded, then the many small tests: two
     workers that take them in this order end together. Within files the order is as random as before.
     """
+    leave_to_soak(items)
     seconds = recorded()
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     for item in items:

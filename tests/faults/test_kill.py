@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,9 +86,16 @@ def said_by(process: subprocess.Popen[str]) -> str:
     return process.stderr.read() if process.stderr is not None else ""
 
 
-@pytest.mark.parametrize("form", sorted(KILLS))
+@pytest.mark.parametrize(
+    ("form", "points"),
+    [
+        pytest.param("runner", range(5), id="runner"),
+        pytest.param("group", (1, 3), id="group, two of them"),
+        pytest.param("group", range(5), id="group", marks=pytest.mark.soak),
+    ],
+)
 def test_a_kill_at_five_points_in_turn_changes_nothing_in_the_end(
-    form: str, tmp_path: Path, spark: SparkSession
+    form: str, points: Sequence[int], tmp_path: Path, spark: SparkSession
 ) -> None:
     undisturbed, killed = (Tiny(tmp_path / name, spark) for name in ("undisturbed", "killed"))
     for tiny in (undisturbed, killed):
@@ -98,7 +105,7 @@ def test_a_kill_at_five_points_in_turn_changes_nothing_in_the_end(
         outcome = undisturbed.run(now)
         assert not outcome.failed, described(outcome)
 
-    for now, point, table in KILLS[form]:
+    for now, point, table in [KILLS[form][number] for number in points]:
         with started(spark, str(killed.root), form, point, table, now.isoformat()) as process:
             # what the JVM that lives on still does goes on beside the next start
             assert process.wait(PATIENCE) == -signal.SIGKILL, (point, table, said_by(process))

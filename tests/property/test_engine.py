@@ -26,7 +26,7 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.sampled(1)]
 
 SOURCE = "k INTEGER, v INTEGER, at TEXT, gone INTEGER"
 COLUMNS = "(k BIGINT, v BIGINT, at TIMESTAMP, gone BIGINT)"
@@ -153,7 +153,7 @@ class History:
             }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_random_history_comes_to_what_a_clean_rebuild_comes_to(
     seed: int, tmp_path: Path, spark: SparkSession
 ) -> None:

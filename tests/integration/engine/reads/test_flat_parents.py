@@ -103,7 +103,8 @@ def answers(tiny: Tiny) -> dict[str, list[Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 6))])
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seed", range(5))
 def test_a_random_history_comes_to_what_is_made_of_whole_parents(
     seed: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

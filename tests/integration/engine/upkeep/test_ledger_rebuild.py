@@ -141,6 +141,7 @@ def test_a_ledger_that_was_never_exported_is_made_of_what_was_committed(tmp_path
     assert outcome.done == len(TABLES)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_after_an_export_all_is_known_again_and_the_flow_runs_on(
     tmp_path: Path, spark: SparkSession, seed: int

@@ -29,7 +29,7 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.sampled(1)]
 TABLE = "raw.planes"
 BY_ORDER = Merge(("k",), ("o",), "op = 'd'")
 SCHEMA = "k INT, o INT, op STRING, v STRING"
@@ -139,6 +139,7 @@ def test_a_random_history_ends_as_by_hand(spark: SparkSession, tmp_path: Path) -
     assert planes.folded() == expected
 
 
+@pytest.mark.sampled(len(ROADS))
 def test_the_fold_of_many_random_histories_is_as_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     """Many histories in one: each lives in keys of its own, so that one merge of each label tests them all."""
     dice = random.Random(11)
@@ -288,6 +289,7 @@ def test_optimize_and_compaction_do_not_confuse_it(spark: SparkSession, tmp_path
     assert planes.state() == by_hand([named(rows) for rows in slices])
 
 
+@pytest.mark.sampled(len(ROADS))
 def test_the_road_taken_is_the_one_meant(spark: SparkSession, tmp_path: Path, road: str) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     planes.add([(1, 1, "u", "a")])

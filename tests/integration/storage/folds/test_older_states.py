@@ -24,7 +24,7 @@ from waterclock.timelabel.duration import parse_duration
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.sampled(1)]
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -38,7 +38,7 @@ from waterclock.timelabel.period import parse_period
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.sampled(1)]
 NAME = "raw.accounts"
 SCHEMA = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING, b INT"
 COLUMNS = "k STRING, at TIMESTAMP, o INT, gone BOOLEAN, a STRING"
@@ -269,6 +269,7 @@ def live(accounts: Accounts) -> set[str]:
 
 
 @by_every_road
+@pytest.mark.sampled(len(ROADS))
 def test_each_road_is_told_by_what_it_leaves(spark: SparkSession, tmp_path: Path, road: str) -> None:
     accounts = Accounts(spark, tmp_path, declared(PLAIN))
     accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])

@@ -35,7 +35,7 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.sampled(1)]
 LACKING = "k INT, o INT, op STRING"
 BY_SPARK = "rewritten by file, by Spark"
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,0 +1,50 @@
+"""How the JVMs of tests are set: they live for minutes and run each query once.
+
+`python -m tests.jvms` writes the archive of classes that each of them would otherwise load and check for itself
+(10 s once, 7 s of 17 s at each start).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+ARCHIVE = Path(sys.prefix) / "classes.jsa"  # of this environment's jars
+SPARK_DEFAULTS = Path(__file__).parent / "spark"
+# Most of what a short-lived JVM costs is its second compiler, whose work never pays here. Without it Java sets aside
+# 48 MB for code, and throws away what it compiled when these are full.
+_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
+
+
+def set_jvms(*, compile_queries: bool) -> None:
+    """Set what JVMs are given that this process and its children start; what is set already stays."""
+    archive = (f"-XX:SharedArchiveFile={ARCHIVE}",) if ARCHIVE.exists() else ()
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join((*_OPTIONS, *archive)))
+    if not compile_queries:
+        os.environ.setdefault("SPARK_CONF_DIR", str(SPARK_DEFAULTS))
+
+
+def write_archive() -> None:
+    """Write the classes that a small batch needs, as the JVM ends that ran it."""
+    os.environ["JAVA_TOOL_OPTIONS"] = " ".join((*_OPTIONS, f"-XX:ArchiveClassesAtExit={ARCHIVE}"))
+    from pyspark import SparkContext
+
+    from waterclock.engine.spark.session import open_session
+
+    with tempfile.TemporaryDirectory() as folder:
+        session = open_session("local[2]", Path(folder), {})
+        table = f"{folder}/table"
+        session.range(10).selectExpr("id", "id % 3 AS k").write.format("delta").save(table)
+        session.read.format("delta").load(table).groupBy("k").count().collect()
+        session.stop()
+        gateway = SparkContext._gateway  # it alone knows the process
+        assert gateway is not None
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # at which Spark's JVM ends by itself
+        gateway.proc.wait(60)
+
+
+if __name__ == "__main__" and not ARCHIVE.exists():
+    write_archive()
