@@ -73,12 +73,16 @@ class _Done:
 
 @dataclass
 class _Attempt:
-    """One attempt at a group: its steps in their order, and how it is closed if one of them fails."""
+    """One attempt at a group: its steps in their order, and how it is closed if one of them fails.
+
+    What closing has to know is kept here; all else a step hands on to the next.
+    """
 
     work: Workplace
     table: Table
     group: Group
     now: datetime
+    bound: Bound | None = None
     claim: Claim | None = None
     may_have_committed: bool = False
     spent: dict[str, float] = field(default_factory=dict)
@@ -92,23 +96,6 @@ class _Attempt:
         register_functions(session, self.work.root, self.work.flow, self.table.expressions)
         return session
 
-    @cached_property
-    def bound(self) -> Bound:
-        """What every label reads, bound once, and which done windows are read again."""
-        ledger = self.work.ledger
-        pins = {batch.label: pin(ledger, self.work.lake, self.work.flow, batch) for batch in self.group.batches}
-        return Bound(pins, revisited(ledger, self.table, self.group))
-
-    @property
-    def labels(self) -> tuple[datetime, ...]:
-        """The labels to make, oldest first: the group's, and those that a LOOKBACK reads again."""
-        return tuple(sorted([*(piece.label for piece in self.bound.again), *(b.label for b in self.group.batches)]))
-
-    @cached_property
-    def made(self) -> Made:
-        """The group's rows, not yet evaluated."""
-        return make(self.work, self.spark, self.table, self.group, self.bound, self.now)
-
     @property
     def folder(self) -> str:
         """Where the table lies."""
@@ -117,24 +104,24 @@ class _Attempt:
     def run(self) -> None:
         """Take the steps, in the order that the commit protocol asks for."""
         with self._step("pin"):
-            _ = self.bound
-        self._create()
+            self.bound = bound = self._bind()
+        made = self._create(bound)
         with self._step("claim"):
-            self.claim = claim = self.work.ledger.claim(self._request())
+            self.claim = claim = self.work.ledger.claim(self._request(bound))
         self.work.keep_alive(claim)
         fault("claimed")
-        written, notes = self._sealed(claim)
+        written, notes = self._sealed(claim, bound, made)
         fault("sealed")
         with self._step("audit"):
-            verdicts = self._audit(written, notes)
+            verdicts = self._audit(claim, written, notes)
         fault("audited")
-        put_claim_record(self.folder, claim, self._results(written.manifests, notes, verdicts, version=-1))
+        put_claim_record(self.folder, claim, self._results(bound, written.manifests, notes, verdicts, version=-1))
         self.may_have_committed = True
         with self._step("commit"):
             version = commit_group(self.work, self.spark, self.table, claim, written.manifests)
         fault("committed")
         with self._step("record"):
-            self.work.ledger.record_done(claim, self._results(written.manifests, notes, verdicts, version))
+            self.work.ledger.record_done(claim, self._results(bound, written.manifests, notes, verdicts, version))
         self.done = _Done(
             sum(manifest.rows for manifest in written.manifests),
             tuple(said for verdict in verdicts.values() for said in verdict.warnings),
@@ -142,50 +129,64 @@ class _Attempt:
         fault("recorded")
         notes.after(self.work)
 
-    def _create(self) -> None:
-        """Create the table before any claim, so that whoever takes a claim over has a table to kill it in."""
+    def _bind(self) -> Bound:
+        """Bind what every label reads, and find the done windows that a LOOKBACK reads again."""
+        ledger = self.work.ledger
+        pins = {batch.label: pin(ledger, self.work.lake, self.work.flow, batch) for batch in self.group.batches}
+        return Bound(pins, revisited(ledger, self.table, self.group))
+
+    def _make(self, bound: Bound) -> Made:
+        """Return the group's rows, not yet evaluated."""
+        with self._step("make"):
+            return make(self.work, self.spark, self.table, self.group, bound, self.now)
+
+    def _create(self, bound: Bound) -> Made | None:
+        """Create the table before any claim, so that whoever takes a claim over has a table to kill it in.
+
+        Returns the rows that had to be made to know its columns; None where it is there already.
+        """
         if self.table.kind is Kind.PUBLISH:
             refuse_lost(self.work, self.table, self.group)
-            return
+            return None
         if table_exists(self.folder):
             refuse_foreign(self.work, self.table)
-            return
+            return None
         require_log(self.work, self.table.name)
-        with self._step("make"):
-            schema = self.made.schema
+        made, is_partitioned = self._make(bound), self.table.is_partitioned
         with self._step("create"):
-            create_table(self.folder, schema, is_partitioned=self.table.is_partitioned, project=self.work.flow.project)
+            create_table(self.folder, made.schema, is_partitioned=is_partitioned, project=self.work.flow.project)
+        return made
 
-    def _sealed(self, claim: Claim) -> tuple[Written, Notes]:
+    def _sealed(self, claim: Claim, bound: Bound, made: Made | None) -> tuple[Written, Notes]:
+        """Seal the slices: of rows that `_create` made already, of rows made now, or of those that stand elsewhere."""
         if self.table.kind is Kind.PUBLISH:
             with self._step("seal"):
-                linked = linked_slices(self.work, self.table, self.group, self.bound.pins, claim)
+                linked = linked_slices(self.work, self.table, self.group, bound.pins, claim)
             if linked is not None:
                 return linked, Notes({manifest.label: manifest.source for manifest in linked.manifests})
-        with self._step("make"):
-            notes = self.made.notes
+        made = made or self._make(bound)
         with self._step("seal"):
-            written = self._write(claim)
-        return Written(changed(written.manifests, self.bound.again), written.measures), notes
+            written = self._write(claim, made)
+        return Written(changed(written.manifests, bound.again), written.measures), made.notes
 
-    def _write(self, claim: Claim) -> Written:
+    def _write(self, claim: Claim, made: Made) -> Written:
         return write_slices(
-            self.made.frame,
+            made.frame,
             folder=self.folder,
             claim=claim.number,
-            labels=self.labels,
+            labels=claim.request.labels,
             lake=self.work.lake,
             measures=row_measures(self.table),
             merge=self.table.merge if self.table.kind is not Kind.PUBLISH else None,
             code=self.table.fingerprint,
-            source=self.made.notes.source,
+            source=made.notes.source,
             name=self.table.name,
         )
 
-    def _audit(self, written: Written, notes: Notes) -> dict[datetime, Verdict]:
+    def _audit(self, claim: Claim, written: Written, notes: Notes) -> dict[datetime, Verdict]:
         """Judge each label; what the source's one reading set aside is told with the newest."""
         if self.group.verb == GIVE_UP:
-            return dict.fromkeys(self.labels, Verdict(("given up: its rows were lost",)))
+            return dict.fromkeys(claim.request.labels, Verdict(("given up: its rows were lost",)))
         verdicts: dict[datetime, Verdict] = {}
         for manifest in written.manifests:
             rows = frame_of_slices(self.spark, self.folder, [manifest]) if has_batch_rules(self.table) else None
@@ -198,11 +199,12 @@ class _Attempt:
             verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
         return verdicts
 
-    def _request(self) -> ClaimRequest:
+    def _request(self, bound: Bound) -> ClaimRequest:
         settings = self.work.settings
+        labels = [*(piece.label for piece in bound.again), *(batch.label for batch in self.group.batches)]
         return ClaimRequest(
             table=self.table.name,
-            labels=self.labels,
+            labels=tuple(sorted(labels)),
             code=self.table.fingerprint,
             flow=self.work.flow.fingerprint,
             runner=settings.runner,
@@ -210,15 +212,20 @@ class _Attempt:
             now=self.now,
             lease_seconds=settings.lease,
             target_version=self.work.ledger.table(self.table.name).head_version,
-            inputs={label: tuple(read.input for read in reads) for label, reads in self.bound.pins.items()},
+            inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()},
             run=self.work.run,
-            restates="late rows within LOOKBACK" if self.bound.again else None,
+            restates="late rows within LOOKBACK" if bound.again else None,
         )
 
     def _results(
-        self, manifests: Sequence[Manifest], notes: Notes, verdicts: Mapping[datetime, Verdict], version: int
+        self,
+        bound: Bound,
+        manifests: Sequence[Manifest],
+        notes: Notes,
+        verdicts: Mapping[datetime, Verdict],
+        version: int,
     ) -> list[BatchResult]:
-        ends = {piece.label: piece.end for piece in self.bound.again}
+        ends = {piece.label: piece.end for piece in bound.again}
         ends |= {batch.label: batch.window.end for batch in self.group.batches}
         stands = {batch.label: batch.stands_from for batch in self.group.batches}
         measures: dict[str, Any] = {**notes.set_aside()}
@@ -249,7 +256,7 @@ class _Attempt:
             self.work.listener.said(f"{self.table.name}: {error.what}")
             return None
         try:
-            claim = self.claim or self.work.ledger.claim(self._request())
+            claim = self.claim or self.work.ledger.claim(self._request(self.bound or self._bind()))
             if self.may_have_committed and record_if_committed(self.work, self.table, claim):
                 return None
             self._give_back(claim, error)
