@@ -8,7 +8,7 @@ import pytest
 from waterclock.dpl.syntax.clause_readers import parse_clause
 from waterclock.dpl.syntax.clause_table import CLAUSES
 from waterclock.dpl.syntax.parser import parse_text
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "grammar.md").read_text(encoding="utf-8")
@@ -110,7 +110,7 @@ READS = {"`UNTIL`"}  # found when the flow is compiled: tests/language/errors ho
 
 
 def parsed(text: str) -> list[str]:
-    _, errors = parse_text(Source("a.dpl", text), variables={"long": "7 DAYS", "said": "x"})
+    _, errors = parse_text(SourceText("a.dpl", text), variables={"long": "7 DAYS", "said": "x"})
     return [error.code for error in errors]
 
 
@@ -155,4 +155,4 @@ def test_every_clause_of_the_parser_is_on_the_page() -> None:
 def test_a_wrong_word_is_no_form() -> None:
     assert parsed("COLLECT a.b FROM c.d EVERYDAY") != []
     with pytest.raises(WaterclockError):
-        parse_clause("EVERY", "now and then", Source("a.py", "now and then"), variables={})
+        parse_clause("EVERY", "now and then", SourceText("a.py", "now and then"), variables={})

@@ -13,7 +13,7 @@ from waterclock.cli.app import app
 from waterclock.dpl.config.model import read_config
 from waterclock.dpl.python.statements import load_python
 from waterclock.dpl.syntax.parser import parse_text
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
@@ -32,7 +32,7 @@ def blocks(language: str) -> list[Any]:
 
 @pytest.mark.parametrize("body", blocks("sql"))
 def test_statements_on_the_pages_are_read_without_error(body: str) -> None:
-    statements, errors = parse_text(Source("page.dpl", body), variables={"late_minutes": 15, "large": 50})
+    statements, errors = parse_text(SourceText("page.dpl", body), variables={"late_minutes": 15, "large": 50})
     assert errors == []
     assert statements
 

@@ -18,7 +18,7 @@ from tests.language.translating import python_of
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.dpl.syntax.parser import parse_text
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import Statement
 from waterclock.flow.declarations import Flow, Value
 
@@ -27,7 +27,7 @@ VARIABLES: dict[str, Value] = {"late_minutes": 15, "keep": "400 days", "land": "
 
 
 def statements_of(path: Path) -> list[Statement]:
-    statements, errors = parse_text(Source(path.name, path.read_text(encoding="utf-8")), variables=VARIABLES)
+    statements, errors = parse_text(SourceText(path.name, path.read_text(encoding="utf-8")), variables=VARIABLES)
     assert errors == []
     return statements
 

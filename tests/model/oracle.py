@@ -19,7 +19,7 @@ from waterclock.flow.choices import Kind, Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
-from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.period import Period, TimeUnit
 from waterclock.timelabel.window import Window
 
 ERA = (datetime(2013, 3, 22, tzinfo=UTC), datetime(2013, 4, 10, tzinfo=UTC))
@@ -40,7 +40,7 @@ def _windows(period: Period, zone_name: str) -> tuple[Window, ...]:
     zone = ZoneInfo(zone_name)
     minute = ERA[0]
     while minute < ERA[1]:
-        if period.unit is Unit.MINUTE:
+        if period.unit is TimeUnit.MINUTE:
             if (minute.hour * 60 + minute.minute) % period.count == 0:
                 starts.append(minute)
         elif (local := minute.astimezone(zone).date()) > newest:

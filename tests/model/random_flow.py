@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.fitting import fits
-from waterclock.timelabel.period import Unit
+from waterclock.timelabel.period import TimeUnit
 
 # Where a life begins: just before midnights in Berlin and London, and before Berlin's clocks go forward at 01:00 UTC.
 EVE = datetime(2013, 3, 30, 22, 20, tzinfo=UTC)
@@ -98,7 +98,7 @@ def _collect(random: Random, name: str, period: str, zone: str) -> Table:
 def _retain(random: Random, cadence: Cadence) -> Duration:
     """Keep some windows, counted so that the oldest is kept whole."""
     windows = random.choice((2, 3, 8))
-    is_short = cadence.period.unit is Unit.MINUTE
+    is_short = cadence.period.unit is TimeUnit.MINUTE
     return Duration(windows * cadence.period.count, "MINUTE") if is_short else Duration(windows, "DAY")
 
 
@@ -186,7 +186,7 @@ def _bare(cadence: Cadence) -> Cadence:
 
 def _hours_of(cadence: Cadence) -> float:
     """Bound the length of a window from above: a day may have 25 hours."""
-    return cadence.period.minutes / 60 + (cadence.period.unit is not Unit.MINUTE)
+    return cadence.period.minutes / 60 + (cadence.period.unit is not TimeUnit.MINUTE)
 
 
 def _hours(span: Duration) -> float:

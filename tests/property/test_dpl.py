@@ -12,7 +12,7 @@ from waterclock.dpl.config.model import read_config
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.dpl.resolve.compile import compile_flow
 from waterclock.dpl.syntax.parser import parse_text
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, Flow, Query, Read
 
@@ -23,8 +23,8 @@ REFUSED = [text for case in cases_of("errors") for name, text in case.files.item
 
 def compiled(text: str) -> tuple[Flow | None, list[WaterclockError]]:
     assert CONFIG is not None
-    known, _ = parse_text(Source("flows/known.dpl", KNOWN), variables=CONFIG.variables)
-    statements, errors = parse_text(Source("flows/case.dpl", text), variables=CONFIG.variables)
+    known, _ = parse_text(SourceText("flows/known.dpl", KNOWN), variables=CONFIG.variables)
+    statements, errors = parse_text(SourceText("flows/case.dpl", text), variables=CONFIG.variables)
     flow = compile_flow([*known, *statements], CONFIG, root=Path("/p"), capabilities=CAPABILITIES, errors=errors)
     return flow, errors
 

@@ -19,7 +19,7 @@ from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.fitting import fits
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import hive_path, instant_of, label_of, label_of_hive_path, label_of_parts, parts_of
-from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, parse_period
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, parse_period
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone, parse_instant, resolve_local
 from waterclock.timelabel.zone_history import offset_changes
@@ -49,8 +49,8 @@ ZONES = [
     "Pacific/Kiritimati",  # 1994-12-31 never was
     "Pacific/Kwajalein",  # 1993-08-21 never was
 ]
-CALENDAR = [Period(unit) for unit in Unit if unit is not Unit.MINUTE]
-MINUTES = [Period(Unit.MINUTE, count) for count in MINUTE_COUNTS]
+CALENDAR = [Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE]
+MINUTES = [Period(TimeUnit.MINUTE, count) for count in MINUTE_COUNTS]
 FIRST, LAST = datetime(1973, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -89,19 +89,19 @@ def zones_with_instants(draw: st.DrawFn) -> tuple[str, datetime]:
     return zone, draw(st.sampled_from(changes)) + draw(st.timedeltas(-2 * DAY, 2 * DAY))
 
 
-def number(unit: Unit, day: date) -> tuple[int, int]:
+def number(unit: TimeUnit, day: date) -> tuple[int, int]:
     """Say which calendar window a date is of, not as the clock does it."""
     week = day.isocalendar()
     return {
-        Unit.DAY: (0, day.toordinal()),
-        Unit.WEEK: (week.year, week.week),
-        Unit.MONTH: (day.year, day.month),
-        Unit.QUARTER: (day.year, (day.month + 2) // 3),
-        Unit.YEAR: (day.year, 0),
+        TimeUnit.DAY: (0, day.toordinal()),
+        TimeUnit.WEEK: (week.year, week.week),
+        TimeUnit.MONTH: (day.year, day.month),
+        TimeUnit.QUARTER: (day.year, (day.month + 2) // 3),
+        TimeUnit.YEAR: (day.year, 0),
     }[unit]
 
 
-def boundaries_by_minutes(unit: Unit, zone: str, start: datetime, end: datetime) -> list[datetime]:
+def boundaries_by_minutes(unit: TimeUnit, zone: str, start: datetime, end: datetime) -> list[datetime]:
     """Look at each minute: a window begins where the local date is for the first time of a later window."""
     rules = nominal_zone(zone)
     t = (start - 2 * DAY).replace(second=0, microsecond=0)
@@ -137,9 +137,9 @@ def test_calendar_boundaries_are_those_found_minute_by_minute(where: tuple[str, 
 
 @pytest.mark.parametrize(("zone", "t"), ODD_TIMES)
 def test_odd_days_of_the_past_are_those_found_minute_by_minute(zone: str, t: datetime) -> None:
-    cadence = Cadence(Period(Unit.DAY), zone=zone)
+    cadence = Cadence(Period(TimeUnit.DAY), zone=zone)
     start, end = t - DAY, t + DAY
-    found = boundaries_by_minutes(Unit.DAY, zone, start, end)
+    found = boundaries_by_minutes(TimeUnit.DAY, zone, start, end)
     assert [window.start for window in cadence.windows(start, cadence.next(end))] == found
 
 
@@ -204,7 +204,7 @@ def test_windows_tile_time_and_are_counted_without_making_them(
 
 @given(st.sampled_from(["Pacific/Apia", "Pacific/Kwajalein", "Pacific/Kiritimati"]), st.integers(0, 9000))
 def test_shifting_and_counting_days_step_over_skipped_dates(zone: str, days: int) -> None:
-    cadence = Cadence(Period(Unit.DAY), zone=zone)
+    cadence = Cadence(Period(TimeUnit.DAY), zone=zone)
     start = cadence.ceil(datetime(1993, 1, 1, tzinfo=UTC))
     end = cadence.shift(start, days)
     assert cadence.count(start, end) == days
@@ -264,18 +264,18 @@ def test_every_span_of_words_is_legal_or_refused_with_a_legal_one(amount: int, u
 
 
 @settings(max_examples=100)
-@given(zones_with_instants(), st.integers(0, 400), st.sampled_from([Unit.DAY, Unit.WEEK]))
+@given(zones_with_instants(), st.integers(0, 400), st.sampled_from([TimeUnit.DAY, TimeUnit.WEEK]))
 def test_days_before_the_start_of_a_local_date_are_the_start_of_one(
-    where: tuple[str, datetime], amount: int, unit: Unit
+    where: tuple[str, datetime], amount: int, unit: TimeUnit
 ) -> None:
     zone, t = where
     assume(zone != "Africa/Monrovia" or t.year >= 1981)  # else days before 1972, off UTC by seconds
-    daily = Cadence(Period(Unit.DAY), zone=zone)
+    daily = Cadence(Period(TimeUnit.DAY), zone=zone)
     midnight = daily.next(t)
     duration = parse_duration(f"{amount} {unit}")
     for moved, sign in ((duration.before(midnight, zone), -1), (duration.after(midnight, zone), 1)):
         assert daily.is_boundary(moved)
-        days = amount * (7 if unit is Unit.WEEK else 1)
+        days = amount * (7 if unit is TimeUnit.WEEK else 1)
         target = midnight.astimezone(nominal_zone(zone)).toordinal() + sign * days
         # a skipped date starts when the next one does
         assert moved.astimezone(nominal_zone(zone)).toordinal() - target in {0, 1}
@@ -333,7 +333,7 @@ def is_minute_boundary(t: datetime, period: str) -> bool:
 )
 def test_minutes_that_make_up_a_day_are_those_found_by_looking_at_each(zone: str) -> None:
     days = boundaries("DAY", zone)
-    daily = Cadence(Period(Unit.DAY), zone=zone)
+    daily = Cadence(Period(TimeUnit.DAY), zone=zone)
     for period in ("15 MINUTES", "30 MINUTES", "HOUR", "2 HOURS", "24 HOURS"):
         by_hand = all(is_minute_boundary(start, period) for start in days)
         assert fits(daily, Cadence(parse_period(period))) == by_hand, period

@@ -8,7 +8,7 @@ from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_references
 from waterclock.dpl.query.splice import flats_of
 from waterclock.dpl.resolve.views import nearest_table
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.dpl.syntax.tokens import statements_of
 from waterclock.errors import ProjectErrors, WaterclockError
@@ -24,7 +24,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
 
     Raises ProjectErrors with all that is wrong with it, each with its place in the text
     """
-    source = Source(_FILE, text.rstrip().removesuffix(";"))
+    source = SourceText(_FILE, text.rstrip().removesuffix(";"))
     statements, errors = statements_of(source)
     if not errors and len(statements) != 1:
         errors = [
@@ -97,7 +97,7 @@ def _flat_views(found: Found, flow: Flow) -> Iterator[WaterclockError]:
             )
 
 
-def _windows(found: Found, source: Source) -> Iterator[WaterclockError]:
+def _windows(found: Found, source: SourceText) -> Iterator[WaterclockError]:
     for value in found.values:
         yield source.span(value.start, value.end).refuse(
             "E216",

@@ -226,13 +226,13 @@ def _statements(
     root: Path, config: Config, sources: Mapping[str, str], errors: list[WaterclockError]
 ) -> Iterator[Statement]:
     from waterclock.dpl.syntax.parser import parse_text
-    from waterclock.dpl.syntax.source import Source
+    from waterclock.dpl.syntax.source_text import SourceText
 
     for name, text in sources.items():
         if name.endswith(".py"):
             found, wrong = _python(root / name, root, config)
         else:
-            found, wrong = parse_text(Source(name, text), variables=config.variables)
+            found, wrong = parse_text(SourceText(name, text), variables=config.variables)
         errors.extend(wrong)
         yield from found
 

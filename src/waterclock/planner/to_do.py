@@ -15,7 +15,7 @@ from waterclock.planner.reads import bind_read
 from waterclock.planner.settlement import Settlement
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
-from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.period import Period, TimeUnit
 from waterclock.timelabel.window import Window
 
 _NOTHING = IntervalSet()
@@ -247,9 +247,9 @@ def _image(
 
 def _longest(period: Period) -> int:
     """Bound a window's length in minutes from above: days of 25 hours and more, where a zone moves."""
-    return period.minutes if period.unit is Unit.MINUTE else period.minutes + 3 * 1440
+    return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes + 3 * 1440
 
 
 def _shortest(period: Period) -> int:
     """Bound a window's length in minutes from below."""
-    return period.minutes if period.unit is Unit.MINUTE else period.minutes * 9 // 10 - 3 * 60
+    return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes * 9 // 10 - 3 * 60

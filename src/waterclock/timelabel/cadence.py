@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError
 from waterclock.timelabel.duration import elapsed_text
 from waterclock.timelabel.instant import EPOCH, MONDAY, beyond, utc_of
 from waterclock.timelabel.label import instant_of, label_of
-from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, first_ordinal, index_of
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, first_ordinal, index_of
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import date_start, local_text, nominal_zone
 from waterclock.timelabel.zone_history import skipped_dates
@@ -157,12 +157,12 @@ class Cadence:
     def _grid(self) -> tuple[timedelta, datetime] | None:
         """Return step and anchor where all windows are equally long in UTC, else None."""
         unit = self.period.unit
-        if unit is Unit.MINUTE:
+        if unit is TimeUnit.MINUTE:
             return _STEPS[self.period.count], EPOCH
         if self.zone == "UTC":
-            if unit is Unit.DAY:
+            if unit is TimeUnit.DAY:
                 return _DAY, EPOCH
-            if unit is Unit.WEEK:
+            if unit is TimeUnit.WEEK:
                 return _WEEK, MONDAY
         return None
 
@@ -193,10 +193,10 @@ class Cadence:
         if grid is not None:
             return (boundary - grid[1]) // grid[0]
         index = self._index(boundary)
-        return index - bisect_left(skipped_dates(self.zone), index) if self.period.unit is Unit.DAY else index
+        return index - bisect_left(skipped_dates(self.zone), index) if self.period.unit is TimeUnit.DAY else index
 
     def _index_of_rank(self, rank: int) -> int:
-        if self.period.unit is Unit.DAY:
+        if self.period.unit is TimeUnit.DAY:
             for skipped in skipped_dates(self.zone):
                 rank += skipped <= rank
         return rank

@@ -10,7 +10,7 @@ from math import gcd
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.cron_fields import CronFields, Days, parse_cron
-from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, nearest_periods
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, nearest_periods
 from waterclock.timelabel.zone_history import HISTORY_END, offset_changes
 
 _DAY = 1440
@@ -45,7 +45,7 @@ class _Compiler:
         if fields.days is Days.EVERY:
             if fields.months != _EVERY_MONTH:
                 raise self._refusal("it fires every day of some months and never in the others", "EVERY DAY")
-            return self._within_day() if len(fields.minutes) > 1 else self._calendar(Unit.DAY, 0)
+            return self._within_day() if len(fields.minutes) > 1 else self._calendar(TimeUnit.DAY, 0)
         if len(fields.minutes) > 1:
             raise self._refusal("it fires several times on some days, never on others", self._each(*self._by_gap()))
         if fields.days is Days.BY_WEEKDAY:
@@ -65,11 +65,11 @@ class _Compiler:
             common = gcd(*(offset - min(shifts) for offset in shifts))
             finer = max(count for count in MINUTE_COUNTS if common % count == 0 and step % count == 0)
             raise self._refusal(
-                f"windows of {Period(Unit.MINUTE, step)} lie on the UTC grid, and the offset of {self.zone} changes by "
-                f"{common} minutes: two of them a year would be shorter or longer",
-                f"EVERY {Period(Unit.MINUTE, finer)}, EVERY DAY, or the same schedule with ZONE 'UTC'",
+                f"windows of {Period(TimeUnit.MINUTE, step)} lie on the UTC grid, and the offset of {self.zone} "
+                f"changes by {common} minutes: two of them a year would be shorter or longer",
+                f"EVERY {Period(TimeUnit.MINUTE, finer)}, EVERY DAY, or the same schedule with ZONE 'UTC'",
             )
-        return Period(Unit.MINUTE, step), timedelta(minutes=delays.pop())
+        return Period(TimeUnit.MINUTE, step), timedelta(minutes=delays.pop())
 
     def _weekly(self) -> tuple[Period, timedelta]:
         weekdays = self.fields.weekdays
@@ -77,7 +77,7 @@ class _Compiler:
             raise self._refusal("it fires in some months only", "EVERY WEEK")
         if len(weekdays) > 1:
             raise self._refusal("its days of the week are not equally far apart", "EVERY DAY or EVERY WEEK")
-        return self._calendar(Unit.WEEK, (min(weekdays) - 1) % 7)
+        return self._calendar(TimeUnit.WEEK, (min(weekdays) - 1) % 7)
 
     def _monthly(self) -> tuple[Period, timedelta]:
         months = self.fields.months
@@ -88,25 +88,25 @@ class _Compiler:
             raise self._refusal("its days of the month are not equally far apart", "EVERY WEEK or EVERY MONTH")
         day = min(dates)
         if months == _EVERY_MONTH:
-            return self._constant(Unit.MONTH, day, last=28, lead=0)
+            return self._constant(TimeUnit.MONTH, day, last=28, lead=0)
         if months == _QUARTERS:
-            return self._constant(Unit.QUARTER, day, last=30, lead=0)
+            return self._constant(TimeUnit.QUARTER, day, last=30, lead=0)
         if months == {1}:
-            return self._constant(Unit.YEAR, day, last=31, lead=0)
+            return self._constant(TimeUnit.YEAR, day, last=31, lead=0)
         if months == {2}:
-            return self._constant(Unit.YEAR, day, last=28, lead=31)
+            return self._constant(TimeUnit.YEAR, day, last=28, lead=31)
         if len(months) == 1:
             raise self._refusal("the year before it has 365 or 366 days, so its delay is no fixed time", "EVERY YEAR")
         if len(months) == 4:
             raise self._refusal("it fires in months that do not all begin a quarter", "EVERY QUARTER: '… 1 1,4,7,10 *'")
         raise self._refusal("the months it fires in are no whole quarters", "EVERY MONTH or EVERY QUARTER")
 
-    def _constant(self, unit: Unit, day: int, *, last: int, lead: int) -> tuple[Period, timedelta]:
+    def _constant(self, unit: TimeUnit, day: int, *, last: int, lead: int) -> tuple[Period, timedelta]:
         if day > last:
             raise self._refusal(f"day {day} is not in each of its months", f"EVERY {unit}")
         return self._calendar(unit, lead + day - 1)
 
-    def _calendar(self, unit: Unit, days: int) -> tuple[Period, timedelta]:
+    def _calendar(self, unit: TimeUnit, days: int) -> tuple[Period, timedelta]:
         return Period(unit), timedelta(days=days, minutes=self.fields.minutes[0])
 
     def _gaps(self) -> Counter[int]:
@@ -119,7 +119,7 @@ class _Compiler:
         gap = self._gaps().most_common(1)[0][0]
         near = nearest_periods(gap, "HOUR" if gap % 60 == 0 else "MINUTE")
         if gap in MINUTE_COUNTS and gap < _DAY:
-            return [str(Period(Unit.MINUTE, gap)), "DAY"]
+            return [str(Period(TimeUnit.MINUTE, gap)), "DAY"]
         return near
 
     def _unequal(self) -> str:

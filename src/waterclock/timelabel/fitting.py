@@ -8,20 +8,20 @@ from math import log
 
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.instant import EPOCH
-from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, first_ordinal, index_of
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, first_ordinal, index_of
 from waterclock.timelabel.zone import first_instant, nominal_zone
 from waterclock.timelabel.zone_history import offset_changes, telling_starts
 
 # Each calendar unit begins only where all of these begin too.
 _MADE_OF = {
-    Unit.DAY: {Unit.DAY},
-    Unit.WEEK: {Unit.DAY, Unit.WEEK},
-    Unit.MONTH: {Unit.DAY, Unit.MONTH},
-    Unit.QUARTER: {Unit.DAY, Unit.MONTH, Unit.QUARTER},
-    Unit.YEAR: {Unit.DAY, Unit.MONTH, Unit.QUARTER, Unit.YEAR},
+    TimeUnit.DAY: {TimeUnit.DAY},
+    TimeUnit.WEEK: {TimeUnit.DAY, TimeUnit.WEEK},
+    TimeUnit.MONTH: {TimeUnit.DAY, TimeUnit.MONTH},
+    TimeUnit.QUARTER: {TimeUnit.DAY, TimeUnit.MONTH, TimeUnit.QUARTER},
+    TimeUnit.YEAR: {TimeUnit.DAY, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR},
 }
-_LEGAL = tuple(Period(unit) for unit in Unit if unit is not Unit.MINUTE) + tuple(
-    Period(Unit.MINUTE, count) for count in MINUTE_COUNTS
+_LEGAL = tuple(Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE) + tuple(
+    Period(TimeUnit.MINUTE, count) for count in MINUTE_COUNTS
 )
 
 
@@ -55,20 +55,20 @@ def nearest_fitting(reader: Cadence, read: Cadence) -> Period:
 
 def _zone(cadence: Cadence) -> str:
     """Return the zone that bears on the boundaries: none does for minutes."""
-    return "UTC" if cadence.period.unit is Unit.MINUTE else cadence.zone
+    return "UTC" if cadence.period.unit is TimeUnit.MINUTE else cadence.zone
 
 
 @cache
 def _fits(reader: Period, reader_zone: str, read: Period, read_zone: str) -> bool:
-    if read.unit is Unit.MINUTE:
-        if reader.unit is Unit.MINUTE:
+    if read.unit is TimeUnit.MINUTE:
+        if reader.unit is TimeUnit.MINUTE:
             return reader.count % read.count == 0
         starts = telling_starts(reader_zone, reader.unit)
         return all((start - EPOCH).total_seconds() % (read.count * 60) == 0 for start in starts)
-    if reader.unit is Unit.MINUTE:
-        if reader.count != Period(Unit.DAY).minutes:
+    if reader.unit is TimeUnit.MINUTE:
+        if reader.count != Period(TimeUnit.DAY).minutes:
             return False
-        reader = Period(Unit.DAY)
+        reader = Period(TimeUnit.DAY)
     if read.unit not in _MADE_OF[reader.unit]:
         return False
     if reader_zone == read_zone:
@@ -77,6 +77,6 @@ def _fits(reader: Period, reader_zone: str, read: Period, read_zone: str) -> boo
     return all(_is_start(start, read.unit, read_zone) for start in telling_starts(reader_zone, reader.unit, splits))
 
 
-def _is_start(t: datetime, unit: Unit, zone: str) -> bool:
+def _is_start(t: datetime, unit: TimeUnit, zone: str) -> bool:
     index = index_of(unit, t.astimezone(nominal_zone(zone)))
     return any(first_instant(zone, first_ordinal(unit, near)) == t for near in (index, index + 1))

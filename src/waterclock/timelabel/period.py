@@ -22,7 +22,7 @@ _SPAN = re.compile(r"(?:([0-9]+)\s*)?([A-Za-z]+)")
 _RULE = "minutes and hours divide a day, so that windows tile it; DAY, WEEK, MONTH, QUARTER, YEAR come one at a time"
 
 
-class Unit(StrEnum):
+class TimeUnit(StrEnum):
     """What a period is counted in; hours are 60 minutes."""
 
     MINUTE = "MINUTE"
@@ -45,16 +45,16 @@ class Period:
     Raises  E102 where it is not legal, naming the nearest that are
     """
 
-    unit: Unit
+    unit: TimeUnit
     count: int = 1
 
     def __post_init__(self) -> None:
-        if self.count not in MINUTE_COUNTS if self.unit is Unit.MINUTE else self.count != 1:
+        if self.count not in MINUTE_COUNTS if self.unit is TimeUnit.MINUTE else self.count != 1:
             raise _illegal(f"{self.count} {self.unit}{'' if self.count == 1 else 'S'}", self.count, self.unit)
 
     def __str__(self) -> str:
         """Return the one canonical form: `DAY`, `HOUR`, `15 MINUTES`, `2 HOURS`; `parse_period` reads it back."""
-        if self.unit is not Unit.MINUTE:
+        if self.unit is not TimeUnit.MINUTE:
             return str(self.unit)
         count, word = (self.count // 60, "HOUR") if self.count % 60 == 0 else (self.count, "MINUTE")
         return word if count == 1 else f"{count} {word}S"
@@ -76,10 +76,10 @@ def parse_period(text: str) -> Period:
     count = 1 if amount is None else amount
     minutes = count * 60 if word == "HOUR" else count
     if word in {"MINUTE", "HOUR"} and minutes in MINUTE_COUNTS:
-        return Period(Unit.MINUTE, minutes)
+        return Period(TimeUnit.MINUTE, minutes)
     if word in {"SECOND", "MINUTE", "HOUR"} or count != 1:
         raise _illegal(text.strip(), count, word)
-    return Period(Unit(word))
+    return Period(TimeUnit(word))
 
 
 def split_span(text: str) -> tuple[int | None, str | None]:
@@ -118,41 +118,41 @@ def nearest_periods(minutes: float, word: str) -> list[str]:
     """
     step = 60 if word == "HOUR" else 1
     counts = () if word in {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"} else MINUTE_COUNTS
-    ladder = [Period(Unit.MINUTE, count) for count in counts if count % step == 0 and count < _DAY_MINUTES]
-    ladder += [Period(unit) for unit in Unit if unit is not Unit.MINUTE]
+    ladder = [Period(TimeUnit.MINUTE, count) for count in counts if count % step == 0 and count < _DAY_MINUTES]
+    ladder += [Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE]
     for period in ladder:
-        if period.unit is not Unit.MINUTE and abs(period.minutes - minutes) * 20 <= period.minutes:
+        if period.unit is not TimeUnit.MINUTE and abs(period.minutes - minutes) * 20 <= period.minutes:
             return [str(period)]
     below = [period for period in ladder if period.minutes <= minutes][-1:]
     above = [period for period in ladder if period.minutes > minutes][:1]
     return [str(period) for period in below + above]
 
 
-def index_of(unit: Unit, day: date) -> int:
+def index_of(unit: TimeUnit, day: date) -> int:
     """Number the calendar window of `unit` that a local date lies in; consecutive windows differ by 1."""
-    if unit is Unit.DAY:
+    if unit is TimeUnit.DAY:
         return day.toordinal()
-    if unit is Unit.WEEK:
+    if unit is TimeUnit.WEEK:
         return (day.toordinal() - 1) // 7  # day 1 of the calendar was a Monday
-    if unit is Unit.MONTH:
+    if unit is TimeUnit.MONTH:
         return day.year * 12 + day.month - 1
-    if unit is Unit.QUARTER:
+    if unit is TimeUnit.QUARTER:
         return day.year * 4 + (day.month - 1) // 3
     return day.year
 
 
-def first_ordinal(unit: Unit, index: int) -> int:
+def first_ordinal(unit: TimeUnit, index: int) -> int:
     """Return the ordinal of the first local date of a numbered calendar window.
 
     Raises  ValueError outside of years 1 to 9999
     """
-    if unit is Unit.DAY:
+    if unit is TimeUnit.DAY:
         return index
-    if unit is Unit.WEEK:
+    if unit is TimeUnit.WEEK:
         return index * 7 + 1
-    if unit is Unit.MONTH:
+    if unit is TimeUnit.MONTH:
         return date(index // 12, index % 12 + 1, 1).toordinal()
-    if unit is Unit.QUARTER:
+    if unit is TimeUnit.QUARTER:
         return date(index // 4, index % 4 * 3 + 1, 1).toordinal()
     return date(index, 1, 1).toordinal()
 

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import pairwise
 
 from waterclock.timelabel.instant import EPOCH
-from waterclock.timelabel.period import Unit, first_ordinal, index_of
+from waterclock.timelabel.period import TimeUnit, first_ordinal, index_of
 from waterclock.timelabel.zone import first_instant, nominal_zone
 
 # The years for which readers and what they read are held to fit each other.
@@ -55,7 +55,7 @@ def skipped_dates(zone: str) -> tuple[int, ...]:
 
 
 @cache
-def telling_starts(zone: str, unit: Unit, splits: tuple[datetime, ...] = ()) -> tuple[datetime, ...]:
+def telling_starts(zone: str, unit: TimeUnit, splits: tuple[datetime, ...] = ()) -> tuple[datetime, ...]:
     """Pick starts of calendar windows that stand for all of 1971 to 2100: those around each change, and one between.
 
     Between two changes of offset every window starts at the same time of day in UTC, so a few of them tell. `splits`

@@ -8,9 +8,9 @@ from waterclock.flow.choices import Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Flow, Place, Read, Table
 from waterclock.flow.graph import components_of, cycle_of, downstream_of, order_of, readers_of, upstream_of
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.period import Period, TimeUnit
 
-DAY = Cadence(Period(Unit.DAY))
+DAY = Cadence(Period(TimeUnit.DAY))
 
 
 def table(name: str, *reads: str | Read) -> Table:

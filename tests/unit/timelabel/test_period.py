@@ -3,28 +3,30 @@ from __future__ import annotations
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel.period import MINUTE_COUNTS, Period, Unit, parse_period
+from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, parse_period
 
-LEGAL = [Period(Unit.MINUTE, count) for count in MINUTE_COUNTS] + [Period(unit) for unit in Unit if unit != "MINUTE"]
+LEGAL = [Period(TimeUnit.MINUTE, count) for count in MINUTE_COUNTS] + [
+    Period(unit) for unit in TimeUnit if unit != "MINUTE"
+]
 
 
 @pytest.mark.parametrize(
     ("text", "period"),
     [
-        ("15 MINUTES", Period(Unit.MINUTE, 15)),
-        ("15 minute", Period(Unit.MINUTE, 15)),
-        ("MINUTE", Period(Unit.MINUTE, 1)),
-        ("1 HOUR", Period(Unit.MINUTE, 60)),
-        ("hour", Period(Unit.MINUTE, 60)),
-        ("60 MINUTES", Period(Unit.MINUTE, 60)),
-        ("6 HOURS", Period(Unit.MINUTE, 360)),
-        ("24 HOURS", Period(Unit.MINUTE, 1440)),
-        ("day", Period(Unit.DAY)),
-        (" 1  DAY ", Period(Unit.DAY)),
-        ("WEEK", Period(Unit.WEEK)),
-        ("MONTH", Period(Unit.MONTH)),
-        ("1 QUARTER", Period(Unit.QUARTER)),
-        ("Year", Period(Unit.YEAR)),
+        ("15 MINUTES", Period(TimeUnit.MINUTE, 15)),
+        ("15 minute", Period(TimeUnit.MINUTE, 15)),
+        ("MINUTE", Period(TimeUnit.MINUTE, 1)),
+        ("1 HOUR", Period(TimeUnit.MINUTE, 60)),
+        ("hour", Period(TimeUnit.MINUTE, 60)),
+        ("60 MINUTES", Period(TimeUnit.MINUTE, 60)),
+        ("6 HOURS", Period(TimeUnit.MINUTE, 360)),
+        ("24 HOURS", Period(TimeUnit.MINUTE, 1440)),
+        ("day", Period(TimeUnit.DAY)),
+        (" 1  DAY ", Period(TimeUnit.DAY)),
+        ("WEEK", Period(TimeUnit.WEEK)),
+        ("MONTH", Period(TimeUnit.MONTH)),
+        ("1 QUARTER", Period(TimeUnit.QUARTER)),
+        ("Year", Period(TimeUnit.YEAR)),
     ],
 )
 def test_a_period_is_read_from_its_words(text: str, period: Period) -> None:
@@ -40,7 +42,7 @@ def test_the_canonical_form_is_read_back(period: Period) -> None:
     ("count", "text"), [(1, "MINUTE"), (15, "15 MINUTES"), (60, "HOUR"), (90, "90 MINUTES"), (120, "2 HOURS")]
 )
 def test_there_is_one_canonical_form(count: int, text: str) -> None:
-    assert str(Period(Unit.MINUTE, count)) == text
+    assert str(Period(TimeUnit.MINUTE, count)) == text
 
 
 @pytest.mark.parametrize(
@@ -97,8 +99,10 @@ def test_what_is_no_period_is_refused_with_what_was_meant(text: str, fix: str) -
     assert refusal.value.fix == fix
 
 
-@pytest.mark.parametrize(("unit", "count"), [(Unit.MINUTE, 7), (Unit.MINUTE, 0), (Unit.MINUTE, 2880), (Unit.DAY, 3)])
-def test_an_illegal_period_cannot_be_made(unit: Unit, count: int) -> None:
+@pytest.mark.parametrize(
+    ("unit", "count"), [(TimeUnit.MINUTE, 7), (TimeUnit.MINUTE, 0), (TimeUnit.MINUTE, 2880), (TimeUnit.DAY, 3)]
+)
+def test_an_illegal_period_cannot_be_made(unit: TimeUnit, count: int) -> None:
     with pytest.raises(WaterclockError) as refusal:
         Period(unit, count)
     assert refusal.value.code == "E102"

@@ -11,10 +11,10 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.label_states import LabelState
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.period import Period, TimeUnit
 from waterclock.timelabel.zone import nominal_zone, resolve_local
 
-_DAY = Period(Unit.DAY)
+_DAY = Period(TimeUnit.DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _newest_label(table: Table, now: datetime) -> datetime:
 
 def _column(label: datetime, cadence: Cadence, by: Cadence) -> datetime:
     """Return the start of the column that a label belongs to: by its local date, where its windows are days or more."""
-    if cadence.zone == by.zone or cadence.period.unit is Unit.MINUTE or by.period.unit is Unit.MINUTE:
+    if cadence.zone == by.zone or cadence.period.unit is TimeUnit.MINUTE or by.period.unit is TimeUnit.MINUTE:
         return by.floor(label)
     local = label.astimezone(nominal_zone(cadence.zone)).replace(tzinfo=None)
     return by.floor(resolve_local(local, by.zone))

@@ -13,7 +13,7 @@ from waterclock.cli.views.json import instant_text
 from waterclock.cli.views.labels import local_label
 from waterclock.cli.views.theme import LOOKS, State, sign
 from waterclock.timelabel.label import label_of
-from waterclock.timelabel.period import Unit
+from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
@@ -101,15 +101,15 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
     unit = grid.cadence.period.unit
     forms: tuple[str, ...]
     local = [start.astimezone(nominal_zone(grid.cadence.zone)) for start in grid.columns]
-    if unit is Unit.MINUTE:
+    if unit is TimeUnit.MINUTE:
         is_hours = grid.cadence.period.minutes % 60 == 0
         lower = [f"{at:%H}" if is_hours else f"{at:%M}" for at in local]
         forms = ("%Y-%m-%d", "%m-%d") if is_hours else ("%Y-%m-%d %Hh", "%m-%d %Hh", "%Hh")
-    elif unit in {Unit.DAY, Unit.WEEK}:
+    elif unit in {TimeUnit.DAY, TimeUnit.WEEK}:
         lower = [f"{at:%d}" for at in local]
         forms = ("%B %Y", "%b %Y", "%B", "%b")
     else:
-        lower = [f"{at:%m}" if unit is not Unit.YEAR else f"{at:%y}" for at in local]
+        lower = [f"{at:%m}" if unit is not TimeUnit.YEAR else f"{at:%y}" for at in local]
         forms = ("%Y", "%y")
     return [tuple(at.strftime(form) for form in forms) for at in local], lower
 
@@ -139,7 +139,7 @@ def _legend(to: Console, grid: Grid) -> Text:
         parts.append(
             Text(
                 "a number: so many of that day's labels"
-                if grid.cadence.period.unit is Unit.DAY
+                if grid.cadence.period.unit is TimeUnit.DAY
                 else "a number: so many of the labels there",
                 style="quiet",
             )

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
-from waterclock.timelabel.period import Unit
+from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import local_text, nominal_zone
 
 
@@ -14,13 +14,13 @@ def local_label(label: datetime, cadence: Cadence) -> str:
     """Write a label as people of the cadence's zone say it: a date, or a date and time where windows are shorter."""
     local = label.astimezone(nominal_zone(cadence.zone))
     unit = cadence.period.unit
-    if unit is Unit.MINUTE:
+    if unit is TimeUnit.MINUTE:
         return f"{local:%Y-%m-%d %H:%M}"
-    if unit is Unit.MONTH:
+    if unit is TimeUnit.MONTH:
         return f"{local:%Y-%m}"
-    if unit is Unit.QUARTER:
+    if unit is TimeUnit.QUARTER:
         return f"{local:%Y}-Q{(local.month - 1) // 3 + 1}"
-    if unit is Unit.YEAR:
+    if unit is TimeUnit.YEAR:
         return f"{local:%Y}"
     return f"{local:%Y-%m-%d}"
 

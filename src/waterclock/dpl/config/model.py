@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waterclock.dpl.config.toml_positions import places_of
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.declarations import Secret, Value
 
@@ -81,7 +81,7 @@ class Config:
     not again for each table that lacks one.
     """
 
-    source: Source
+    source: SourceText
     places: Mapping[tuple[str, ...], Span] = field(repr=False)
     name: str = ""
     files: tuple[str, ...] = DEFAULT_FILES
@@ -110,7 +110,7 @@ class Config:
 
 def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
     """Read the project file for an environment (None: the file's own choice), and all that is wrong with it."""
-    source = Source(FILE, text)
+    source = SourceText(FILE, text)
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -285,7 +285,7 @@ def flat_options(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     return flat
 
 
-def _unreadable(source: Source, error: tomllib.TOMLDecodeError) -> WaterclockError:
+def _unreadable(source: SourceText, error: tomllib.TOMLDecodeError) -> WaterclockError:
     match = re.search(r"line (\d+), column (\d+)", str(error))
     line, column = (int(match[1]), int(match[2])) if match else (source.text.count("\n") + 1, 1)
     starts = [0, *(found.end() for found in re.finditer("\n", source.text))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 
 Path = tuple[str, ...]
 _NAME = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
@@ -17,7 +17,7 @@ _BARE = re.compile(r"[^,\]}\n#]*")
 _SPACE = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
 
 
-def places_of(source: Source) -> Mapping[Path, Span]:
+def places_of(source: SourceText) -> Mapping[Path, Span]:
     """Return the span of each key of a valid text, by its path from the top; keys of inline tables too."""
     scanner = _Scanner(source)
     scanner.scan()
@@ -25,7 +25,7 @@ def places_of(source: Source) -> Mapping[Path, Span]:
 
 
 class _Scanner:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.text = source.text
         self.found: dict[Path, Span] = {}

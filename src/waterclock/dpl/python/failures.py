@@ -6,7 +6,7 @@ import linecache
 import traceback
 from pathlib import Path
 
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
 _MOST_FRAMES = 4
@@ -25,7 +25,7 @@ def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockEr
     text = linecache.getline(last.filename, line).rstrip("\n")
     start = (last.colno or 0) if last.colno is not None else len(text) - len(text.lstrip())
     end = last.end_colno if last.end_colno is not None and last.end_lineno == line else len(text)
-    source = Source(_name(Path(last.filename), root), text, line)
+    source = SourceText(_name(Path(last.filename), root), text, line)
     callers = [f"{_name(Path(one.filename), root)}:{one.lineno} in {one.name}" for one in frames[-_MOST_FRAMES:-1]]
     return source.span(start, max(end, start + 1)).refuse(
         "E250",
@@ -39,7 +39,7 @@ def _unreadable(raised: SyntaxError, path: Path, root: Path) -> WaterclockError:
     line, column = raised.lineno or 1, max((raised.offset or 1) - 1, 0)
     text = (raised.text or linecache.getline(str(path), line)).rstrip("\n")
     end = (raised.end_offset or 0) - 1 if raised.end_lineno == line else 0
-    source = Source(_name(path, root), text, line)
+    source = SourceText(_name(path, root), text, line)
     return source.span(column, max(end, column + 1)).refuse("E250", f"this file is no Python: {raised.msg}")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType, FrameType
 
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.flow.declarations import Place
 
 _LITERAL = re.compile(r"""[rRuU]?(?P<quote>'''|\"""|'|")""")
@@ -40,10 +40,10 @@ def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
 
 
 @dataclass(frozen=True)
-class Verbatim(Source):
+class Verbatim(SourceText):
     """A text that stands in a file as it is, from offset `base` on; it is shown in the file's own lines."""
 
-    whole: Source = field(default=Source("", ""), repr=False)
+    whole: SourceText = field(default=SourceText("", ""), repr=False)
     base: int = 0
 
     def place(self, offset: int) -> Place:
@@ -60,7 +60,7 @@ class Verbatim(Source):
 
 
 @dataclass(frozen=True)
-class Composed(Source):
+class Composed(SourceText):
     """A text that Python put together: it is shown by itself behind its `name`; all of it is where the call is."""
 
     name: str = ""
@@ -75,7 +75,7 @@ class Composed(Source):
 
     def excerpt(self, start: int, end: int) -> str:
         """Return the line of `start` behind the text's name, with carets."""
-        line, carets = Source(self.file, self.text).excerpt(start, end).split("\n")
+        line, carets = SourceText(self.file, self.text).excerpt(start, end).split("\n")
         line, carets = line.partition(" | ")[2], carets.partition(" | ")[2]
         return f"{self.name} | {line}\n{' ' * len(self.name)} | {carets}"
 
@@ -84,7 +84,7 @@ class PythonText:
     """The text of a Python file and its syntax tree. `name` is the file's path within the project."""
 
     def __init__(self, name: str, text: str) -> None:
-        self.source = Source(name, text)
+        self.source = SourceText(name, text)
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -136,7 +136,7 @@ class PythonText:
         text = self.source.text[start:end]
         return Verbatim(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
 
-    def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> Source:
+    def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> SourceText:
         """Return the source of a text that `node` makes: verbatim of a plain literal, else composed `at` a call."""
         if isinstance(node, ast.Constant) and node.value == value:
             span = self.span(node)

@@ -10,7 +10,7 @@ from pathlib import Path
 from waterclock.dpl.python.fingerprints import PythonFingerprints
 from waterclock.dpl.python.positions import PythonText, Site
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.dpl.syntax.tokens import statements_of, words_of
 from waterclock.flow.declarations import Value
@@ -51,7 +51,7 @@ class Texts:
         if otherwise is not None:
             return otherwise
         name, line = (site.file, site.line) if site else ("", 1)
-        return Source(name, "", line).span(0, 1)
+        return SourceText(name, "", line).span(0, 1)
 
     def call(self, site: Site | None) -> ast.Call | None:
         """Return the syntax tree of a call."""
@@ -63,7 +63,7 @@ class Texts:
         text = self.of(site.file)
         return text.span(node) if text is not None else self.site(site)
 
-    def source(self, site: Site, node: ast.expr | None, value: str, name: str) -> Source:
+    def source(self, site: Site, node: ast.expr | None, value: str, name: str) -> SourceText:
         """Return the source of a text that is an argument of a call."""
         text = self.of(site.file) or PythonText(site.file, "")
         return text.text(node, value, name, self.site(site))
@@ -79,7 +79,7 @@ class Texts:
         found = next((one for one in call.keywords if one.arg == argument), None) if call else None
         return self.node_span(site, found) if found is not None else self.site(site)
 
-    def argument(self, site: Site, argument: str, value: object, node: ast.expr | None = None) -> Source:
+    def argument(self, site: Site, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
         """Return the source of an argument's text, or of the part of it at `node`. Raises E251 where it is none."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
@@ -89,7 +89,7 @@ class Texts:
             fix=f'write {argument}="{_EXAMPLES[argument]}"' if argument in _EXAMPLES else "write it in quotes",
         )  # fmt: skip
 
-    def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[Source, str]:
+    def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
         """Return the source of a call's argument by its position, and its text. Raises E251 where it is none."""
         call = self.call(site)
         node: ast.expr | None = None
@@ -104,7 +104,7 @@ class Texts:
             return at.source, value
         return self.source(site, node, value, "name"), value
 
-    def cursor(self, source: Source) -> Cursor:
+    def cursor(self, source: SourceText) -> Cursor:
         """Return a cursor over a text that stands alone. Raises what its tokens are refused for."""
         statements, errors = statements_of(source)
         if errors:
@@ -116,11 +116,11 @@ class Texts:
             raise source.span(0, 1).refuse("E204", "this text is empty")
         return Cursor(source, words_of(source, tokens), tokens, self.variables)
 
-    def table_name(self, source: Source) -> tuple[str, Span]:
+    def table_name(self, source: SourceText) -> tuple[str, Span]:
         """Read the name of a table."""
         return self.name(StatementKind.TRANSFORM, source)
 
-    def name(self, kind: StatementKind, source: Source) -> tuple[str, Span]:
+    def name(self, kind: StatementKind, source: SourceText) -> tuple[str, Span]:
         """Read the name that a statement gives. Raises E204 and E211 where it is none."""
         cursor = self.cursor(source)
         if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:

@@ -17,7 +17,7 @@ from waterclock.dpl.syntax.clause_readers import parse_clause
 from waterclock.dpl.syntax.clause_table import BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.not_yet import not_yet
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import TableType
@@ -132,7 +132,7 @@ class _Reader:
         else:
             yield self._parsed(word, self.texts.argument(call.site, argument, value))
 
-    def _parsed(self, word: str, source: Source) -> Clause:
+    def _parsed(self, word: str, source: SourceText) -> Clause:
         text = source.text
         if word in {"OPTIONS", "TAGS"} and not text.lstrip().startswith("("):
             raise source.span(0, len(text) or 1).refuse(
@@ -191,7 +191,7 @@ class _Reader:
         fix = f'write the name with dots, as in "{name}.key": ...' if isinstance(value, Mapping) else None
         raise span.refuse("E251", f"option {name} is {value!r}, not a text, a number, True or False", fix=fix)
 
-    def _list(self, call: Call, argument: str, value: object) -> list[Source]:
+    def _list(self, call: Call, argument: str, value: object) -> list[SourceText]:
         node = self.texts.keyword(call.site, argument)
         if not isinstance(value, Sequence):
             return [self.texts.argument(call.site, argument, value)]
@@ -201,7 +201,7 @@ class _Reader:
             for index, one in enumerate(value)
         ]
 
-    def _plain_name(self, source: Source) -> str:
+    def _plain_name(self, source: SourceText) -> str:
         cursor = self.texts.cursor(source)
         name = cursor.name("a name").text
         if not cursor.is_done:

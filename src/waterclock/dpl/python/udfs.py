@@ -8,7 +8,7 @@ from waterclock.dpl.python.functions import FoundFunction, declared, find_functi
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.syntax.column_clause import take_type
 from waterclock.dpl.syntax.expressions import expression_of
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause, Expression, FunctionSaid
 from waterclock.flow.declarations import PythonFunction
 

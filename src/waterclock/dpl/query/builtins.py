@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Function, Place
 from waterclock.temporal.spelling import FORMATS, PARAMETERS, format_sql
@@ -50,7 +50,7 @@ BROUGHT: Mapping[str, Brought] = {each.function.name.upper(): each for each in _
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
 
 
-def miscalled(source: Source, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
+def miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
     """Refuse the call at `index` of a function that we bring, where its arguments cannot be what it takes.
 
     What is no literal is known only when the query runs.
@@ -89,7 +89,7 @@ def _arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
         yield argument
 
 
-def _argument(source: Source, brought: Brought, tokens: Sequence[Token], name: str) -> WaterclockError | None:
+def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], name: str) -> WaterclockError | None:
     """Look at one argument; `name` is the parameter at its place, unless it says another by `name => ...`."""
     if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)

@@ -11,7 +11,7 @@ from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Names, 
 from waterclock.dpl.query.determinism import at_the_moment
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.projections import family_in, projection_of
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest
 
 _UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
@@ -27,7 +27,7 @@ class Resolver:
     the user gave it none.
     """
 
-    def __init__(self, source: Source, columns_at: Callable[[int], Output], alias_at: Callable[[int], str]) -> None:
+    def __init__(self, source: SourceText, columns_at: Callable[[int], Output], alias_at: Callable[[int], str]) -> None:
         self.source = source
         self.columns_at = columns_at
         self.alias_at = alias_at

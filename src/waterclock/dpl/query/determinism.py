@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
 _WINDOW = "say WINDOW_END() or WINDOW_START(), the batch's own time"
@@ -40,7 +40,7 @@ _ALIAS_FOLLOWS = frozenset(
 )  # fmt: skip
 
 
-def nondeterministic(source: Source, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
+def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
     """Refuse the call at `index` if it gives another answer each time; `unix_timestamp()` does, with arguments not."""
     if tokens[index].token_type in _TEXTS:
         return None
@@ -69,7 +69,7 @@ def nondeterministic(source: Source, tokens: Sequence[Token], index: int, upper:
     )
 
 
-def at_the_moment(source: Source, name: Any) -> WaterclockError | None:
+def at_the_moment(source: SourceText, name: Any) -> WaterclockError | None:
     """Refuse a bare name that no column has and that Spark then takes for a call, as in `SELECT user`."""
     start, upper = name.meta.get("start"), name.name.upper()
     if start is None or upper not in _UNLESS_COLUMNS:
@@ -87,7 +87,7 @@ def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
     return names
 
 
-def _sample(source: Source, tokens: Sequence[Token], index: int) -> WaterclockError | None:
+def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
     """Refuse a sample: by rows it takes the first that come, by share it draws anew in each task, whatever its seed."""
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.type_families import INSTANTS, FamilyOf, family_of
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
 # Spark 4.2 folds a constant of these words, in any case and with a zone behind it, wherever it is cast to a date or a
@@ -29,7 +29,7 @@ _CALLS_OF_ONE = frozenset({"TRY_TO_TIMESTAMP", "TO_TIMESTAMP_NTZ", "TO_TIMESTAMP
 _CALLS = frozenset({"TO_UTC_TIMESTAMP", "FROM_UTC_TIMESTAMP", "UNIX_SECONDS", "UNIX_MILLIS", "UNIX_MICROS", "WINDOW"})
 
 
-def now_texts(tree: Any, source: Source, column: FamilyOf) -> Iterator[WaterclockError]:
+def now_texts(tree: Any, source: SourceText, column: FamilyOf) -> Iterator[WaterclockError]:
     """Refuse such texts in an expression where a date or a time is read; `column` tells the families of columns."""
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Query)):
         text = _constant(node)

@@ -8,7 +8,7 @@ from typing import Any
 from waterclock.dpl.query.columns_in_sight import Entry, Output
 from waterclock.dpl.query.projections import nameless
 from waterclock.dpl.query.type_families import UNSTORED, Family
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ColumnsSaid
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL
@@ -57,7 +57,7 @@ def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterato
             )
 
 
-def unnamed(tree: Any, source: Source) -> Iterator[WaterclockError]:
+def unnamed(tree: Any, source: SourceText) -> Iterator[WaterclockError]:
     """Refuse columns for which Spark would make a name up of their expression."""
     for node in nameless(tree):
         written = source.span_of(node)

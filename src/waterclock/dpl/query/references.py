@@ -19,7 +19,7 @@ from waterclock.dpl.syntax.cursor import timed
 from waterclock.dpl.syntax.foreign_syntax import templates_in
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.query_errors import unreadable_query
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.dpl.syntax.tokens import parse_tokens
 from waterclock.errors import WaterclockError, nearest
@@ -89,7 +89,7 @@ def find_references(query: QuerySaid) -> Found:
 
 
 class _Finder:
-    def __init__(self, source: Source, tokens: Sequence[Token], found: Found) -> None:
+    def __init__(self, source: SourceText, tokens: Sequence[Token], found: Found) -> None:
         self.source = source
         self.tokens = tokens
         self.found = found

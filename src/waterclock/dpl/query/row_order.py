@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.query.outputs import span_of
 from waterclock.dpl.query.uniqueness import Uniqueness, keys_of_table
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect, parse_tokens
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Query, Table
@@ -48,7 +48,7 @@ def order_warnings(flow: Flow) -> list[WaterclockError]:
 
 
 def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[WaterclockError]:
-    source = Source(query.place.file, query.text, query.place.line, query.place.column)
+    source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
     tree = _tree(source)
     unique = Uniqueness(_keys_at(flow, query, reader))
     whole = source.span(0, len(query.text))
@@ -59,7 +59,7 @@ def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[Waterc
             yield span_of(_place_of(node), whole).refuse(_CODE, what, why=_WHY, fix=fix)
 
 
-def _tree(source: Source) -> Any:
+def _tree(source: SourceText) -> Any:
     """Return the syntax tree of a query; None for one that cannot be read, which is told where it is declared."""
     try:
         trees = parse_tokens(source, dialect().tokenize(source.text))
@@ -76,7 +76,7 @@ def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[
         if read is not None:
             keys[each.start] = keys_of_table(flow, read, reader)
         elif each.view is not None:
-            tree = _tree(Source("", each.view.text))
+            tree = _tree(SourceText("", each.view.text))
             keys[each.start] = Uniqueness(_keys_at(flow, each.view, reader)).of_query(tree) or ()
     return keys
 

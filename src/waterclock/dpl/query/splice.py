@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference
 from waterclock.spark_sql import quoted
 
@@ -18,7 +18,7 @@ class Piece:
     """A piece of a spliced text that begins at `at`; copied from `origin` on where `is_copied`, else put there."""
 
     at: int
-    source: Source
+    source: SourceText
     origin: int
     is_copied: bool
 
@@ -117,8 +117,8 @@ def flats_of(query: Query) -> tuple[Flat, ...]:
     return tuple(found)
 
 
-def _pieces(query: Query, name_of: Callable[[Read | Flat], str]) -> Iterator[tuple[str, Source, int, bool]]:
-    source = Source(query.place.file, query.text, query.place.line, query.place.column)
+def _pieces(query: Query, name_of: Callable[[Read | Flat], str]) -> Iterator[tuple[str, SourceText, int, bool]]:
+    source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
     position = 0
     for start, end, kind, what in _edits(query):
         yield query.text[position:start], source, position, True
@@ -144,8 +144,8 @@ def _edits(query: Query) -> Iterator[tuple[int, int, str, TableReference | str]]
 
 
 def _reference(
-    reference: TableReference, source: Source, name_of: Callable[[Read | Flat], str]
-) -> Iterator[tuple[str, Source, int, bool]]:
+    reference: TableReference, source: SourceText, name_of: Callable[[Read | Flat], str]
+) -> Iterator[tuple[str, SourceText, int, bool]]:
     at = reference.start
     read = reference.read or reference.flat
     if read is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.errors import WaterclockError
 

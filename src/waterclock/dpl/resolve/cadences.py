@@ -9,7 +9,7 @@ from functools import partial
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.cursor import placed, timed
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, ReadKind
 from waterclock.flow.declarations import Read
@@ -18,7 +18,7 @@ from waterclock.timelabel.cron import compile_cron
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.instant import utc_of
 from waterclock.timelabel.label import label_of
-from waterclock.timelabel.period import Period, Unit, parse_period
+from waterclock.timelabel.period import Period, TimeUnit, parse_period
 from waterclock.timelabel.zone import local_text, nominal_zone, parse_instant
 
 _NOTHING = timedelta(0)
@@ -82,7 +82,7 @@ class Cadences:
         period = every if every is not None else self._period(draft)
         if period is None:
             return
-        zone = self._zone(draft, is_calendar=period.unit is not Unit.MINUTE)
+        zone = self._zone(draft, is_calendar=period.unit is not TimeUnit.MINUTE)
         draft.cadence = timed(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
     def _period(self, draft: Draft) -> Period | None:

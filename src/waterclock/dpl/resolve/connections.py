@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.dpl.config.model import Config, flat_options, option_value
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.capabilities import Capabilities, Option

@@ -13,7 +13,7 @@ from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.retention import keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import rule_of
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     BatchedSaid,
     ColumnSaid,

@@ -7,7 +7,7 @@ from copy import copy
 
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.cursor import placed
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat

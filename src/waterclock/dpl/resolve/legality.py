@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from waterclock.dpl.resolve.drafts import Draft
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, ReadKind, TableType
 from waterclock.flow.declarations import Read
@@ -15,7 +15,7 @@ from waterclock.flow.graph import components_of, cycle_of
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, elapsed_text
 from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
-from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.period import Period, TimeUnit
 
 _SAMPLE = datetime(2024, 1, 1, tzinfo=UTC)
 _DAYS = 800
@@ -132,8 +132,10 @@ def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
 def _fitting_span(back: Duration, cadence: Cadence) -> str:
     """Name the shortest span of whole windows that reaches at least as far back."""
     period = cadence.period
-    if period.unit is not Unit.MINUTE:
-        length = {Unit.DAY: 1, Unit.WEEK: 7, Unit.MONTH: 30, Unit.QUARTER: 91, Unit.YEAR: 365}[period.unit]
+    if period.unit is not TimeUnit.MINUTE:
+        length = {TimeUnit.DAY: 1, TimeUnit.WEEK: 7, TimeUnit.MONTH: 30, TimeUnit.QUARTER: 91, TimeUnit.YEAR: 365}[
+            period.unit
+        ]
         count = max(1, -(-_about(back) // timedelta(days=length)))
         return f"'{count} {period.unit.lower()}{'s' if count > 1 else ''}'"
     step = timedelta(minutes=period.count)
@@ -151,11 +153,11 @@ def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
     Elapsed spans on the grid of minutes are decided by division; all others on the boundaries of two years, which
     hold every kind of day that the zones of today have.
     """
-    if read.period.unit is Unit.MINUTE and back.unit in {"SECOND", "MINUTE", "HOUR"}:
+    if read.period.unit is TimeUnit.MINUTE and back.unit in {"SECOND", "MINUTE", "HOUR"}:
         return back.elapsed() % timedelta(minutes=read.period.count) == timedelta(0)
     probe = own
-    if own.period.unit is Unit.MINUTE:
-        probe = Cadence(Period(Unit.DAY), zone=own.zone)
+    if own.period.unit is TimeUnit.MINUTE:
+        probe = Cadence(Period(TimeUnit.DAY), zone=own.zone)
     tick = probe.ceil(_SAMPLE)
     end = _SAMPLE + timedelta(days=_DAYS)
     while tick < end:

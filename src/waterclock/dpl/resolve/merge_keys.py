@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
-from waterclock.dpl.syntax.source import Span, find_name
+from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, ModeSaid, TemporalSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode

@@ -16,7 +16,7 @@ from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.merge_keys import record_name
 from waterclock.dpl.resolve.views import Queries
-from waterclock.dpl.syntax.source import Span, find_name
+from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import (
     ColumnSaid,
     ColumnsSaid,

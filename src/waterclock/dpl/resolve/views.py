@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.resolve.flats import Flats
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind

@@ -12,7 +12,7 @@ from waterclock.dpl.syntax.cursor import Cursor, timed
 from waterclock.dpl.syntax.expect_clause import take_rules
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import BatchedSaid, OptionsSaid, QuerySaid, UnitSaid
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError
@@ -36,7 +36,7 @@ def read_clause(word: str, cursor: Cursor) -> Any:
     return _READERS[word](cursor)
 
 
-def parse_clause(word: str, text: str, source: Source, *, variables: Mapping[str, Value]) -> Any:
+def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping[str, Value]) -> Any:
     """Read a clause's text that stands alone, as an argument in Python: the whole text, by the reader DPL uses.
 
     `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...); `source` places the text.

@@ -8,7 +8,7 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expect_clause import take_otherwise
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.not_yet import not_yet
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, RuleSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Reference

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.tokens import Word
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Value
@@ -22,7 +22,7 @@ class Cursor:
     """Walks over words from left to right; `variables` are the project's values for `:name`."""
 
     def __init__(
-        self, source: Source, words: Sequence[Word], tokens: Sequence[Any], variables: Mapping[str, Value]
+        self, source: SourceText, words: Sequence[Word], tokens: Sequence[Any], variables: Mapping[str, Value]
     ) -> None:
         self.source = source
         self.words = words

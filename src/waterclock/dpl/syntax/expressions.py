@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.dpl.syntax.tokens import Word, dialect, parse_tokens
 from waterclock.errors import WaterclockError
@@ -43,7 +43,7 @@ def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int]
     return expression_of(cursor.source, cursor.tokens[words[0].token : words[-1].token + 1], span)
 
 
-def expression_of(source: Source, tokens: Sequence[Token], span: Span) -> Expression:
+def expression_of(source: SourceText, tokens: Sequence[Token], span: Span) -> Expression:
     """Parse one expression. Raises E220 where it is none."""
     try:
         trees = parse_tokens(source, [_select(), *tokens])
@@ -58,7 +58,7 @@ def expression_of(source: Source, tokens: Sequence[Token], span: Span) -> Expres
     return Expression(span, parts[0], tokens, names)
 
 
-def parse_error_span(error: ParseError, source: Source, tokens: Sequence[Token], span: Span) -> Span:
+def parse_error_span(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> Span:
     """Find the token that sqlglot's parser stopped at."""
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line"), first.get("col")
@@ -111,7 +111,7 @@ def _wants_more(word: Word) -> bool:
     return word.kind == "word" and word.upper in _WANTS_MORE
 
 
-def _broken(error: ParseError, source: Source, tokens: Sequence[Token], span: Span) -> WaterclockError:
+def _broken(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
     at = parse_error_span(error, source, tokens, span)
     detail = (error.errors[0].get("description") if error.errors else str(error)) or "it cannot be read"
     return at.refuse("E220", f"this expression cannot be read at {at.text}", why=plain_reason(detail))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError
 
 _TRANSFORM = "write TRANSFORM schema.name AS SELECT ..."
@@ -120,7 +120,7 @@ def template(span: Span) -> WaterclockError:
     )
 
 
-def templates_in(source: Source, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
+def templates_in(source: SourceText, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
     """Refuse the brackets of templates in a query: {{ }}, {% %} and ${ }."""
     text = source.text[tokens[0].start : tokens[-1].end + 1]
     if not any(opening in text for opening in ("{{", "{%", "${")):

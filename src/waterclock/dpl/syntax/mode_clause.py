@@ -9,7 +9,7 @@ from waterclock.dpl.syntax.clause_table import begins_clause
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.not_yet import not_yet
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ModeSaid, TemporalSaid
 from waterclock.flow.choices import Mode
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 
 

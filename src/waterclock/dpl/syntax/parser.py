@@ -12,7 +12,7 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
 from waterclock.dpl.syntax.not_yet import not_yet
-from waterclock.dpl.syntax.source import Source, Span, to
+from waterclock.dpl.syntax.source_text import SourceText, Span, to
 from waterclock.dpl.syntax.statements import UNREAD, Clause, FunctionSaid, QuerySaid, Statement, StatementKind
 from waterclock.dpl.syntax.tokens import (
     RawStatement,
@@ -32,7 +32,7 @@ _STARTS = (
 )  # fmt: skip
 
 
-def parse_text(source: Source, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:
+def parse_text(source: SourceText, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:
     """Read all statements of a DPL file, and all that is wrong with them; neither hides the other."""
     statements, errors = _read_all(statements_of(source), variables)
     if errors:
@@ -57,7 +57,7 @@ def _read_all(
 
 
 def clauses_of(
-    arguments: Iterable[tuple[str, str, Source]], *, variables: Mapping[str, Value]
+    arguments: Iterable[tuple[str, str, SourceText]], *, variables: Mapping[str, Value]
 ) -> tuple[list[Clause], list[WaterclockError]]:
     """Read clauses that stand alone, each a (word, text, source): the arguments of a call in Python."""
     clauses: list[Clause] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.expressions import parse_error_span, plain_reason
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _NEARLY = 0.74  # FORM is as near to FROM
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
-def unreadable_query(error: ParseError, source: Source, tokens: Sequence[Token], span: Span) -> WaterclockError:
+def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
     """Turn what sqlglot says of a query into E210, with the mend where the tokens before the place show one."""
     at = parse_error_span(error, source, tokens, span)
     detail = (error.errors[0].get("description") if error.errors else None) or "it cannot be read"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from waterclock.dpl.syntax.source import Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.flow.choices import Action, Batching, Mode
 from waterclock.flow.declarations import Options, PythonFunction, Reference
 from waterclock.timelabel.duration import Duration

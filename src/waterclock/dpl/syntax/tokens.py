@@ -12,7 +12,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.syntax.source import Source, Span
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
@@ -51,7 +51,7 @@ class Word(NamedTuple):
 class RawStatement:
     """The tokens of one statement; `query_at` is the index of the first token behind the AS that opens its query."""
 
-    source: Source
+    source: SourceText
     tokens: Sequence[Token]
     query_at: int | None
 
@@ -67,7 +67,7 @@ def dialect() -> Dialect:
     return Dialect.get_or_raise("databricks")
 
 
-def statements_of(source: Source) -> tuple[list[RawStatement], list[WaterclockError]]:
+def statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
     """Cut a file into statements. What cannot be read is reported, and reading goes on behind the next semicolon."""
     try:
         return _split(source, dialect().tokenize(source.text))
@@ -75,7 +75,7 @@ def statements_of(source: Source) -> tuple[list[RawStatement], list[WaterclockEr
         return mended_statements_of(source)
 
 
-def mended_statements_of(source: Source) -> tuple[list[RawStatement], list[WaterclockError]]:
+def mended_statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
     """Cut a file into statements where a quote may be open: one that holds the end of a statement is taken as that.
 
     A quote that is not closed ends at the next one, wherever that is, so it shows only in what follows from it.
@@ -104,7 +104,7 @@ def mended_statements_of(source: Source) -> tuple[list[RawStatement], list[Water
     return found, errors
 
 
-def words_of(source: Source, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
+def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
     """Return the words of a header. ORDER BY and its like, one token to sqlglot, are two words here.
 
     Raises E218 where two strings touch: `'it''s'`.
@@ -121,7 +121,7 @@ def words_of(source: Source, tokens: Sequence[Token], *, first: int = 0) -> list
     return words
 
 
-def refuse_touching(source: Source, tokens: Sequence[Token]) -> None:
+def refuse_touching(source: SourceText, tokens: Sequence[Token]) -> None:
     """Refuse two strings without a space between them, which Spark joins and other databases read as a quote."""
     before: Token | None = None
     for token in tokens:
@@ -130,7 +130,7 @@ def refuse_touching(source: Source, tokens: Sequence[Token]) -> None:
         before = token if token.token_type in _STRINGS else None
 
 
-def _touching(source: Source, start: int, end: int) -> WaterclockError:
+def _touching(source: SourceText, start: int, end: int) -> WaterclockError:
     return source.span(start, end).refuse(
         "E218",
         "two strings touch each other",
@@ -139,7 +139,7 @@ def _touching(source: Source, start: int, end: int) -> WaterclockError:
     )
 
 
-def _split(source: Source, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
+def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
     """Cut tokens at semicolons, and report where one is missing: there, too, the next statement is read by itself."""
     found: list[RawStatement] = []
     errors: list[WaterclockError] = []
@@ -180,7 +180,7 @@ def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
     )
 
 
-def _statement(source: Source, tokens: Sequence[Token]) -> RawStatement:
+def _statement(source: SourceText, tokens: Sequence[Token]) -> RawStatement:
     depth = 0
     for index in range(len(tokens) - 1):
         kind = tokens[index].token_type
@@ -210,13 +210,13 @@ def _word(token: Token, index: int) -> Word:
     return Word(name, text, text.upper() if name == "word" else text, token.start, token.end + 1, index)
 
 
-def _parts(source: Source, token: Token, index: int) -> Iterator[Word]:
+def _parts(source: SourceText, token: Token, index: int) -> Iterator[Word]:
     for match in re.finditer(r"\w+", source.text[token.start : token.end + 1]):
         text = match.group()
         yield Word("word", text, text.upper(), token.start + match.start(), token.start + match.end(), index)
 
 
-def _unreadable(source: Source, start: int, end: int) -> WaterclockError:
+def _unreadable(source: SourceText, start: int, end: int) -> WaterclockError:
     match = next((m for m in _BAD_HEX.finditer(source.text, start, end) if not _is_hex(m.group())), None)
     if match:
         return source.span(match.start(), match.end()).refuse(
@@ -269,6 +269,6 @@ def _comment_end(text: str, start: int) -> int | None:
     return None
 
 
-def parse_tokens(source: Source, tokens: Sequence[Token]) -> list[Any]:
+def parse_tokens(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
     """Parse tokens of a source with sqlglot; identifiers keep their offsets in it. Raises sqlglot's ParseError."""
     return list(dialect().parser().parse(list(tokens), source.text))

@@ -16,8 +16,7 @@ from tests.model.temporal_oracle import Rules, versions_of
 from tests.slices import PROJECT, hour
 from waterclock.faults import striking
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
-from waterclock.flow.declarations import Place, Table, Temporal, Unit
-from waterclock.flow.declarations import Source as DeclaredSource
+from waterclock.flow.declarations import Place, Source, Table, Temporal, Unit
 from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
@@ -67,7 +66,7 @@ by_every_road = pytest.mark.parametrize("road", ROADS, indirect=True)
 
 def declared(temporal: Temporal, *, is_snapshot: bool = False) -> Table:
     place = Place("test", 1, 1)
-    source = DeclaredSource(Unit("shop", "accounts", None, {}, place), Batching.SNAPSHOT) if is_snapshot else None
+    source = Source(Unit("shop", "accounts", None, {}, place), Batching.SNAPSHOT) if is_snapshot else None
     return Table(
         name=NAME,
         kind=Kind.COLLECT,

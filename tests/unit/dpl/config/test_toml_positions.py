@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from waterclock.dpl.config.toml_positions import places_of
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 
 TEXT = '''\
 # [not.a.table]
@@ -25,7 +25,7 @@ e = 1
 
 
 def test_each_key_is_found_where_it_stands() -> None:
-    places = {path: str(span.place) for path, span in places_of(Source("w.toml", TEXT)).items()}
+    places = {path: str(span.place) for path, span in places_of(SourceText("w.toml", TEXT)).items()}
     assert places == {
         ("name",): "w.toml:2:1",
         ("list",): "w.toml:3:1",

@@ -8,7 +8,7 @@ import pytest
 
 from waterclock.dpl.python.positions import Composed, PythonText, Verbatim
 from waterclock.dpl.python.statements import load_python
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.flow.declarations import Place
 
 CALL = "wc.collect('raw.a', from_='ops.a', every={text})"
@@ -79,7 +79,7 @@ def test_without_columns_in_the_code_the_line_is_known(tmp_path: Path) -> None:
 
 
 def test_places_lead_back_to_offsets() -> None:
-    whole = Source("a.py", "x = 'SELECT 1\n  FROM t'\n")
+    whole = SourceText("a.py", "x = 'SELECT 1\n  FROM t'\n")
     text = PythonText("a.py", whole.text)
     inside = Verbatim("a.py", "SELECT 1", whole=text.source, base=5)
     assert inside.place(7) == Place("a.py", 1, 13)

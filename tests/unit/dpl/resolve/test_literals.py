@@ -7,7 +7,7 @@ import pytest
 
 from waterclock.dpl.resolve.literals import literal, with_literals
 from waterclock.dpl.syntax.clause_readers import parse_clause
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import Expression
 
 
@@ -31,7 +31,7 @@ def test_a_value_is_the_literal_of_its_type(value: Any, text: str) -> None:
 
 
 def expression(text: str) -> Expression:
-    (rule,) = parse_clause("EXPECT", text, Source("a.py", text), variables={})
+    (rule,) = parse_clause("EXPECT", text, SourceText("a.py", text), variables={})
     found = rule.expression
     assert isinstance(found, Expression)
     return found

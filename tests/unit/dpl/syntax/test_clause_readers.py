@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from waterclock.dpl.syntax.clause_readers import parse_clause
-from waterclock.dpl.syntax.source import Source
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import (
     BatchedSaid,
     ColumnsSaid,
@@ -21,19 +21,19 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Secret, Value
 from waterclock.timelabel.duration import Duration
-from waterclock.timelabel.period import Period, Unit
+from waterclock.timelabel.period import Period, TimeUnit
 
 
 def parse(word: str, text: str, **variables: Value) -> Any:
-    return parse_clause(word, text, Source("flows/a.py", text, line=3, column=20), variables=variables)
+    return parse_clause(word, text, SourceText("flows/a.py", text, line=3, column=20), variables=variables)
 
 
 @pytest.mark.parametrize(
     ("word", "text", "value"),
     [
-        ("EVERY", "day", Period(Unit.DAY)),
-        ("EVERY", "15 minutes", Period(Unit.MINUTE, 15)),
-        ("EVERY", ":often", Period(Unit.MINUTE, 60)),
+        ("EVERY", "day", Period(TimeUnit.DAY)),
+        ("EVERY", "15 minutes", Period(TimeUnit.MINUTE, 15)),
+        ("EVERY", ":often", Period(TimeUnit.MINUTE, 60)),
         ("DELAY", "2 HOURS", Duration(2, "HOUR")),
         ("RETAIN", ":keep", Duration(90, "DAY")),
         ("ZONE", "Europe/Berlin", "Europe/Berlin"),

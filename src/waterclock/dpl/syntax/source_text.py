@@ -16,7 +16,7 @@ _WIDEST = 120
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A text and where its first character stands: a whole file, or a clause's text inside a Python file."""
 
     file: str
@@ -73,7 +73,7 @@ class Source:
 class Span:
     """A piece of a source."""
 
-    source: Source
+    source: SourceText
     start: int
     end: int
 
