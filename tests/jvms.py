@@ -15,7 +15,7 @@ ARCHIVE = Path(sys.prefix) / "classes.jsa"  # of this environment's jars
 SPARK_DEFAULTS = Path(__file__).parent / "spark"
 # Most of what a short-lived JVM costs is its second compiler, whose work never pays here. Without it Java sets aside
 # 48 MB for code, and throws away what it compiled when these are full.
-_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
+_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def set_jvms(*, compile_queries: bool) -> None:

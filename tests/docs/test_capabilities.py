@@ -46,3 +46,26 @@ def test_what_is_built_names_tests_that_are_there(row: tuple[str, str]) -> None:
 
 def test_what_is_not_yet_says_when() -> None:
     assert all(re.search(r"\| (next|later): ", row[1]) for row in _ROW.findall(LATER))
+
+
+def is_left_to_soak(test: str) -> bool:
+    """Whether a test, or all of its file, is marked `soak`; of one that is `sampled`, some cases are run every day."""
+    path, _, name = test.partition("::")
+    body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+    marked = [
+        ast.unparse(node.value) for node in body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)
+    ]
+    marked += [
+        ast.unparse(mark)
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name.partition("::")[0]
+        for mark in node.decorator_list
+        if "parametrize" not in ast.unparse(mark)
+    ]
+    return any("mark.soak" in mark for mark in marked)
+
+
+@pytest.mark.parametrize("row", _ROW.findall(BUILT), ids=lambda row: row[0])
+def test_what_is_built_is_held_by_a_test_of_every_day(row: tuple[str, str]) -> None:
+    named = re.findall(r"`(tests/[^`]+)`", row[1])
+    assert not all(map(is_left_to_soak, named)), named

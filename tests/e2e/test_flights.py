@@ -22,8 +22,6 @@ from waterclock.cli.app import app
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DAYS = 3
-
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
@@ -64,12 +62,23 @@ def assert_same(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> Non
         }
 
 
+@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.soak)])
+def days(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example after three days, run as the demo runs it, on a terminal: `now` steps through every due instant."""
+def now(days: int) -> str:
+    """When the last of the days is over in New York."""
+    return f"2013-01-{1 + days:02d}T05:00Z"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str) -> Path:
+    """The example after some days, run as the demo runs it, on a terminal: `now` steps through every due instant."""
     folder = put_flights(tmp_path_factory.mktemp("flights"))
-    make_data.put_days(folder / "data", make_data.FIRST_DAY, DAYS)
-    run = ["run", "--now", "2013-01-01T05:00Z", "--until", "2013-01-04T05:00Z", "--project", str(folder)]
+    make_data.put_days(folder / "data", make_data.FIRST_DAY, days)
+    run = ["run", "--now", "2013-01-01T05:00Z", "--until", now, "--project", str(folder)]
     with terminal([sys.executable, "-m", "waterclock", *run]) as window:
         said = window.ends(timeout=900)
     assert window.process.returncode == 0, said
@@ -85,12 +94,14 @@ def answers(project: Path, spark: SparkSession) -> dict[str, list[dict[str, Any]
 
 
 @pytest.mark.parametrize("table", [question.table for question in oracle.QUESTIONS])
-def test_a_table_holds_what_duckdb_finds_in_the_raw_files(answers: dict[str, list[dict[str, Any]]], table: str) -> None:
-    assert_same(answers[table], oracle.expected(table, DAYS))
+def test_a_table_holds_what_duckdb_finds_in_the_raw_files(
+    answers: dict[str, list[dict[str, Any]]], days: int, table: str
+) -> None:
+    assert_same(answers[table], oracle.expected(table, days))
 
 
 @pytest.mark.parametrize("name", oracle.PUBLISHED)
-def test_a_published_table_holds_what_its_table_holds(project: Path, name: str) -> None:
+def test_a_published_table_holds_what_its_table_holds(project: Path, days: int, name: str) -> None:
     table, query = oracle.PUBLISHED[name]
 
     rows = published(project, query)
@@ -98,10 +109,12 @@ def test_a_published_table_holds_what_its_table_holds(project: Path, name: str) 
     for row in rows:
         if "last_seen" in row:
             row["last_seen"] = row["last_seen"][:16].replace("T", " ")
-    assert_same(rows, oracle.expected(table, DAYS))
+    assert_same(rows, oracle.expected(table, days))
 
 
-def test_published_files_hold_the_delays_of_the_day_that_their_name_and_their_rows_say(project: Path) -> None:
+def test_published_files_hold_the_delays_of_the_day_that_their_name_and_their_rows_say(
+    project: Path, days: int
+) -> None:
     published_days = {}
     for file in sorted((project / "data" / "out" / "delays").glob("delays_*.csv.gz")):
         with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
@@ -111,30 +124,32 @@ def test_published_files_hold_the_delays_of_the_day_that_their_name_and_their_ro
             published_days[label] = sorted((row["carrier"], int(row["late"])) for row in rows)
 
     wanted: dict[str, list[tuple[str, int]]] = {}
-    for row in oracle.expected("marts.delays", DAYS):
+    for row in oracle.expected("marts.delays", days):
         wanted.setdefault(row["timelabel"], []).append((row["carrier"], row["late"]))
     assert published_days == wanted
 
 
-def test_every_due_batch_is_done(answers: dict[str, list[dict[str, Any]]]) -> None:
+def test_every_due_batch_is_done(answers: dict[str, list[dict[str, Any]]], days: int) -> None:
     tables = {table.table for table in oracle.QUESTIONS} | {f"reports.{name}" for name in oracle.PUBLISHED}
 
     assert {(row["table"], row["status"], row["n"]) for row in answers["batches"]} == {
-        (table, "done", 24 * DAYS if table == "raw.weather" else DAYS) for table in tables | {"out.delays"}
+        (table, "done", 24 * days if table == "raw.weather" else days) for table in tables | {"out.delays"}
     }
 
 
-def test_the_grid_shows_every_cell_as_ok_but_a_warning_where_weather_was_missing(project: Path) -> None:
-    grid = json.loads(waterclock(project, "status", "--now", "2013-01-04T05:00Z", "--json"))
+def test_the_grid_shows_every_cell_as_ok_but_a_warning_where_weather_was_missing(
+    project: Path, days: int, now: str
+) -> None:
+    grid = json.loads(waterclock(project, "status", "--now", now, "--json"))
 
     states = {row["table"]: [cell["state"] for cell in row["cells"]] for row in grid["rows"]}
-    assert [column["local"] for column in grid["columns"]] == ["2013-01-01", "2013-01-02", "2013-01-03"]
-    assert states.pop("clean.flights") == ["warned", "ok", "ok"]
-    assert all(cells == ["ok"] * DAYS for cells in states.values())
+    assert [column["local"] for column in grid["columns"]] == [f"2013-01-{day:02d}" for day in range(1, 1 + days)]
+    assert states.pop("clean.flights") == ["warned", *["ok"] * (days - 1)]
+    assert all(cells == ["ok"] * days for cells in states.values())
 
 
-def test_a_second_run_finds_nothing_due(project: Path) -> None:
-    said = waterclock(project, "run", "--now", "2013-01-04T05:00Z")
+def test_a_second_run_finds_nothing_due(project: Path, now: str) -> None:
+    said = waterclock(project, "run", "--now", now)
 
     assert "nothing is due" in said
     assert "✓" not in said

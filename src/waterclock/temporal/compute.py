@@ -47,6 +47,7 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     fill_back: bool = True,
     zone: str | None = None,
     counts: Counts | None = None,
+    placed: bool = False,
 ) -> DataFrame:
     """Return the versions of each key: one row per key and time at which something changed.
 
@@ -66,6 +67,8 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     fill_back  False leaves what is not known yet null
     counts  rows, no_key, no_time and bad_time (left out; bad: no time, or one at which no version can begin),
             versions, keys, most_versions, long_keys
+    placed  True says that rows without key or time were left out before: none is looked for. Spark may look at rows
+            before it leaves them out, and would find those that are gone
 
     Raises  E301 to E303, E305, E308, E310; the query stops with E304 at a row that is to be left out, unless `counts`
             are there to tell of it
@@ -82,7 +85,7 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     df = wrapped_only(df, [each.name for each in attributes])
     shape = Shape(keys, attributes, len(order), fill_back, delete_when is not None)
     raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), named(time), order, delete_when)
-    kept = _only_placed(raw, shape, counts)
+    kept = raw.drop("said_at") if placed else _only_placed(raw, shape, counts)
     said = _lives(kept, shape) if shape.has_deletes else kept
     return _closed(_changes(_filled(said, shape), shape), shape, counts)
 

@@ -190,6 +190,7 @@ def test_what_a_destination_gets_after_restatements_is_what_changed_since_its_la
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_fault_at_every_step_of_a_restatement_changes_nothing_in_the_end(tmp_path: Path, spark: SparkSession) -> None:
     tiny, wanted = clean(tmp_path / "struck", spark, ROWS), clean(tmp_path / "clean", spark, OTHER)
     tiny.settings = type(tiny.settings)(threads=1, attempts=60, retry_wait=0.0, lease=0.5, who="a test")

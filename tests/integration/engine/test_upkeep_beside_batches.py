@@ -15,7 +15,7 @@ from waterclock.storage import tidying as storage_upkeep
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 FLOW = """
 COLLECT shop.notes (id INT, at TIMESTAMP) FROM shop.notes EVERY DAY BY DATA TIME at LOOKBACK 1 DAY APPEND;

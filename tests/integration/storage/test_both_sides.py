@@ -26,7 +26,7 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.sampled(1)]
 both_types = pytest.mark.parametrize("is_partitioned", [False, True])
 
 

@@ -185,6 +185,7 @@ def versions_of(
         track=temporal.track or attributes,
         keep=TIMELABEL,
         fill_back=temporal.fills_back,
+        placed=True,
     )
     return made.select(*map(quoted, fields_of(table_schema_of(raw, temporal))))
 
