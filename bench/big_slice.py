@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import Project, warm_spark
@@ -91,7 +91,7 @@ def by_hand(spark: SparkSession, folder: Path, source: Path, *, idempotent: bool
 
 def peaked(spark: SparkSession, peaks: list[float], work: Callable[[int], Cost], index: int) -> Cost:
     """Do the work on a heap that was collected, and note the most that it held at one time, in MiB."""
-    jvm = spark.sparkContext._jvm  # noqa: SLF001
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
     factory = jvm.java.lang.management.ManagementFactory
     jvm.java.lang.System.gc()
     pools = [pool for pool in factory.getMemoryPoolMXBeans() if pool.getType().toString().startswith("Heap")]

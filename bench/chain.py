@@ -183,8 +183,8 @@ def _row(kind: str, middles: dict[str, Cost]) -> list[str]:
 def _print_steps(project: Project, kind: str) -> None:
     steps: dict[str, list[float]] = {}
     for batch in project.clock.batches[len(project.clock.batches) // 2 :]:
-        for step, seconds in {**batch.steps, "whole": batch.cost.wall, "cpu": batch.cost.cpu}.items():
-            steps.setdefault(step, []).append(seconds)
+        for step, taken in {**batch.steps, "whole": batch.cost.wall, "cpu": batch.cost.cpu}.items():
+            steps.setdefault(step, []).append(taken)
     for step, seconds in steps.items():
         print(f"{kind} {step:8} {1000 * sorted(seconds)[len(seconds) // 2]:7.1f} ms", file=sys.stderr)
 

@@ -73,18 +73,19 @@ def _fill(folder: Path) -> None:
     from waterclock.cli.opening import open_project
     from waterclock.ledger.ledger import Ledger
     from waterclock.planner.planning import Planner
+    from waterclock.planner.request import Request
 
     project = open_project(folder, None)
     Path(project.storage).mkdir(parents=True)
     ledger = Ledger.open(project.ledger)
     end = START + DAYS * DAY
-    ledger.apply(project.flow, who="bench", now=end, runner="bench")
+    ledger.declared.apply(project.flow, who="bench", now=end, runner="bench")
     planner = Planner(project.flow)
-    while groups := planner.plan(ledger.snapshot(project.flow), end, clock=ledger.now()).groups:
+    while groups := planner.plan(ledger.reads.snapshot(project.flow), end, Request(clock=ledger.now())).groups:
         for group in groups:
             inputs = {}
             for batch in group.batches:
-                pins = ledger.pins([(bound.read.table, bound.low, bound.high) for bound in batch.reads])
+                pins = ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in batch.reads])
                 inputs[batch.label] = tuple(
                     pin.input(str(bound.read), bound.scope.value) for bound, pin in zip(batch.reads, pins, strict=True)
                 )
@@ -97,7 +98,7 @@ def _fill(folder: Path) -> None:
                 BatchResult(batch.label, batch.window.end, 1, 10, 1000, "10:1:2", f"_stage/{batch.window.label}")
                 for batch in group.batches
             ]
-            ledger.record_done(ledger.claim(request), results)
+            ledger.claims.record_done(ledger.claims.take(request), results)
     ledger.close()
 
 

@@ -55,7 +55,7 @@ def opened(*tables: Table) -> Iterator[tuple[Ledger, Flow]]:
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger.open(f"sqlite:///{folder}/ledger.db")
         flow = declared(*tables)
-        ledger.apply(flow, who="bench", now=START, runner="bench")
+        ledger.declared.apply(flow, who="bench", now=START, runner="bench")
         try:
             yield ledger, flow
         finally:
@@ -63,19 +63,19 @@ def opened(*tables: Table) -> Iterator[tuple[Ledger, Flow]]:
 
 
 def batch(ledger: Ledger, name: str, labels: list[datetime], reads: list[tuple[str, datetime, datetime]]) -> None:
-    pins = ledger.pins(reads) if reads else []
+    pins = ledger.reads.pins(reads) if reads else []
     inputs = tuple(pin.input(pin.table, "slices") for pin in pins)
     request = ClaimRequest(
         name, tuple(labels), f"code of {name}", "flow", "bench", "bench", START, 60, -1, dict.fromkeys(labels, inputs)
     )
-    claim = ledger.claim(request)
+    claim = ledger.claims.take(request)
     results = [
         BatchResult(
             label, label + DAY, 1, 1000, 50_000, DIGEST, f"_stage/{label:%Y%m%d}", timings={"make": 0.1, "seal": 0.2}
         )
         for label in labels
     ]
-    ledger.record_done(claim, results)
+    ledger.claims.record_done(claim, results)
 
 
 def timed(work: Callable[[], object], count: int) -> tuple[float, float]:
@@ -116,9 +116,9 @@ def snapshots(tables: int, labels: int, stale: int) -> Callable[[], tuple[float,
             for n, each in enumerate(chain):
                 batch(ledger, each.name, days, [(f"t{n - 1}.x", days[0], days[-1] + DAY)] if n else [])
             if stale:
-                ledger.request_restate("t0.x", days[-stale:], "recompute", who="bench")
-            ledger.snapshot(flow)
-            return timed(lambda: [ledger.snapshot(flow) for _ in range(5)], 5)
+                ledger.decisions.request_restate("t0.x", days[-stale:], "recompute", who="bench")
+            ledger.reads.snapshot(flow)
+            return timed(lambda: [ledger.reads.snapshot(flow) for _ in range(5)], 5)
 
     return measure
 

@@ -67,7 +67,7 @@ class Big:
             mode=Mode.MERGE,
             cadence=Cadence(parse_period("DAY"), timedelta(0), "UTC"),
             place=Place("bench/restate.py", 1, 1),
-            merge=MERGE,
+            fold=MERGE,
         )
         schema = self.changes(0, 1.0, 0).schema
         create_table(self.folder, schema, is_partitioned=False, project="bench")
@@ -195,7 +195,7 @@ def ripple(spark: SparkSession, folder: Path, rounds: int) -> str:
 
     def ours(index: int) -> Cost:
         changed(index)
-        project.work.ledger.request_restate("chain.t0", [START + index * DAY], "recollect", who="bench")
+        project.work.ledger.decisions.request_restate("chain.t0", [START + index * DAY], "recollect", who="bench")
         before = len(project.clock.batches)
         cost = cost_of(lambda: project.run(now, now), spark)
         if len(project.clock.batches) - before != LENGTH:

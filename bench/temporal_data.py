@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -78,7 +79,8 @@ def write_even(folder: Path, versions: int, keys: int, facts: int) -> None:
 def _zipf(chance: np.random.Generator, count: int, keys: int) -> np.ndarray:
     weights = np.cumsum(np.arange(1, keys + 1) ** -0.8)
     places = np.searchsorted(weights, chance.random(count) * weights[-1])
-    return chance.permutation(keys)[places].astype("int64")
+    found: np.ndarray = chance.permutation(keys)[places].astype("int64")
+    return found
 
 
 def _heated(chance: np.random.Generator, keys: np.ndarray, times: np.ndarray, kind: str) -> None:
@@ -100,7 +102,7 @@ def _raw(chance: np.random.Generator, sizes: Sizes, kind: str) -> pa.Table:
     count = int(sizes.raw * 0.92)
     keys, times = _zipf(chance, count, sizes.keys), _times(chance, count)
     _heated(chance, keys, times, kind)
-    columns = {
+    columns: dict[str, Any] = {
         "name": np.char.add("name ", chance.integers(0, 5000, count).astype(str)),
         "city": np.char.add("city ", chance.integers(0, 300, count).astype(str)),
         "size": chance.integers(0, 50, count).astype("int32"),

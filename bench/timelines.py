@@ -61,7 +61,7 @@ class Accounts:
             mode=Mode.TEMPORAL,
             cadence=Cadence(parse_period("DAY")),
             place=Place("bench/timelines.py", 1, 1),
-            temporal=TEMPORAL,
+            fold=TEMPORAL,
         )
         raw = self.rows(0, 1.0)
         schema = table_schema_of(raw.schema.json(), TEMPORAL)

@@ -1,7 +1,7 @@
 """How the JVMs of tests are set: they live for minutes and run each query once.
 
 `python -m tests.jvms` writes the archive of classes that each of them would otherwise load and check for itself
-(10 s once, 7 s of 17 s at each start).
+(half a minute once; a third of the CPU of each start)
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Desk:
 
     def apply(self, *tables: Table, fingerprint: str = "flow 1") -> None:
         self.flow = flow(*tables, fingerprint=fingerprint)
-        self.ledger.apply(self.flow, who="ann", now=ZERO, runner="here")
+        self.ledger.declared.apply(self.flow, who="ann", now=ZERO, runner="here")
 
     def request(
         self, name: str, *labels: float, reads: Mapping[float, Iterable[Input]] | None = None, **more: Any
@@ -109,10 +109,10 @@ class Desk:
     def claim(
         self, name: str, *labels: float, reads: Mapping[float, Iterable[Input]] | None = None, **more: Any
     ) -> Claim:
-        return self.ledger.claim(self.request(name, *labels, reads=reads, **more))
+        return self.ledger.claims.take(self.request(name, *labels, reads=reads, **more))
 
     def read(self, name: str, low: float, high: float, *, read: str | None = None) -> Input:
-        [pin] = self.ledger.pins([(name, day(low), day(high))])
+        [pin] = self.ledger.reads.pins([(name, day(low), day(high))])
         return pin.input(read or name, "slices")
 
     def done(
@@ -129,11 +129,11 @@ class Desk:
         self.version += 1
         stands = None if stands_from is None else day(stands_from)
         results = [result(label, digest=digest, version=self.version, stands_from=stands) for label in labels]
-        return self.ledger.record_done(held, results)
+        return self.ledger.claims.record_done(held, results)
 
     def suspects(self, *names: str) -> set[tuple[str, datetime]]:
         """Return the batches of which an input is another than recorded."""
-        found = self.ledger.snapshot(self.flow)
+        found = self.ledger.reads.snapshot(self.flow)
         return {
             (name, label)
             for name in names or self.flow.tables

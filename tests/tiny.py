@@ -156,7 +156,9 @@ class Tiny:
     def batches(self) -> dict[tuple[str, str], str]:
         """Return the stored state of every batch by table and label."""
         with self.ledger() as ledger:
-            return {(row["table"], row["timelabel"]): row["status"] for row in ledger.batches_rows() if row["status"]}
+            return {
+                (row["table"], row["timelabel"]): row["status"] for row in ledger.past.rows("batches") if row["status"]
+            }
 
     def done(self, table: str) -> list[str]:
         """Return the labels of a table that are done, oldest first."""
@@ -165,12 +167,14 @@ class Tiny:
     def runs_of(self, table: str) -> int:
         """Count the claims of a table that committed."""
         with self.ledger() as ledger:
-            return sum(row["kind"] == "done" and row["table"] == table for row in ledger.events_rows())
+            return sum(row["kind"] == "done" and row["table"] == table for row in ledger.past.rows("events"))
 
     def digests(self) -> Mapping[tuple[str, str], str]:
         """Return the digest of every done batch."""
         with self.ledger() as ledger:
-            return {(r["table"], r["timelabel"]): r["digest"] for r in ledger.batches_rows() if r["status"] == "done"}
+            return {
+                (r["table"], r["timelabel"]): r["digest"] for r in ledger.past.rows("batches") if r["status"] == "done"
+            }
 
     def claim(self, work: Workplace, table: str, number: int) -> Claim:
         """Take the claim of a day, as another runner that is at work does."""
@@ -183,14 +187,14 @@ class Tiny:
             who="ann",
             now=day(number + 1),
             lease_seconds=600,
-            target_version=work.ledger.table(table).head_version,
+            target_version=work.ledger.reads.table(table).head_version,
         )
-        return work.ledger.claim(request)
+        return work.ledger.claims.take(request)
 
     def open_claims(self) -> int:
         """Count the claims that nobody closed."""
         with self.ledger() as ledger:
-            return len(ledger.open_claims())
+            return len(ledger.claims.open())
 
 
 def labels(*days: int) -> list[str]:

@@ -131,7 +131,7 @@ def test_what_was_known_before_a_restatement_can_still_be_asked(tiny: Tiny) -> N
         before = ledger.now()
     tiny.shop("UPDATE orders SET amount = 500 WHERE amount = 20")
     with tiny.ledger() as ledger:
-        ledger.request_restate("shop.orders", [day(2)], "recollect", who="ann")
+        ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="ann")
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     assert rows(tiny, sql, "2020-01-04") == [(540, 540, 530)]
@@ -143,7 +143,7 @@ def test_what_was_known_before_a_restatement_can_still_be_asked(tiny: Tiny) -> N
 def test_while_a_ripple_runs_the_answer_is_the_one_before_it_and_says_so(tiny: Tiny) -> None:
     tiny.shop("UPDATE orders SET amount = 500 WHERE amount = 20")
     with tiny.ledger() as ledger:
-        ledger.request_restate("shop.orders", [day(2)], "recollect", who="ann")
+        ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="ann")
     assert tiny.run(day(4), only=["shop.orders"]).done == 1
     both = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT sum(revenue) FROM sales.revenue)"
     answer = asked(tiny, both, "2020-01-04")
@@ -169,17 +169,17 @@ def made_first(tiny: Tiny, tables: list[str]) -> list[Batch]:
     """Make what a question of the tables as of the 2nd of January needs, as `query --make` does."""
     with tiny.opened() as work:
         planner = Planner(work.flow)
-        snapshot = work.ledger.snapshot(work.flow)
+        snapshot = work.ledger.reads.snapshot(work.flow)
         assert planner.plan(snapshot, day(3)).behind == {"sales.twice": (day(1),)}
         ticks = planner.ticks(snapshot, day(3))
         needed = to_make(work.flow, ticks, tables, day(2))
         for name, of_table in needed.follow.items():
-            work.ledger.request_restate(name, sorted(of_table), FOLLOW, who="ann")
+            work.ledger.decisions.request_restate(name, sorted(of_table), FOLLOW, who="ann")
         spans = {name: Labels.between(*span) for name, span in needed.spans.items()}
         runner = Runner(work, only=spans, labels=spans, force=needed.force)
         made = list(runner.plan(day(3)).batches)
         assert not runner.run_once(day(3)).failed
-        assert not planner.plan(work.ledger.snapshot(work.flow), day(3)).behind
+        assert not planner.plan(work.ledger.reads.snapshot(work.flow), day(3)).behind
     return made
 
 
@@ -195,10 +195,10 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
     assert not tiny.run(day(2), day(3)).failed
     tiny.shop("UPDATE orders SET amount = 500 WHERE id = 1")
     with tiny.ledger() as ledger:
-        ledger.request_restate("shop.orders", [day(1)], "recollect", who="ann")
+        ledger.decisions.request_restate("shop.orders", [day(1)], "recollect", who="ann")
     assert not tiny.run(day(3)).failed
     with tiny.ledger() as ledger:
-        ledger.request_restate("sales.total", [day(1)], "recompute", who="ann")
+        ledger.decisions.request_restate("sales.total", [day(1)], "recompute", who="ann")
     assert not tiny.run(day(3), only=["sales.total"]).failed
     three = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total), "
     three += "(SELECT twice FROM sales.twice)"

@@ -40,7 +40,7 @@ def three_days(tiny: Tiny) -> None:
 
 def ask(tiny: Tiny, table: str, verb: str, *days: int) -> None:
     with tiny.ledger() as ledger:
-        ledger.request_restate(table, [day(number) for number in days], verb, who="ann")
+        ledger.decisions.request_restate(table, [day(number) for number in days], verb, who="ann")
 
 
 def revisions(tiny: Tiny) -> dict[str, int]:
@@ -120,7 +120,7 @@ def test_the_rows_of_a_restated_label_are_kept_and_told_in_its_trail(tiny: Tiny)
     ask(tiny, "shop.orders", "recollect", 2)
     tiny.run(day(4))
     with tiny.ledger() as ledger:
-        first, second = [attempt.revision for attempt in ledger.audit("shop.orders", day(2)).attempts]
+        first, second = [attempt.revision for attempt in ledger.past.audit("shop.orders", day(2)).attempts]
     assert first is not None
     assert second is not None
     folder = tiny.root / ".waterclock" / "tables" / "shop" / "orders"

@@ -71,7 +71,7 @@ def test_scenario_b_one_failing_day_of_ten_blocks_only_its_own_child(tiny: Tiny)
     )
     before = tiny.runs_of("clean.orders"), tiny.runs_of("sales.revenue")
     with tiny.ledger() as ledger:
-        ledger.retry("clean.orders", [day(4)], who="a test")
+        ledger.decisions.retry("clean.orders", [day(4)], who="a test")
     again = tiny.run(day(11))
     assert not again.failed, described(again)
     assert (tiny.runs_of("clean.orders"), tiny.runs_of("sales.revenue")) == (before[0] + 1, before[1] + 1)
@@ -145,7 +145,7 @@ def test_scenario_g_a_window_whose_source_is_empty_is_done_with_no_rows(tiny: Ti
 
     tiny.shop("DELETE FROM orders")
     with tiny.ledger() as ledger:
-        ledger.request_restate("shop.orders", [day(2)], "recollect", who="a test")
+        ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="a test")
     again = tiny.run(day(3))
     assert not again.failed, described(again)
     assert tiny.rows("SELECT count(*) FROM shop.orders") == [(0,)]
@@ -333,7 +333,7 @@ def test_scenario_s_permanent_errors_are_tried_once_and_passing_ones_again(tiny:
     (failed,) = outcome.failed
     assert failed.group.table == "a.b"
     with tiny.ledger() as ledger:
-        assert len(ledger.audit("a.b", day(1)).attempts) == 1
+        assert len(ledger.past.audit("a.b", day(1)).attempts) == 1
 
     from waterclock.faults import striking
 
@@ -348,7 +348,7 @@ def test_scenario_s_permanent_errors_are_tried_once_and_passing_ones_again(tiny:
         again = tiny.run(day(3), only=["shop.orders"])
     assert not again.failed, described(again)
     with tiny.ledger() as ledger:
-        assert len(ledger.audit("shop.orders", day(2)).attempts) == 2
+        assert len(ledger.past.audit("shop.orders", day(2)).attempts) == 2
 
 
 def test_scenario_t_the_whole_history_of_a_batch_is_kept_failures_and_restatements_too(tiny: Tiny) -> None:
@@ -358,14 +358,14 @@ def test_scenario_t_the_whole_history_of_a_batch_is_kept_failures_and_restatemen
     assert tiny.run(day(3)).failed
     tiny.declare(COLLECT + REVENUE)
     with tiny.ledger() as ledger:
-        ledger.retry("sales.revenue", [day(2)], who="ann")
+        ledger.decisions.retry("sales.revenue", [day(2)], who="ann")
     assert not tiny.run(day(3)).failed
     tiny.shop("UPDATE orders SET amount = 25 WHERE amount = 20")
     with tiny.ledger() as ledger:
-        ledger.request_restate("shop.orders", [day(2)], "recollect", who="ann")
+        ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="ann")
     assert not tiny.run(day(3)).failed
     with tiny.ledger() as ledger:
-        trail = ledger.audit("sales.revenue", day(2))
+        trail = ledger.past.audit("sales.revenue", day(2))
     shared, *alone = trail.attempts
     assert shared.status == "lost", "a claim of two labels, of which one failed, is split"
     assert [attempt.status for attempt in alone] == ["failed", "done", "done"]

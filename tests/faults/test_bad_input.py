@@ -59,7 +59,7 @@ def the_error(outcome: RunOutcome) -> WaterclockError:
 
 def retry(tiny: Tiny, table: str, number: int) -> None:
     with tiny.ledger() as ledger:
-        ledger.retry(table, [day(number)], who="a test")
+        ledger.decisions.retry(table, [day(number)], who="a test")
 
 
 def ids(tiny: Tiny, table: str = "shop.orders") -> list[int]:
@@ -140,7 +140,7 @@ def test_rows_that_no_window_will_ever_take_are_told_of(tiny: Tiny) -> None:
         ("web.visits", "set aside, rows without a data time: 2"),
     }
     with tiny.ledger() as ledger:
-        counted = ledger.warned(["shop.orders", "web.visits"])
+        counted = ledger.past.warned(["shop.orders", "web.visits"])
     assert counted == {("shop.orders", day(2)): 2, ("web.visits", day(2)): 1}
 
 
@@ -172,7 +172,7 @@ def test_a_locked_database_is_tried_again_and_the_next_run_carries_on(tiny: Tiny
         assert f"shop.orders@{labels(1)[0]}" in error.render()
         assert any("locked" in said and "tried again" in said for said in tiny.heard.said_)
         with tiny.ledger() as ledger:
-            assert len(ledger.audit("shop.orders", day(1)).attempts) == tiny.settings.attempts
+            assert len(ledger.past.audit("shop.orders", day(1)).attempts) == tiny.settings.attempts
     outcome = tiny.run(day(2))
     assert not outcome.failed, described(outcome)
     assert ids(tiny, "clean.orders") == [1]

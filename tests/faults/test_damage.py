@@ -130,7 +130,7 @@ def test_a_label_whose_source_is_gone_is_given_up_knowingly(tiny: Tiny) -> None:
     assert prices
     assert not [price for price in prices if price in {201, 202}]
     with tiny.ledger() as ledger:
-        made_of = ledger.audit("shop.prices", day(2)).current
+        made_of = ledger.past.audit("shop.prices", day(2)).current
     assert made_of is not None
     assert made_of.revision is not None
     assert made_of.revision.source["given_up"]["rows"] == 2
@@ -140,7 +140,7 @@ def test_a_whole_label_is_not_given_up(tiny: Tiny) -> None:
     with pytest.raises(AssertionError):
         mend(tiny, "skip shop.prices 20200102000000 --why 'no reason'")
     with tiny.ledger() as ledger:
-        assert not ledger.snapshot(tiny.load().flow).of("shop.prices").requested
+        assert not ledger.reads.snapshot(tiny.load().flow).of("shop.prices").requested
 
 
 @pytest.mark.parametrize("table", ["shop.orders", "marts.spent"])
@@ -153,13 +153,13 @@ def test_a_copy_that_was_put_back_is_noticed_before_anything_is_written(tiny: Ti
     tiny.source("lands", "land TEXT, tax INT", [("de", 19), ("fr", 20)])
     logged = sorted(path.name for path in (folder / "_delta_log").iterdir())
     with tiny.ledger() as ledger:
-        claims = len([row for row in ledger.events_rows() if row["kind"] == "claimed" and row["table"] == table])
+        claims = len([row for row in ledger.past.rows("events") if row["kind"] == "claimed" and row["table"] == table])
     assert "E754" in {error.code for error in ask(tiny).errors}
     later = tiny.run(day(6))
     assert {report.error.code for report in later.failed if report.error} == {"E754"}
     assert sorted(path.name for path in (folder / "_delta_log").iterdir()) == logged
     with tiny.ledger() as ledger:
-        assert len([e for e in ledger.events_rows() if e["kind"] == "claimed" and e["table"] == table]) == claims
+        assert len([e for e in ledger.past.rows("events") if e["kind"] == "claimed" and e["table"] == table]) == claims
     mend(tiny, f"rebuild {table}")
     assert not run(tiny)
     found = ask(tiny, tick=NOW.isoformat())

@@ -102,12 +102,12 @@ class Driver:
         ledger = Ledger.open("sqlite://", clock=clock)
         lake = ToyLake({name: ToyTable(table) for name, table in made.flow.tables.items()}, made.grains)
         driver = cls(random, made.flow, lake, ledger, clock, Planner(made.flow), is_wild=random.random() < 0.25)
-        ledger.apply(made.flow, who="test", now=driver.now, runner="test")
+        ledger.declared.apply(made.flow, who="test", now=driver.now, runner="test")
         driver.first_look = driver.now
         return driver
 
     def snapshot(self) -> LedgerSnapshot:
-        return self.ledger.snapshot(self.flow)
+        return self.ledger.reads.snapshot(self.flow)
 
     def ready(self) -> list[Group]:
         """Ask what may be claimed; now and then hold it against what the whole plan says."""
@@ -141,7 +141,7 @@ class Driver:
         many claims are taken; with fewer than there is to do, work is left half done.
         """
         self.commits.clear()
-        self.ledger.set_starts(starts_to_write(self.flow, self.snapshot(), self.now), who="test")
+        self.ledger.declared.set_starts(starts_to_write(self.flow, self.snapshot(), self.now), who="test")
         ready: list[Group] = []
         interruptions = self.random.randint(1, 5) if self.is_wild else 0
         while True:
@@ -166,7 +166,7 @@ class Driver:
         self.is_wild = False
         self.commits.clear()
         for name, labels in needed.follow.items():
-            self.ledger.request_restate(name, sorted(labels), FOLLOW, who="test")
+            self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
         spans = {name: Labels.between(*span) for name, span in needed.spans.items()}
         while True:
             snapshot = self.snapshot()
@@ -185,7 +185,7 @@ class Driver:
     def end_following(self) -> None:
         """Take back the requests to follow of what need not, as a run does at its end."""
         for name, labels in self.planner.followed(self.snapshot()).items():
-            self.ledger.end_following(name, labels, who="test")
+            self.ledger.decisions.end_following(name, labels, who="test")
 
     def pass_time(self) -> None:
         """Let some minutes pass, or an outage of days; sources go on meanwhile."""
@@ -209,7 +209,7 @@ class Driver:
             target_version=-1,
             inputs=self._inputs(group),
         )
-        claim = self.ledger.claim(request)
+        claim = self.ledger.claims.take(request)
         seen = {batch.label: self._look(table, batch.window) for batch in group.batches}
         made = {
             batch.label: self.lake.make(table, batch.window, batch.reads, seen[batch.label]) for batch in group.batches
@@ -223,12 +223,12 @@ class Driver:
         if fate >= self.trouble_rate:
             self._commit(flight)
         elif fate < self.trouble_rate / 3:
-            self.ledger.close_lost(flight.claim, "its lease ran out")
+            self.ledger.claims.close_lost(flight.claim, "its lease ran out")
         else:
             is_held = fate < self.trouble_rate / 2
             again = self.clock.at + timedelta(seconds=30) if self.random.random() < 0.5 and not is_held else None
             status = BatchStatus.HELD if is_held else BatchStatus.FAILED
-            self.ledger.record_failed(
+            self.ledger.claims.record_failed(
                 flight.claim, error="boom", is_transient=again is not None, status=status, due_again=again
             )
 
@@ -246,7 +246,7 @@ class Driver:
             verb = self.random.choice(("recompute", "recollect"))
             if self.random.random() < 0.5:
                 self.follow(verb, name, label)
-            self.ledger.request_restate(name, [label], verb, who="test")
+            self.ledger.decisions.request_restate(name, [label], verb, who="test")
             self.asked[name, label] = self.turn
 
     def change_the_beginning(self) -> None:
@@ -255,14 +255,14 @@ class Driver:
             if toy.table.kind is Kind.COLLECT and not toy.table.is_snapshot:
                 for label in sorted(toy.slices)[: self.random.choice((1, 2))]:
                     self.lake.source[name, label] = self.lake.source.get((name, label), 0) + 1
-                    self.ledger.request_restate(name, [label], "recollect", who="test")
+                    self.ledger.decisions.request_restate(name, [label], "recollect", who="test")
                     self.asked[name, label] = self.turn
 
     def follow(self, verb: str, name: str, label: datetime) -> None:
         """Ask, as `recompute` does, that the older states which rest on a batch follow it."""
-        asked = self.ledger.snapshot(self.flow, asking={(verb, name): [label]})
+        asked = self.ledger.reads.snapshot(self.flow, asking={(verb, name): [label]})
         for other, labels in self.planner.resting(asked, self.now, {name: [label]}).items():
-            self.ledger.request_restate(other, sorted(labels), FOLLOW, who="test")
+            self.ledger.decisions.request_restate(other, sorted(labels), FOLLOW, who="test")
 
     def behind(self) -> dict[str, tuple[datetime, ...]]:
         """Return the older states that are told to be behind."""
@@ -272,7 +272,7 @@ class Driver:
         """Ask that states which are behind are made again, and come to rest; nothing else happens meanwhile."""
         self.is_wild = False
         for name, labels in behind.items():
-            self.ledger.request_restate(name, sorted(labels), FOLLOW, who="test")
+            self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
         self.rest()
 
     def clear_troubles(self) -> None:
@@ -283,14 +283,14 @@ class Driver:
                 table = self.flow.tables[name]
                 if is_new and not table.is_snapshot and self.random.random() < 0.3:
                     window = table.cadence.window_of(label)
-                    self.ledger.record_skipped(name, [window], who="test", why="not worth it")
+                    self.ledger.decisions.skip(name, [window], who="test", why="not worth it")
                     self.skipped.add((name, label))
                 else:
-                    self.ledger.retry(name, [label], who="test")
+                    self.ledger.decisions.retry(name, [label], who="test")
 
     def _inputs(self, group: Group) -> dict[datetime, tuple[Input, ...]]:
         reads = [(batch.label, read) for batch in group.batches for read in batch.reads]
-        pins = self.ledger.pins([(read.read.table, read.low, read.high) for _, read in reads]) if reads else []
+        pins = self.ledger.reads.pins([(read.read.table, read.low, read.high) for _, read in reads]) if reads else []
         inputs: dict[datetime, tuple[Input, ...]] = {}
         for (label, read), pin in zip(reads, pins, strict=True):
             pinned = Input(
@@ -333,7 +333,7 @@ class Driver:
                     stands_from=batch.stands_from,
                 )
             )
-        self.ledger.record_done(flight.claim, results)
+        self.ledger.claims.record_done(flight.claim, results)
         at = self.clock.at
         for batch in flight.group.batches:
             rows, evidence = flight.made[batch.label], flight.evidence[batch.label]

@@ -141,7 +141,7 @@ class History:
     def ask(self, table: str, number: int, verb: str) -> None:
         if label_of(day(number)) in self.tiny.done(table):
             with self.tiny.ledger() as ledger:
-                ledger.request_restate(table, [day(number)], verb, who="somebody")
+                ledger.decisions.request_restate(table, [day(number)], verb, who="somebody")
 
     def answers(self, tiny: Tiny, **as_of: Any) -> dict[str, list[Any]]:
         """Ask every table for all its rows."""
@@ -178,10 +178,12 @@ def assert_each_ran_for_a_reason(tiny: Tiny) -> None:
     """Hold that a batch ran again only where somebody asked, or what it reads was different."""
     with tiny.ledger() as ledger:
         asked = {
-            (row["table"], row["timelabel"]) for row in ledger.events_rows() if str(row["kind"]).endswith("requested")
+            (row["table"], row["timelabel"])
+            for row in ledger.past.rows("events")
+            if str(row["kind"]).endswith("requested")
         }
         read: dict[tuple[str, str], dict[int, set[Any]]] = defaultdict(lambda: defaultdict(set))
-        for row in ledger.inputs_rows():
+        for row in ledger.past.rows("inputs"):
             read[row["table"], row["timelabel"]][row["claim"]].add((row["position"], row["content"]))
     for key, claims in read.items():
         contents = [claims[claim] for claim in sorted(claims)]

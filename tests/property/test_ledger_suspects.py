@@ -130,7 +130,7 @@ class Suspects(RuleBasedStateMachine):
     def record(self, held: Open, digest: str, since: int) -> None:
         stands = day(since) if held.table in REPLACES else None
         made = result(held.label, digest=digest, stands_from=stands)
-        self.desk.ledger.record_done(held.claim, [made])
+        self.desk.ledger.claims.record_done(held.claim, [made])
         since = since if held.table in REPLACES else held.label
         self.slices[held.table, held.label] = Slice(digest, since, held.reads)
         self.asked.discard((held.table, held.label))
@@ -153,17 +153,17 @@ class Suspects(RuleBasedStateMachine):
         if ending == "done":
             self.record(held, digest, held.label)
         elif ending == "failed":
-            self.desk.ledger.record_failed(held.claim, error="no", is_transient=False)
+            self.desk.ledger.claims.record_failed(held.claim, error="no", is_transient=False)
         else:
-            self.desk.ledger.close_lost(held.claim, "gone")
+            self.desk.ledger.claims.close_lost(held.claim, "gone")
 
     @rule(name=st.sampled_from(sorted(READS)), label=LABELS)
     def skip_or_retry(self, name: str, label: int) -> None:
         if (name, label) in self.skipped:
-            self.desk.ledger.retry(name, [day(label)], who="ann")
+            self.desk.ledger.decisions.retry(name, [day(label)], who="ann")
             self.skipped.discard((name, label))
         elif self.free(name, label) and (name, label) not in self.slices:
-            self.desk.ledger.record_skipped(name, [Window(day(label), day(label + 1))], who="ann", why="x")
+            self.desk.ledger.decisions.skip(name, [Window(day(label), day(label + 1))], who="ann", why="x")
             self.skipped.add((name, label))
 
     @precondition(lambda self: self.slices)
@@ -171,18 +171,18 @@ class Suspects(RuleBasedStateMachine):
     def ask(self, data: Any) -> None:
         name, label = data.draw(st.sampled_from(sorted(self.slices)))
         if self.free(name, label):
-            self.desk.ledger.request_restate(name, [day(label)], "recompute", who="ann")
+            self.desk.ledger.decisions.request_restate(name, [day(label)], "recompute", who="ann")
             self.asked.add((name, label))
 
     @invariant()
     def flags_are_exact(self) -> None:
-        cells = self.desk.ledger.grid(list(READS))
+        cells = self.desk.ledger.past.grid(list(READS))
         marked = {(cell.table, (cell.label - day(0)).days) for cell in cells if cell.is_suspect}
         assert marked == self.stale()
 
     @invariant()
     def the_snapshot_tells_all_that_rest_on_changes(self) -> None:
-        snapshot = self.desk.ledger.snapshot(self.desk.flow)
+        snapshot = self.desk.ledger.reads.snapshot(self.desk.flow)
         told = {(name, (label - day(0)).days) for name in READS for label in snapshot.of(name).suspects}
         with_reads = {key for key in self.resting() if self.slices[key].reads}
         assert with_reads <= told
@@ -198,7 +198,7 @@ class Suspects(RuleBasedStateMachine):
         for name in READS:
             found = {
                 (name, (piece.label - day(0)).days): piece.digest
-                for piece in self.desk.ledger.slices(name, day(-9), day(99))
+                for piece in self.desk.ledger.reads.slices(name, day(-9), day(99))
             }
             assert found == {key: made.digest for key, made in self.slices.items() if key[0] == name}
 

@@ -140,7 +140,7 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
     ledger = open_ledger(project)
     try:
         at = now_of(now, project.flow, ledger)
-        snapshot = LedgerSnapshot() if ledger is None else ledger.snapshot(project.flow)
+        snapshot = LedgerSnapshot() if ledger is None else ledger.reads.snapshot(project.flow)
         yield Reading(project, ledger, Planner(project.flow), snapshot, at)
     finally:
         if ledger is not None:

@@ -115,7 +115,7 @@ def telling_damage(
 def current_slice(work: Workplace, table: str, label: datetime) -> Slice | None:
     """Return the slice that readers of a batch see; None where it is not done."""
     end = work.flow.tables[table].cadence.next(label)
-    return next((piece for piece in work.ledger.slices(table, label, end) if piece.label == label), None)
+    return next((piece for piece in work.ledger.reads.slices(table, label, end) if piece.label == label), None)
 
 
 def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
@@ -135,7 +135,7 @@ def require_log(work: Workplace, name: str) -> None:
     Cost: one read of the ledger, one look at the log.
     Raises  E754 where the log is older, or gone, or was made anew without its rows
     """
-    record = work.ledger.find_table(name)
+    record = work.ledger.reads.find_table(name)
     error = None if record is None else _log_error(work, record)
     if error is not None:
         raise error
@@ -146,7 +146,7 @@ def require_versions(work: Workplace, name: str) -> None:
 
     Raises  E754 where the log is older, or gone
     """
-    folder, known = work.lake.folder(name), work.ledger.table(name).head_version
+    folder, known = work.lake.folder(name), work.ledger.reads.table(name).head_version
     if is_older_than(folder, known):
         raise _older_log(work, name, known, head(folder))
 
@@ -156,7 +156,7 @@ def older_logs(work: Workplace) -> dict[str, WaterclockError]:
 
     Cost: one read of the ledger, one look at each table's log.
     """
-    found = {record.name: _log_error(work, record) for record in work.ledger.tables()}
+    found = {record.name: _log_error(work, record) for record in work.ledger.reads.tables()}
     return {name: error for name, error in found.items() if error is not None}
 
 

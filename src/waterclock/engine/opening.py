@@ -77,12 +77,12 @@ def apply_flow(work: Workplace, now: datetime) -> None:
     if work.lake.root not in _with_latch:
         require_latch(work.lake.root)
         _with_latch.add(work.lake.root)
-    work.ledger.apply(work.flow, who=work.settings.who, now=now, runner=work.settings.runner)
+    work.ledger.declared.apply(work.flow, who=work.settings.who, now=now, runner=work.settings.runner)
     undeclared = [table.name for table in work.flow.tables.values() if table.kind is Kind.COLLECT and not table.start]
     if undeclared:
-        snapshot = work.ledger.snapshot(work.flow, tables=undeclared)
+        snapshot = work.ledger.reads.snapshot(work.flow, tables=undeclared)
         starts = starts_to_write(work.flow, snapshot, now, partial(_clock_of, SourceClocks(work, now)))
-        work.ledger.set_starts(starts, who=work.settings.who)
+        work.ledger.declared.set_starts(starts, who=work.settings.who)
 
 
 def _clock_of(clocks: SourceClocks, table: Table) -> datetime | None:

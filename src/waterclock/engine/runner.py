@@ -80,7 +80,7 @@ class Runner:
 
     def plan(self, now: datetime) -> Plan:
         """Plan at `now` from the ledger as it is."""
-        snapshot = self._work.ledger.snapshot(self._work.flow)
+        snapshot = self._work.ledger.reads.snapshot(self._work.flow)
         undone = {
             name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
             for name, labels in self._force.items()
@@ -121,9 +121,9 @@ class Runner:
     def _end_following(self) -> None:
         """Take back the requests to follow of batches that need not: nothing that they read has changed."""
         ledger = self._work.ledger
-        for name, labels in self._planner.followed(ledger.snapshot(self._work.flow)).items():
+        for name, labels in self._planner.followed(ledger.reads.snapshot(self._work.flow)).items():
             if labels:
-                ledger.end_following(name, labels, who=self._work.settings.who)
+                ledger.decisions.end_following(name, labels, who=self._work.settings.who)
 
     def run_until(self, now: datetime, until: datetime) -> RunOutcome:
         """Step `now` through every instant at which something becomes due, up to and with `until`."""
@@ -138,7 +138,7 @@ class Runner:
 
     def _take_over(self) -> None:
         """Settle claims whose runner is gone; what does so loads delta-rs, which a run with nothing to do can spare."""
-        if self._work.ledger.expired(self._work.real_now()):
+        if self._work.ledger.claims.expired(self._work.real_now()):
             from waterclock.engine.batch.takeover import take_over_expired
 
             take_over_expired(self._work)
@@ -295,7 +295,7 @@ class _Heartbeat:
         while not self._done.wait(self._work.settings.lease / 3):
             for claim in self._work.held():
                 try:
-                    self._work.ledger.renew(claim)
+                    self._work.ledger.claims.renew(claim)
                 except WaterclockError as error:
                     label = label_of(claim.request.labels[0])
                     self._work.listener.said(f"lease of {claim.request.table}@{label} not renewed: {error.what}")

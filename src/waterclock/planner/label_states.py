@@ -57,7 +57,7 @@ def label_states(
 ) -> dict[str, tuple[LabelState, ...]]:
     """Return by table the state of each label in `[low, high)` that is due at `now`, oldest first.
 
-    `stored`: what the ledger holds of these labels (`Ledger.grid`). A batch that was done and must run again is STALE.
+    `stored`: what the ledger holds of these labels (`ledger.past.grid`). A done batch that must run again is STALE.
     Cost: a plan of the span, and a few microseconds a label.
     """
     low, high = span

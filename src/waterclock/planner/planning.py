@@ -101,7 +101,7 @@ class Planner:
     ) -> dict[str, frozenset[datetime]]:
         """Return which done labels of REPLACE transforms rest on those asked for, and follow only when asked to.
 
-        `snapshot` is one in which the labels asked for count as requested (`Ledger.snapshot`, `asking`).
+        `snapshot` is one in which the labels asked for count as requested (`ledger.reads.snapshot`, `asking`).
         """
         spans = standing_on(self.graph, snapshot, asking)
         rest = {}
@@ -113,7 +113,7 @@ class Planner:
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
         """Say which done batches wait behind labels that are asked to be made again, and may have to follow them.
 
-        `snapshot` is one in which these labels count as requested (`Ledger.snapshot`, `asking`).
+        `snapshot` is one in which these labels count as requested (`ledger.reads.snapshot`, `asking`).
         """
         judge = self._judge(snapshot, now, ALL)
         asked: dict[str, tuple[Window, ...]] = {}

@@ -165,10 +165,10 @@ class Bench:
         ledger = self.work.ledger
         for name in sorted(only):
             if changed := self.given.changed(name):
-                ledger.request_restate(name, changed, "recollect", who=WHO)
+                ledger.decisions.request_restate(name, changed, "recollect", who=WHO)
         for name, label in tuple(self.heard.failures):
             if name in only:
-                ledger.retry(name, [label], who=WHO)
+                ledger.decisions.retry(name, [label], who=WHO)
                 del self.heard.failures[name, label]
         return Runner(self.work, only=only, labels=labels, force=force).run_once(now)
 
@@ -190,7 +190,7 @@ class Bench:
             yield action
 
     def _is_done(self, name: str, window: Window) -> bool:
-        return bool(self.work.ledger.slices(name, window.start, window.end))
+        return bool(self.work.ledger.reads.slices(name, window.start, window.end))
 
     def _why_not(self, name: str, window: Window, outcome: RunOutcome) -> str:
         batches = outcome.plan.batches if outcome.plan else ()

@@ -53,6 +53,6 @@ def test_a_snapshot_reads_the_newest_file_again_where_none_came(tmp_path: Path, 
         ("d", "Germany", True), ("f", "France", False), ("f", None, True)
     ]  # fmt: skip
     with tiny.ledger() as ledger:
-        made = [ledger.audit("web.lands", day(number)).current for number in (1, 2, 3)]
+        made = [ledger.past.audit("web.lands", day(number)).current for number in (1, 2, 3)]
     names = [each.revision.source["read"][0]["name"] for each in made if each and each.revision]
     assert [name[:21] for name in names] == ["acme_lands_2020_01_01", "acme_lands_2020_01_01", "acme_lands_2020_01_03"]

@@ -77,7 +77,7 @@ def run_all(tiny: Tiny) -> None:
 
 def ask_again(tiny: Tiny, table: str, *numbers: int) -> None:
     with tiny.ledger() as ledger:
-        ledger.request_restate(table, [day(number) for number in numbers], "recollect", who="a test")
+        ledger.decisions.request_restate(table, [day(number) for number in numbers], "recollect", who="a test")
 
 
 def standing(tiny: Tiny) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def test_a_label_left_out_and_taken_back_comes_late(tmp_path: Path, spark: Spark
     assert not tiny.run(day(2)).failed
     with tiny.opened() as work:
         window = work.flow.tables["shop.customers"].cadence.window_of(day(3))
-        work.ledger.record_skipped("shop.customers", [window], who="a test", why="to come late")
+        work.ledger.decisions.skip("shop.customers", [window], who="a test", why="to come late")
     assert not tiny.run(LAST).failed
     with tiny.ledger() as ledger:
-        ledger.retry("shop.customers", [day(3)], who="a test")
+        ledger.decisions.retry("shop.customers", [day(3)], who="a test")
     outcome = tiny.run(LAST)
     assert not outcome.failed, described(outcome)
     assert standing(tiny) == standing(wanted)
@@ -127,13 +127,13 @@ def test_an_older_replace_state_is_its_slice_and_the_head_stays(tmp_path: Path, 
     tiny = clean(tmp_path, spark, ROWS)
     head, older = tiny.rows("SELECT * FROM marts.total"), as_of(tiny, "marts.total", day(3))
     with tiny.ledger() as ledger:
-        version = ledger.table("marts.total").head_version
+        version = ledger.reads.table("marts.total").head_version
     ask_again(tiny, "marts.total", 2)
     assert not tiny.run(LAST).failed
     assert tiny.rows("SELECT * FROM marts.total") == head
     assert as_of(tiny, "marts.total", day(3)) == older
     with tiny.opened() as work:
-        assert sorted(work.ledger.versions("marts.total")) == [day(1), day(3), day(4), day(5)]
+        assert sorted(work.ledger.reads.versions("marts.total")) == [day(1), day(3), day(4), day(5)]
         folder = work.folder(work.flow.tables["marts.total"])
         found = records_in_log(folder, project="tiny")[-1]
         place = resolve(work.flow.tables["marts.total"], day(3), records_in_log(folder, project="tiny"))
@@ -182,7 +182,7 @@ def test_what_a_destination_gets_after_restatements_is_what_changed_since_its_la
         tiny.source("customers", columns, rows)
         if label is not None:
             with tiny.ledger() as ledger:
-                ledger.request_restate("shop.customers", [label], "recollect", who="a test")
+                ledger.decisions.request_restate("shop.customers", [label], "recollect", who="a test")
         outcome = tiny.run(day(2, 8))
         assert not outcome.failed, described(outcome)
         delivered = tiny.delivered("SELECT customer, name FROM customers ORDER BY customer")

@@ -87,7 +87,7 @@ def test_a_restated_label_comes_to_what_a_clean_run_does(tmp_path: Path, spark: 
     known = [as_of(tiny, "shop.customers", day(number)) for number in range(1, 7)]
     tiny.source("customers", COLUMNS, ROWS)
     with tiny.ledger() as ledger:
-        ledger.request_restate("shop.customers", [day(2)], "recollect", who="a test")
+        ledger.decisions.request_restate("shop.customers", [day(2)], "recollect", who="a test")
     outcome = tiny.run(LAST)
     assert not outcome.failed, described(outcome)
     assert tiny.rows(SHOWN) == VERSIONS
@@ -155,7 +155,7 @@ def test_a_table_is_read_before_its_first_state_as_one_that_keeps_versions(tmp_p
         apply_flow(work, day(2))
         assert query(work, asked, limit=1).rows == ()
         window = work.flow.tables["shop.visits"].cadence.window_of(day(1))
-        work.ledger.record_skipped("shop.visits", [window], who="a test", why="no such day")
+        work.ledger.decisions.skip("shop.visits", [window], who="a test", why="no such day")
     assert tiny.run(day(2)).done == 1
     assert tiny.rows(asked) == as_of(tiny, "shop.visits", day(2)) == []
     for number in (3, 4):

@@ -36,7 +36,7 @@ def lived(root: Path, spark: SparkSession, *, maintained: bool) -> list[list[obj
         while not stop.is_set():
             with tiny.opened() as work:
                 now = work.real_now()
-                for found in look(work, [record.name for record in work.ledger.tables()], now):
+                for found in look(work, [record.name for record in work.ledger.reads.tables()], now):
                     do(work, found, now)
                     failed.extend(found.failed)
                     joined.append(found.joined.count)

@@ -60,10 +60,10 @@ class Shop:
     def done(self, table: str, *days: int, rows: int = 10) -> None:
         """Record batches as done, or as made again, read as the planner binds them."""
         for number in days:
-            if self.ledger.slices(table, day(number), day(number + 1)):
-                self.ledger.request_restate(table, [day(number)], "recompute", who="ann")
+            if self.ledger.reads.slices(table, day(number), day(number + 1)):
+                self.ledger.decisions.request_restate(table, [day(number)], "recompute", who="ann")
             batch = self._batch(table, number)
-            claim = self.ledger.claim(self._request(batch))
+            claim = self.ledger.claims.take(self._request(batch))
             end = self.project.flow.tables[table].cadence.next(day(number))
             result = BatchResult(
                 label=day(number),
@@ -78,23 +78,23 @@ class Shop:
                 measures={"warnings": ["few_orders: 3 of 10 rows"]} if number == 18 else {},
                 source={"files": ["a.csv"]} if table.startswith("web.visits") else {},
             )
-            self.ledger.record_done(claim, [result])
+            self.ledger.claims.record_done(claim, [result])
 
     def failed(self, table: str, *days: int, error: str = "E731 amount is no number") -> None:
         """Record batches as failed for good."""
         for number in days:
-            claim = self.ledger.claim(self._request(self._batch(table, number)))
-            self.ledger.record_failed(claim, error=error, is_transient=False)
+            claim = self.ledger.claims.take(self._request(self._batch(table, number)))
+            self.ledger.claims.record_failed(claim, error=error, is_transient=False)
 
     def _batch(self, table: str, number: int) -> Batch:
         flow = self.project.flow
         asked = {table: frozenset({day(number)})}  # a state that nobody reads, or one that is made again
-        plan = Planner(flow).plan(self.ledger.snapshot(flow), NOW, Request(only=[table], force=asked))
+        plan = Planner(flow).plan(self.ledger.reads.snapshot(flow), NOW, Request(only=[table], force=asked))
         return next(batch for batch in plan.batches if batch.label == day(number))
 
     def _request(self, batch: Batch) -> ClaimRequest:
         flow = self.project.flow
-        pins = self.ledger.pins([(read.read.table, read.low, read.high) for read in batch.reads])
+        pins = self.ledger.reads.pins([(read.read.table, read.low, read.high) for read in batch.reads])
         inputs = tuple(pin.input(str(read.read), read.scope.value) for pin, read in zip(pins, batch.reads, strict=True))
         return ClaimRequest(
             table=batch.table,
@@ -141,7 +141,7 @@ def fresh(tmp_path: Path) -> Path:
 def shop(fresh: Path) -> Iterator[Shop]:
     project = open_project(fresh, None)
     ledger = Ledger.open(project.ledger)
-    ledger.apply(project.flow, who="ann", now=NOW, runner="desk:1")
+    ledger.declared.apply(project.flow, who="ann", now=NOW, runner="desk:1")
     yield Shop(fresh, project, ledger)
     ledger.close()
 

@@ -22,7 +22,7 @@ def late_shop(shop: Shop) -> Shop:
 
 
 def following(shop: Shop) -> dict[str, set[int]]:
-    snapshot = shop.ledger.snapshot(shop.project.flow)
+    snapshot = shop.ledger.reads.snapshot(shop.project.flow)
     return {name: {label.day for label in it.following} for name, it in snapshot.tables.items() if it.following}
 
 
@@ -82,4 +82,4 @@ def test_nothing_is_asked_for_where_nothing_is_behind(late_shop: Shop, runs: Run
     late_shop.done(STATE, 17, 18, rows=12)
     assert late_shop.ask("recompute", STATE, "--behind").stdout.startswith("nothing was done there")
     assert (following(late_shop), runs.asked) == ({}, [])
-    assert day(17) not in late_shop.ledger.snapshot(late_shop.project.flow).of(STATE).requested
+    assert day(17) not in late_shop.ledger.reads.snapshot(late_shop.project.flow).of(STATE).requested

@@ -10,7 +10,7 @@ from tests.unit.cli.conftest import Runs, Shop, day, ranges, texts
 
 
 def covered(shop: Shop, table: str, label: int) -> bool:
-    return shop.ledger.snapshot(shop.project.flow).of(table).covered.covers_instant(day(label))
+    return shop.ledger.reads.snapshot(shop.project.flow).of(table).covered.covers_instant(day(label))
 
 
 def test_scenario_b_retry_touches_what_failed_and_what_it_blocked_and_nothing_else(busy_shop: Shop, runs: Runs) -> None:
@@ -18,21 +18,21 @@ def test_scenario_b_retry_touches_what_failed_and_what_it_blocked_and_nothing_el
     [asked] = runs.asked
     assert asked.only == ("sales.best_customers", "sales.by_country", "shop.orders", "web.per_order")
     assert set(ranges(asked).values()) == {"20241119000000"}
-    assert not busy_shop.ledger.snapshot(busy_shop.project.flow).of("shop.orders").troubles
+    assert not busy_shop.ledger.reads.snapshot(busy_shop.project.flow).of("shop.orders").troubles
 
 
 def test_retry_of_a_selection_leaves_other_failures_alone(busy_shop: Shop, runs: Runs) -> None:
     busy_shop.failed("web.per_order", 17)
     busy_shop.ask("retry", "web.per_order")
     assert [asked.only for asked in runs.asked] == [("web.per_order",)]
-    assert list(busy_shop.ledger.snapshot(busy_shop.project.flow).of("shop.orders").troubles) == [day(19)]
+    assert list(busy_shop.ledger.reads.snapshot(busy_shop.project.flow).of("shop.orders").troubles) == [day(19)]
 
 
 def test_retry_of_labels_leaves_others_alone(busy_shop: Shop, runs: Runs) -> None:
     busy_shop.failed("web.per_order", 17, 18)
     busy_shop.ask("retry", "web.per_order", "2024-11-18")
     assert [ranges(asked) for asked in runs.asked] == [{"web.per_order": "20241118000000"}]
-    assert list(busy_shop.ledger.snapshot(busy_shop.project.flow).of("web.per_order").troubles) == [day(17)]
+    assert list(busy_shop.ledger.reads.snapshot(busy_shop.project.flow).of("web.per_order").troubles) == [day(17)]
 
 
 def test_retry_only_clears_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
@@ -71,9 +71,9 @@ def test_skip_gives_up_a_done_batch_whose_rows_are_lost(busy_shop: Shop) -> None
     found = busy_shop.ask("skip", "shop.orders", "2024-11-18", "--why", "the disk", "--yes")
     assert found.exit_code == 0
     assert "done before, and damaged: 1 batch of shop.orders, " in found.stdout
-    [cell] = [cell for cell in busy_shop.ledger.grid(["shop.orders"]) if cell.label == day(18)]
+    [cell] = [cell for cell in busy_shop.ledger.past.grid(["shop.orders"]) if cell.label == day(18)]
     assert (cell.status, cell.requested) == ("done", "skip")
-    [event] = [row for row in busy_shop.ledger.events_rows() if row["kind"] == "given up"]
+    [event] = [row for row in busy_shop.ledger.past.rows("events") if row["kind"] == "given up"]
     assert "the disk" in event["data"]
 
 

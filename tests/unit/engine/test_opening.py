@@ -56,9 +56,9 @@ def test_a_collect_without_start_is_due_at_the_first_look_and_at_each_later_one(
     arrived = ["20200104235900", "20200105000000", "20200105000100"]
     assert later == (arrived if statement is ARRIVING else arrived[-1:])
     with Ledger.open(f"sqlite:///{root / '.waterclock' / 'ledger.db'}") as ledger:
-        (name,) = [record.name for record in ledger.tables()]
-        assert ledger.table(name).start == day(5) - MINUTE
-        assert [row["kind"] for row in ledger.events_rows()].count("start set") == 1
+        (name,) = [record.name for record in ledger.reads.tables()]
+        assert ledger.reads.table(name).start == day(5) - MINUTE
+        assert [row["kind"] for row in ledger.past.rows("events")].count("start set") == 1
 
 
 def test_what_came_some_time_ago_is_taken_by_the_first_run(root: Path) -> None:
@@ -84,6 +84,6 @@ def test_what_a_run_of_an_older_release_left_open_is_written_down(root: Path) ->
     (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
     project = load_project(root, capabilities=capabilities())
     with open_workplace(project) as work:
-        work.ledger.apply(work.flow, who="ann", now=day(5), runner="before")  # applied, and no START set
+        work.ledger.declared.apply(work.flow, who="ann", now=day(5), runner="before")  # applied, and no START set
         apply_flow(work, day(6))
-        assert work.ledger.table("web.clicks").start == day(6) - MINUTE
+        assert work.ledger.reads.table("web.clicks").start == day(6) - MINUTE

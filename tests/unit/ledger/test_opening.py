@@ -33,11 +33,11 @@ def test_a_ledger_that_is_not_there_is_not_made_unless_asked_for(tmp_path: Path)
 def test_a_new_ledger_makes_its_folder_and_is_found_again(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "ledger.db"
     with Ledger.open(url_of(path)) as ledger:
-        ledger.begin_run(who="ann", command="run", now=ledger.now())
+        ledger.past.begin_run(who="ann", command="run", now=ledger.now())
     again = Ledger.open(url_of(path), create=False)
     assert again is not None
     with again:
-        assert [run.command for run in again.runs()] == ["run"]
+        assert [run.command for run in again.past.runs()] == ["run"]
 
 
 def test_migrations_make_exactly_the_declared_tables(tmp_path: Path) -> None:
@@ -159,22 +159,22 @@ def test_a_lock_that_is_not_given_up_is_a_transient_error(tmp_path: Path, monkey
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(WaterclockError) as refused:
-            ledger.begin_run(who="ann", command="run", now=ledger.now())
+            ledger.past.begin_run(who="ann", command="run", now=ledger.now())
         other.execute("ROLLBACK")
         other.close()
         assert refused.value.code == "E415"
         assert refused.value.transient
-        ledger.begin_run(who="ann", command="run", now=ledger.now())
-        assert len(ledger.runs()) == 1
+        ledger.past.begin_run(who="ann", command="run", now=ledger.now())
+        assert len(ledger.past.runs()) == 1
 
 
 def test_a_ledger_that_was_cut_off_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     with Ledger.open(url_of(path)) as ledger:
-        ledger.add_event("seen", who="ann")
+        ledger.past.add_event("seen", who="ann")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(WaterclockError) as refused:
-        Ledger.open(url_of(path)).tables()
+        Ledger.open(url_of(path)).reads.tables()
     assert refused.value.code == "E422"
 
 
@@ -191,10 +191,10 @@ def test_a_statement_that_the_database_refuses_is_told(tmp_path: Path) -> None:
 def test_every_write_raises_the_sequence_and_a_failed_one_does_not(tmp_path: Path) -> None:
     with Ledger.open(url_of(tmp_path / "ledger.db")) as ledger:
         before = ledger.sequence()
-        ledger.add_event("seen", who="ann")
+        ledger.past.add_event("seen", who="ann")
         assert ledger.sequence() == before + 1
         with pytest.raises(WaterclockError):
-            ledger.set_starts({"no.such": ledger.now()}, who="ann")
+            ledger.declared.set_starts({"no.such": ledger.now()}, who="ann")
         assert ledger.sequence() == before + 1
 
 
@@ -208,13 +208,13 @@ def test_a_full_disk_loses_nothing_and_the_same_succeeds_later(tmp_path: Path) -
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(WaterclockError, match="cannot be used") as refused:
-            opened.ledger.record_done(held, [big])
+            opened.ledger.claims.record_done(held, [big])
         assert (refused.value.code, refused.value.why) == ("E416", "database or disk is full")
-        assert opened.ledger.grid(["raw.a"])[0].status == "running"
+        assert opened.ledger.past.grid(["raw.a"])[0].status == "running"
         with opened.ledger._database.read() as connection:
             connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
-        opened.ledger.record_done(held, [big])
-        assert opened.ledger.grid(["raw.a"])[0].status == "done"
+        opened.ledger.claims.record_done(held, [big])
+        assert opened.ledger.past.grid(["raw.a"])[0].status == "done"
 
 
 def _die_while_recording(url: str) -> None:
@@ -234,7 +234,7 @@ def test_a_killed_writer_leaves_nothing_half_written(tmp_path: Path) -> None:
         killed.join()
         assert killed.exitcode == 9
         assert opened.ledger.sequence() == before
-        assert [cell.status for cell in opened.ledger.grid(["raw.a"])] == ["done"]
+        assert [cell.status for cell in opened.ledger.past.grid(["raw.a"])] == ["done"]
         opened.done("raw.a", 1)
 
 

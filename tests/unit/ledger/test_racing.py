@@ -51,7 +51,7 @@ def run_all(url: str, seed: int, runners: int) -> list[tuple[str, datetime, int]
                         later.append((name, label))
                     continue
                 sleep(0.002)  # the work: time for others to want the same
-                ledger.record_done(claim, [result(label)])
+                ledger.claims.record_done(claim, [result(label)])
                 got.append((name, day(label), claim.number))
                 if len(got) == 1:
                     wait_for_others(url, seed, 2, "got one")
@@ -68,7 +68,7 @@ def check(url: str, got: list[list[tuple[str, datetime, int]]]) -> None:
     assert sum(1 for of in got if of) > 1
     with closing(Ledger.open(url)) as ledger:
         for name in ("raw.a", "raw.b"):
-            facts = ledger.snapshot(declared()).of(name)
+            facts = ledger.reads.snapshot(declared()).of(name)
             assert list(facts.covered) == [(day(0), day(len(LABELS)))]
             assert facts.codes == {f"code of {name}": len(LABELS)}
             assert facts.open_claims == ()
@@ -78,7 +78,7 @@ def check(url: str, got: list[list[tuple[str, datetime, int]]]) -> None:
 def url(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     with closing(Ledger.open(url)) as ledger:
-        ledger.apply(declared(), who="ann", now=day(0), runner="here")
+        ledger.declared.apply(declared(), who="ann", now=day(0), runner="here")
     return url
 
 
@@ -100,20 +100,20 @@ def test_threads_of_one_ledger_share_it(url: str) -> None:
 
         def make(label: int) -> int:
             claim = desk.claim("raw.a", label)
-            ledger.snapshot(desk.flow)
-            ledger.record_done(claim, [result(label)])
+            ledger.reads.snapshot(desk.flow)
+            ledger.claims.record_done(claim, [result(label)])
             return claim.number
 
         with ThreadPoolExecutor(8) as pool:
             numbers = list(pool.map(make, range(60)))
         assert len(set(numbers)) == 60
-        assert list(ledger.snapshot(desk.flow).of("raw.a").covered) == [(day(0), day(60))]
+        assert list(ledger.reads.snapshot(desk.flow).of("raw.a").covered) == [(day(0), day(60))]
 
 
 def test_threads_share_a_ledger_in_memory() -> None:
     with Ledger.open("sqlite://") as ledger:
-        ledger.apply(declared(), who="ann", now=day(0), runner="here")
+        ledger.declared.apply(declared(), who="ann", now=day(0), runner="here")
         desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda label: desk.done("raw.a", label), range(40)))
-        assert list(ledger.snapshot(desk.flow).of("raw.a").covered) == [(day(0), day(40))]
+        assert list(ledger.reads.snapshot(desk.flow).of("raw.a").covered) == [(day(0), day(40))]

@@ -32,7 +32,7 @@ def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is
         now = work.real_now()
         # first of all: what the logs and the stage lose, the export has
         exported = None if is_dry else export_ledger(work.ledger, work.lake.root)
-        seen = {record.name for record in work.ledger.tables()}
+        seen = {record.name for record in work.ledger.reads.tables()}
         found = look(work, [name for name in chosen.tables if name in seen], now)
         if not is_dry:
             for each in found:

@@ -44,7 +44,7 @@ def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Ask
     needed = _needed(at, tables, tick)
     labels = {name: Labels.between(*span) for name, span in needed.spans.items()}
     asking = {(FOLLOW, name): of_table for name, of_table in needed.follow.items()}
-    snapshot = at.ledger.snapshot(at.flow, asking=asking)
+    snapshot = at.ledger.reads.snapshot(at.flow, asking=asking)
     plan = at.planner.plan(snapshot, at.now, Request(only=labels, labels=labels, force=needed.force))
     count = len(plan.batches) + sum(plan.left_out.values())
     if not labels or not count:
@@ -55,7 +55,7 @@ def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Ask
     to.print(Text(f"estimate: {cost_words(estimate(plan, at.snapshot))}"))
     confirm(f"Make {count_words(count, 'batch', 'batches')}, then answer?", yes=yes)
     for (verb, name), of_table in asking.items():
-        at.ledger.request_restate(name, sorted(of_table), verb, who=RunSettings().who)
+        at.ledger.decisions.request_restate(name, sorted(of_table), verb, who=RunSettings().who)
     return Asked(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)
 
 

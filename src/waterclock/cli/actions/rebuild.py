@@ -26,7 +26,7 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
     chosen, _ = selected(project.flow, selection)
     found: list[Remade] = []
     with open_workplace(project) as work:
-        seen = {record.name for record in work.ledger.tables()}
+        seen = {record.name for record in work.ledger.reads.tables()}
         names = [name for name in chosen.tables if name in seen]
         changes = plan_rebuild(work, names)
         if names:

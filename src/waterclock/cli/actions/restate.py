@@ -63,13 +63,13 @@ def restated(
             to.print("nothing was done there that could be made again")
             return carry_out(at.project, Asked(command=wish.command, only=(), now=now, is_json=True)) if is_json else 0
         asking = _asking(at, at.ledger, wish.verb, found)
-        ripple = at.planner.ripple(at.ledger.snapshot(at.flow, asking=asking), at.now, found)
+        ripple = at.planner.ripple(at.ledger.reads.snapshot(at.flow, asking=asking), at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
         print_ripple(to, at, wish.word, ripple, cost)
         count = count_words(sum(map(len, found.values())), "batch", "batches")
         confirm(f"{wish.word.capitalize()} {count}?", yes=yes)
         for (verb, name), labels in asking.items():
-            at.ledger.request_restate(name, sorted(labels), verb, who=RunSettings().who)
+            at.ledger.decisions.request_restate(name, sorted(labels), verb, who=RunSettings().who)
         project = at.project
     if not is_run:
         if is_json:
@@ -103,7 +103,7 @@ def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
 def _asking(at: Reading, ledger: Ledger, verb: str, found: Found) -> dict[tuple[str, str], frozenset[datetime]]:
     """Return what is asked for by verb and table: what is found, and that the older states which rest on it follow."""
     asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
-    resting = at.planner.resting(ledger.snapshot(at.flow, asking=asking), at.now, found)
+    resting = at.planner.resting(ledger.reads.snapshot(at.flow, asking=asking), at.now, found)
     for name, labels in resting.items():
         asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
     return asking
@@ -141,7 +141,7 @@ def _done(at: Reading, selection: str, labels: str | None, is_meant: Callable[[T
     for name in meant.tables:
         table = at.flow.tables[name]
         span = _span(at, table, by_table.get(name), starts[name])
-        cells = () if at.ledger is None or span is None else at.ledger.grid([name], *span)
+        cells = () if at.ledger is None or span is None else at.ledger.past.grid([name], *span)
         found[name] = [it.label for it in cells if it.current_claim is not None and is_meant(table, it.code)]
     return {name: tuple(of_table) for name, of_table in found.items()}
 

@@ -41,7 +41,7 @@ def retried(
         freed = blocked_by(at, cleared)
         if at.ledger is not None:
             for name, found in cleared.items():
-                at.ledger.retry(name, sorted(found), who=RunSettings().who)
+                at.ledger.decisions.retry(name, sorted(found), who=RunSettings().who)
         project = at.project
     told = {name: [label_of(label) for label in sorted(found)] for name, found in cleared.items()}
     if not cleared or not is_run:
@@ -69,7 +69,7 @@ def troubled(at: Reading, selection: str | None, labels: str | None) -> Found:
     if at.ledger is None:
         return {}
     batches: defaultdict[str, set[datetime]] = defaultdict(set)
-    for cell in at.ledger.grid(found.tables):
+    for cell in at.ledger.past.grid(found.tables):
         meant = by_table.get(cell.table)
         is_meant = meant is None or meant.contains(cell.label, at.flow.tables[cell.table].cadence)
         if cell.status in _CLEARED and is_meant and (cell.status != _SKIPPED or meant is not None):

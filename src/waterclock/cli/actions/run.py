@@ -166,7 +166,7 @@ def _stoppable(runner: Runner, progress: Progress, stop: threading.Event, *, is_
 @contextmanager
 def _noted(work: Workplace, asked: Asked, now: datetime) -> Iterator[list[str]]:
     """Keep the run in the ledger: when it began, and how it ended, which is the last of what is put on the list."""
-    work.run = work.ledger.begin_run(who=work.settings.who, command=asked.command, now=now)
+    work.run = work.ledger.past.begin_run(who=work.settings.who, command=asked.command, now=now)
     outcomes = ["interrupted"]
     try:
         yield outcomes
@@ -174,4 +174,4 @@ def _noted(work: Workplace, asked: Asked, now: datetime) -> Iterator[list[str]]:
         outcomes.append("failed")
         raise
     finally:
-        work.ledger.end_run(work.run, outcomes[-1], who=work.settings.who)
+        work.ledger.past.end_run(work.run, outcomes[-1], who=work.settings.who)

@@ -35,7 +35,7 @@ def skipped(
     with open_workplace(project) as work:
         at = now_of(now, project.flow, work.ledger)
         apply_flow(work, at)
-        start = Planner(project.flow).starts(work.ledger.snapshot(project.flow), at)[name]
+        start = Planner(project.flow).starts(work.ledger.reads.snapshot(project.flow), at)[name]
         low, high = (behind or parse_labels(which[1])).within(table, start, table.cadence.last_due(at))
         windows = list(table.cadence.windows(low, high))
         words = local_range(windows[0].start, windows[-1].start, table.cadence)
@@ -46,7 +46,7 @@ def skipped(
         confirm(f"Leave {_batches(len(windows))} of {name} out ({words})?", yes=yes)
         rest = [window for window in windows if window.start not in lost]
         if rest:
-            work.ledger.record_skipped(name, rest, who=work.settings.who, why=why)
+            work.ledger.decisions.skip(name, rest, who=work.settings.who, why=why)
         if lost:
             give_up(work, table, list(lost), why=why)
     if is_json:

@@ -46,7 +46,7 @@ def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None,
     """
     table = at.flow.tables[name]
     start = at.planner.starts(at.snapshot, at.now)[name]
-    stored = [] if at.ledger is None else at.ledger.grid([name])
+    stored = [] if at.ledger is None else at.ledger.past.grid([name])
     if labels is not None:
         begin = min([start, *(cell.label for cell in stored)])
         low, high = labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
@@ -64,12 +64,12 @@ def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None,
     span = shown[0].label, table.cadence.next(shown[-1].label)
     states = label_states(at.planner, at.snapshot, at.now, shown, span, only=[name])[name]
     unsettled = {one.label: one for one in states if one.status in {Status.BEHIND, Status.STALE}}
-    return Listed(tuple(at.ledger.audit(name, cell.label) for cell in shown), unsettled)
+    return Listed(tuple(at.ledger.past.audit(name, cell.label) for cell in shown), unsettled)
 
 
 def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found:
     end = table.cadence.next(label)
-    stored = [] if at.ledger is None else at.ledger.grid([table.name], label, end)
+    stored = [] if at.ledger is None else at.ledger.past.grid([table.name], label, end)
     state = label_states(at.planner, at.snapshot, at.now, stored, (label, end), only=[table.name])[table.name]
     now = state[0] if state else None
     if at.ledger is None or not stored:
@@ -79,13 +79,13 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
             why=f"it is {now.status}{f': {now.reason}' if now.reason else ''}" if now else "it is not due yet",
             fix=f"waterclock plan {table.name}@{label_of(label)} says more",
         )
-    audit = at.ledger.audit(table.name, label)
+    audit = at.ledger.past.audit(table.name, label)
     current = audit.current
     up: Iterable[Link] = ()
     down: Iterable[Link] = ()
     if current is not None:
-        up = at.ledger.upstream(table.name, label, depth=depth)
-        down = at.ledger.downstream(table.name, label, depth=depth)
+        up = at.ledger.past.upstream(table.name, label, depth=depth)
+        down = at.ledger.past.downstream(table.name, label, depth=depth)
     return Found(
         table=table.name,
         label=label,

@@ -133,8 +133,8 @@ def _described(at: Reading, table: Table) -> Described:
         due[batch.status.value] = due.get(batch.status.value, 0) + 1
     newest, cells = None, []
     if at.ledger is not None and table.name in at.snapshot.tables:
-        newest = at.ledger.newest(table.name)
-        cells = [cell for cell in at.ledger.grid([table.name]) if cell.current_claim is not None]
+        newest = at.ledger.reads.newest(table.name)
+        cells = [cell for cell in at.ledger.past.grid([table.name]) if cell.current_claim is not None]
     return Described(
         table=table,
         columns=_columns(table, _stored_columns(at, table)),

@@ -46,7 +46,7 @@ def commit_group(
         return -1
     folder = work.folder(table)
     # no other claim of a regular table is open, so what the ledger says of its head is so
-    at = work.ledger.table(table.name).head_label
+    at = work.ledger.reads.table(table.name).head_label
     identity = identity_of(work, table, claim, manifests, at)
     try:
         if table.is_fold:
@@ -77,7 +77,7 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
             undone.
     """
     require_log(work, table.name)
-    known = work.ledger.table(table.name).head_version
+    known = work.ledger.reads.table(table.name).head_version
     folder = work.folder(table)
     strangers = foreign_commits(folder, after_version=known, project=work.flow.project)
     if strangers:
@@ -184,5 +184,5 @@ def _replaceable(work: Workplace, table: Table, label: datetime, error: Exceptio
     place = damaged_file(work.lake, error)
     if place is None or place.table != table.name or place.label is None:
         return None
-    asked = work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name).requested
+    asked = work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name).requested
     return place.slice_path if place.label == label or place.label in asked else None

@@ -23,7 +23,7 @@ def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
 
     None where all is to be brought: before the first delivery, by `recompute`, and where the destination lost it.
     """
-    newest = work.ledger.newest(table.name)
+    newest = work.ledger.reads.newest(table.name)
     if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
         return None
     return newest if _lost(work, table, newest) is None else None
@@ -37,12 +37,12 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
     Raises:
         WaterclockError: E824 where labels are delivered one by one, unless they are recomputed, which mends it.
     """
-    newest = work.ledger.newest(table.name)
+    newest = work.ledger.reads.newest(table.name)
     if newest is None or not work.project.publish or group.verb == RECOMPUTE:
         return
     lost = _lost(work, table, newest)
     if lost is None and table.is_delivered_by_label:
-        last = work.ledger.last_recorded(table.name) or newest
+        last = work.ledger.reads.last_recorded(table.name) or newest
         if last.claim != newest.claim and not has_come(work, table, last):
             newest = last
             lost = f"there is no record of claim {last.claim}, which brought {label_of(last.label)} last"

@@ -76,10 +76,10 @@ def give_up(work: Workplace, table: Table, labels: Sequence[datetime], *, why: s
     Raises  E413 for a label that is not done, or is being made
     """
     who = work.settings.who
-    work.ledger.retry(table.name, labels, who=who)
-    work.ledger.request_restate(table.name, labels, GIVE_UP, who=who)
+    work.ledger.decisions.retry(table.name, labels, who=who)
+    work.ledger.decisions.request_restate(table.name, labels, GIVE_UP, who=who)
     for label in labels:
-        work.ledger.add_event("given up", who=who, table=table.name, label=label, data={"why": why})
+        work.ledger.past.add_event("given up", who=who, table=table.name, label=label, data={"why": why})
 
 
 def _rows(
@@ -92,7 +92,7 @@ def _rows(
 
 def _stand_in(work: Workplace, table: Table, label: datetime) -> Manifest | None:
     """Return the next whole snapshot, else the one before; None where there is none."""
-    folder, pieces = work.folder(table), work.ledger.slices(table.name, BEGINNING, FOREVER)
+    folder, pieces = work.folder(table), work.ledger.reads.slices(table.name, BEGINNING, FOREVER)
     later = [piece for piece in pieces if piece.label > label]
     earlier = [piece for piece in reversed(pieces) if piece.label < label]
     for piece in (*later, *earlier):

@@ -107,7 +107,7 @@ class _Attempt:
             self.bound = bound = self._bind()
         made = self._create(bound)
         with self._step("claim"):
-            self.claim = claim = self.work.ledger.claim(self._request(bound))
+            self.claim = claim = self.work.ledger.claims.take(self._request(bound))
         self.work.keep_alive(claim)
         fault("claimed")
         written, notes = self._sealed(claim, bound, made)
@@ -121,7 +121,9 @@ class _Attempt:
             version = commit_group(self.work, self.spark, self.table, claim, written.manifests)
         fault("committed")
         with self._step("record"):
-            self.work.ledger.record_done(claim, self._results(bound, written.manifests, notes, verdicts, version))
+            self.work.ledger.claims.record_done(
+                claim, self._results(bound, written.manifests, notes, verdicts, version)
+            )
         self.done = _Done(
             sum(manifest.rows for manifest in written.manifests),
             tuple(said for verdict in verdicts.values() for said in verdict.warnings),
@@ -211,7 +213,7 @@ class _Attempt:
             who=settings.who,
             now=self.now,
             lease_seconds=settings.lease,
-            target_version=self.work.ledger.table(self.table.name).head_version,
+            target_version=self.work.ledger.reads.table(self.table.name).head_version,
             inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()},
             run=self.work.run,
             restates="late rows within LOOKBACK" if bound.again else None,
@@ -256,7 +258,7 @@ class _Attempt:
             self.work.listener.said(f"{self.table.name}: {error.what}")
             return None
         try:
-            claim = self.claim or self.work.ledger.claim(self._request(self.bound or self._bind()))
+            claim = self.claim or self.work.ledger.claims.take(self._request(self.bound or self._bind()))
             if self.may_have_committed and record_if_committed(self.work, self.table, claim):
                 return None
             self._give_back(claim, error)
@@ -269,12 +271,14 @@ class _Attempt:
 
     def _give_back(self, claim: Claim, error: WaterclockError) -> None:
         if len(self.group.batches) > 1:
-            self.work.ledger.close_lost(claim, why=f"to be taken one by one: {error.what}")
+            self.work.ledger.claims.close_lost(claim, why=f"to be taken one by one: {error.what}")
             return
         # a passing reason makes the batch due again at once: the next run carries on with it
         may_pass = error.transient or error.code in MENDED_ELSEWHERE
         again = self.work.real_now() if may_pass else None
-        self.work.ledger.record_failed(claim, error=error.render(), is_transient=error.transient, due_again=again)
+        self.work.ledger.claims.record_failed(
+            claim, error=error.render(), is_transient=error.transient, due_again=again
+        )
 
     def _as_error(self, raised: Exception) -> WaterclockError:
         if self.work.sessions.has_ended():

@@ -106,12 +106,12 @@ def _known(work: Workplace, table: Table) -> StructType | None:
 
 def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
     """Return the manifest of the newest slice; where it is damaged, that of the newest one before it."""
-    newest = work.ledger.newest(table.name)
+    newest = work.ledger.reads.newest(table.name)
     while newest is not None and newest.slice_path:
         try:
             return read_manifest(work.folder(table), newest.slice_path)
         except WaterclockError:
-            newest = next(reversed(work.ledger.slices(table.name, BEGINNING, newest.label)), None)
+            newest = next(reversed(work.ledger.reads.slices(table.name, BEGINNING, newest.label)), None)
     return None
 
 

@@ -82,7 +82,7 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
 def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None:
     """Return what the newest delivery read; None where all is to be brought."""
     last = last_standing(work, table, batch)
-    inputs = () if last is None else work.ledger.inputs(table.name, last.label)
+    inputs = () if last is None else work.ledger.reads.inputs(table.name, last.label)
     return inputs[0] if inputs else None
 
 
@@ -114,7 +114,7 @@ def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) ->
     is_by_version = read.version >= 0 and not pinned.steps and all(it.version >= read.version for it in pinned.slices)
     if not is_by_version or not pinned.slices or never_null - keys:
         return None
-    found = work.ledger.changed_slices(source.name, read.version)
+    found = work.ledger.reads.changed_slices(source.name, read.version)
     folder = work.lake.folder(source.name)
     try:
         manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
@@ -168,7 +168,7 @@ def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input)
         # a version of an APPEND table may hold labels beyond the tick that was delivered
         bounds = {"low": read.low, "high": read.high} if source.mode is Mode.APPEND else {}
         return published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False, **bounds))
-    last = work.ledger.newest(table.name)
-    delivered = None if last is None else work.ledger.audit(table.name, last.label).current
+    last = work.ledger.reads.newest(table.name)
+    delivered = None if last is None else work.ledger.past.audit(table.name, last.label).current
     then = None if delivered is None else delivered.claimed_at
     return published_columns(table, frame_as_of(work, spark, source, read.high, known_at=then))

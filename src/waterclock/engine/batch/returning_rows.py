@@ -36,7 +36,7 @@ def may_restore(work: Workplace, table: Table, batch: Batch) -> bool:
     """Tell whether rows of older labels may come back by a delivery: where a MERGE brought this label before."""
     is_keyed = table.is_delivered_by_label and table.mode is Mode.MERGE
     is_across_labels = TIMELABEL not in {key.lower() for key in table.keys}
-    return is_keyed and is_across_labels and bool(work.ledger.slices(table.name, batch.label, batch.window.end))
+    return is_keyed and is_across_labels and bool(work.ledger.reads.slices(table.name, batch.label, batch.window.end))
 
 
 def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:
@@ -48,7 +48,7 @@ def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Bat
     if not may_restore(work, table, batch):
         return rows
     keys = list(table.keys)
-    earlier = work.ledger.slices(table.name, BEGINNING, batch.label)
+    earlier = work.ledger.reads.slices(table.name, BEGINNING, batch.label)
     if not earlier:
         return rows
     held = held_before(work, table, batch, earlier)
@@ -66,7 +66,7 @@ def held_before(work: Workplace, table: Table, batch: Batch, earlier: Sequence[S
     They are those of the label's newest delivery. Where the destination has not got that (it was put back to an older
     copy, or `publish` was false then), any key of an older label may be among them.
     """
-    before = work.ledger.slices(table.name, batch.label, batch.window.end)
+    before = work.ledger.reads.slices(table.name, batch.label, batch.window.end)
     is_as_known = not work.project.publish or all(has_come(work, table, piece) for piece in before)
     return before if is_as_known else earlier
 

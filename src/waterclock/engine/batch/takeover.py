@@ -23,7 +23,7 @@ from waterclock.timelabel.label import instant_of, label_of
 def take_over_expired(work: Workplace) -> int:
     """Settle every claim whose lease ran out by the ledger's real clock; gives how many could be."""
     settled = 0
-    for claim in work.ledger.expired(work.real_now()):
+    for claim in work.ledger.claims.expired(work.real_now()):
         table = work.flow.tables.get(claim.request.table)
         if table is None:
             continue
@@ -41,7 +41,7 @@ def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
     try:
         had_committed = record_if_committed(work, table, claim)
         if not had_committed:
-            work.ledger.close_lost(claim, why=f"the lease of {left_by} ran out")
+            work.ledger.claims.close_lost(claim, why=f"the lease of {left_by} ran out")
     except ClaimClosed:
         return  # somebody else has settled it meanwhile
     what = "had committed: recorded" if had_committed else f"was left behind by {left_by}: killed"
@@ -61,7 +61,7 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
     version, labels = committed
     folder = work.folder(table)
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
-    work.ledger.record_done(claim, _results(table, manifests, version))
+    work.ledger.claims.record_done(claim, _results(table, manifests, version))
     return True
 
 

@@ -101,14 +101,14 @@ def _arrivals(
     collector: ArrivalCollector,
 ) -> Gathered:
     # an archive only grows: of what lies in it, only what this table has not taken is looked at
-    listing = collector.arrivals(unit, work.ledger.taken_items(table.name))
+    listing = collector.arrivals(unit, work.ledger.reads.taken_items(table.name))
     for report in listing.reports:
         work.note_once(f"{table.name}: {report.path} left alone: {report.problem}; {report.detail}")
     present = arrived(listing, now).items
     # before asking what is taken: a window that is seen as sealed has all its items noted then, so that no late item
     # is taken by two runners (its rows would be there twice before E414 could refuse it)
     sealed = _sealed(work, table)
-    taken = work.ledger.taken_items(table.name, [item.name for item in present])
+    taken = work.ledger.reads.taken_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
     by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))
@@ -123,11 +123,11 @@ def _arrivals(
 
 
 def _sealed(work: Workplace, table: Table) -> Any:
-    return work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name).covered
+    return work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name).covered
 
 
 def _older_open(work: Workplace, table: Table, windows: Sequence[Window]) -> list[Window]:
-    facts = work.ledger.snapshot(work.flow, tables=[table.name]).of(table.name)
+    facts = work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name)
     if facts.start is None:
         return []
     gap = facts.covered.first_gap(facts.start, windows[0].start)

@@ -24,7 +24,7 @@ def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     first = group.batches[0].window.start
     own = {batch.label for batch in group.batches}
     begin = table.cadence.ceil(table.source.lookback.before(first, table.cadence.zone))
-    known = ledger.slices(table.name, begin, group.batches[-1].window.end)
+    known = ledger.reads.slices(table.name, begin, group.batches[-1].window.end)
     return tuple(piece for piece in known if piece.label not in own)
 
 

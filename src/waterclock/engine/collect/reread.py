@@ -35,7 +35,7 @@ def gather_again(
     pieces = {
         batch.label: piece
         for batch in group.batches
-        for piece in work.ledger.slices(table.name, batch.window.start, batch.window.end)
+        for piece in work.ledger.reads.slices(table.name, batch.window.start, batch.window.end)
     }
     if _is_by_arrival(table) and isinstance(collector, ArrivalCollector):
         sources = {label: _source_of(work, table, piece) for label, piece in pieces.items()}
@@ -54,7 +54,7 @@ def _source_of(work: Workplace, table: Table, piece: Slice) -> Mapping[str, Any]
     try:
         return read_manifest(work.folder(table), piece.slice_path).source
     except WaterclockError:
-        made = work.ledger.audit(table.name, piece.label).current
+        made = work.ledger.past.audit(table.name, piece.label).current
         return {} if made is None or made.revision is None else made.revision.source
 
 

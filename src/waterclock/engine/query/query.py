@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STATUS_TABLES: Mapping[str, Callable[[Ledger], Iterable[dict[str, Any]]]] = {
-    "waterclock.batches": lambda ledger: ledger.batches_rows(),
-    "waterclock.inputs": lambda ledger: ledger.inputs_rows(),
-    "waterclock.events": lambda ledger: ledger.events_rows(),
+    "waterclock.batches": lambda ledger: ledger.past.rows("batches"),
+    "waterclock.inputs": lambda ledger: ledger.past.rows("inputs"),
+    "waterclock.events": lambda ledger: ledger.past.rows("events"),
 }
 
 
@@ -93,7 +93,7 @@ def preview(work: Workplace, table: str, *, limit: int) -> Answer:
     """Return some rows of a table's newest label."""
     require_table(work.flow, table)
     frame = _frame(work, work.sessions.own(), table)
-    newest = work.ledger.newest(table)
+    newest = work.ledger.reads.newest(table)
     if newest is not None and work.flow.tables[table].is_partitioned:
         frame = frame.where(f"timelabel = '{label_of(newest.label)}'")
     return _collected(frame, limit)
@@ -129,7 +129,7 @@ def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | Non
 
 def _kept_from(work: Workplace, table: Table) -> datetime | None:
     """Return the first window that a table still holds by its RETAIN, whether older ones lie on disk or not."""
-    newest = work.ledger.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
+    newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
     if newest is None or table.retain is None:
         return None
     return table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))

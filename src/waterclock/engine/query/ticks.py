@@ -103,7 +103,7 @@ class Questions:
         Cost: one snapshot of the ledger; where something does not agree, or `known_at` is given, a look at what was
         committed since (`ledger.history`), again for eight times the time where that is not far enough.
         """
-        snapshot = self.ledger.snapshot(self.planner.flow)
+        snapshot = self.ledger.reads.snapshot(self.planner.flow)
         ticks = self.planner.ticks(snapshot, self.now)
         said = read_tick(asked.tick, self.planner.flow, asked.zone)
         search = _Search(self, ticks, tuple(tables), asked)
@@ -131,7 +131,7 @@ class _Search:
     def worlds(self, tick: datetime, since: datetime) -> Worlds:
         """Return the worlds since an instant, of what lies before a tick."""
         asked = dict.fromkeys(self.tables, tick)
-        history = self.questions.ledger.history(self.questions.planner.flow, asked, since)
+        history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
         return Worlds(self.ticks.graph, self.ticks.snapshot, history)
 
     def moment(self, tick: datetime, worlds: Worlds) -> Moment:

@@ -22,7 +22,7 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
 
     What is known since when goes by the ledger's clock. Cost: some 10 µs a slice that was ever committed.
     """
-    rows = ledger.committed(table)
+    rows = ledger.reads.committed(table)
     records = []
     for version, of_version in groupby(rows, key=lambda row: row.version):
         members = list(of_version)
@@ -33,8 +33,8 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
 
 def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[Step, ...]:
     """Return a MERGE table's current slices with labels before `high`, and the versions that hold their states."""
-    versions = ledger.versions(table)
-    slices = ledger.slices(table, BEGINNING, high)
+    versions = ledger.reads.versions(table)
+    slices = ledger.reads.slices(table, BEGINNING, high)
     return tuple(Step(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
 
 

@@ -54,7 +54,7 @@ def pin(ledger: Ledger, lake: Lake, flow: Flow, batch: Batch) -> tuple[PinnedRea
 
     What changes between this look and the claim makes the claim refuse (E410): it is looked at again.
     """
-    pins = ledger.pins([(bound.read.table, bound.low, bound.high) for bound in batch.reads])
+    pins = ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in batch.reads])
     return tuple(
         PinnedRead(
             bound,

@@ -87,16 +87,18 @@ def _filled(work: Workplace, export: str | None) -> Rebuilt:
     newest = export or next((name for name, _ in heads(root)), None)
     if newest is not None:
         keeping.load(read_export(root, name) for name in chain_of(root, newest))
-    known = {record.name for record in work.ledger.tables()}
+    known = {record.name for record in work.ledger.reads.tables()}
     if not known.issuperset(work.flow.tables):
-        work.ledger.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)
+        work.ledger.declared.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)
     rebuilt = Rebuilt(newest)
-    steps = [step for record in work.ledger.tables() for step in _steps(work, record, rebuilt)]
+    steps = [step for record in work.ledger.reads.tables() for step in _steps(work, record, rebuilt)]
     for step in sorted(steps, key=lambda step: (step.at, step.version)):
         step.take(work, rebuilt)
-    for record in work.ledger.tables():
+    for record in work.ledger.reads.tables():
         _kill_rest(work, record, rebuilt)
-    work.ledger.add_event("ledger rebuilt", who=work.settings.who, data={"export": newest, "adopted": rebuilt.adopted})
+    work.ledger.past.add_event(
+        "ledger rebuilt", who=work.settings.who, data={"export": newest, "adopted": rebuilt.adopted}
+    )
     return rebuilt
 
 
@@ -130,7 +132,7 @@ def _steps(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_
     if not table_exists(folder):
         return
     targets = [
-        claim.request.target_version for claim in work.ledger.open_claims() if claim.request.table == record.name
+        claim.request.target_version for claim in work.ledger.claims.open() if claim.request.table == record.name
     ]
     commits = commits_after(folder, min([record.head_version, *targets]))
     if commits.missing:

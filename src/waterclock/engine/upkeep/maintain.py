@@ -91,7 +91,7 @@ class Upkeep:
 
 def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     """Find what may be done for each table at `now`; changes nothing, and starts no JVM."""
-    busy = {claim.request.table for claim in work.ledger.open_claims()}
+    busy = {claim.request.table for claim in work.ledger.claims.open()}
     needed = _needed(work, now)
     older = older_logs(work)
     return [
@@ -106,7 +106,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
     """Do what was found for a table, as far as it still may be done."""
     table = work.flow.tables[found.table]
     folder = work.folder(table)
-    found.is_busy = any(claim.request.table == table.name for claim in work.ledger.open_claims())
+    found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
     if found.is_busy or table.name in older_logs(work):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
@@ -118,7 +118,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
             _try(found, "joining files", lambda: _optimize(work, table, found.small))
         if found.unneeded.count:
             _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
-    still_open = {claim.number for claim in work.ledger.open_claims()}
+    still_open = {claim.number for claim in work.ledger.claims.open()}
     for leaf in found.leaves:
         if leaf.claim not in still_open:
             remove(folder, leaf)
@@ -153,7 +153,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
 
 def _known(work: Workplace, table: Table, now: datetime) -> Known:
     folder, since = work.folder(table), kept_since(table, now)
-    committed = work.ledger.committed(table.name)
+    committed = work.ledger.reads.committed(table.name)
     revisions = [(row.label, row.claim, row.recorded_at) for row in committed]
     if table.kind is Kind.PUBLISH:  # its revisions have no versions to go by
         revisions.sort(key=lambda row: (row[2], row[1]))
@@ -163,7 +163,7 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
             live = {file.path.rpartition("/")[0] for file in live_files(delta)}
     return Known(
         claims=work.ledger.keeping.known_claims(table.name),
-        current={piece.label: piece.claim for piece in work.ledger.slices(table.name, BEGINNING, FOREVER)},
+        current={piece.label: piece.claim for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER)},
         kept_since=since,
         now=now,
         replaced=replaced_at(revisions),
@@ -175,7 +175,7 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
 
 def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime) -> datetime | None:
     """Return the window before which RETAIN takes all out: none that a promised tick or an unfinished batch reads."""
-    record = work.ledger.table(table.name)
+    record = work.ledger.reads.table(table.name)
     if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
         return None
     zone = table.cadence.zone
@@ -189,7 +189,7 @@ def _needed(work: Workplace, now: datetime) -> dict[str, datetime]:
     """Give, by table, the oldest instant that a batch which is not done yet may read."""
     if all(table.retain is None for table in work.flow.tables.values()):
         return {}
-    return Planner(work.flow).oldest_needed(work.ledger.snapshot(work.flow), now)
+    return Planner(work.flow).oldest_needed(work.ledger.reads.snapshot(work.flow), now)
 
 
 def _try(found: Upkeep, step: str, action: Callable[[], None]) -> None:

@@ -75,12 +75,12 @@ def ask_again(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
     for piece in lost:
         verb = verb_of(work, table, piece.label)
         if verb is not None:
-            work.ledger.request_restate(table.name, [piece.label], verb, who=work.settings.who)
+            work.ledger.decisions.request_restate(table.name, [piece.label], verb, who=work.settings.who)
 
 
 def has_usable_log(work: Workplace, table: Table) -> bool:
     """Tell whether a table's log can be read and tells of every version that the ledger knows, and of its rows."""
-    folder, known = work.folder(table), work.ledger.table(table.name).head_version
+    folder, known = work.folder(table), work.ledger.reads.table(table.name).head_version
     if not table_exists(folder) or is_older_than(folder, known) or is_unfinished(folder, known):
         return False
     try:
@@ -97,7 +97,7 @@ def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Seq
 
     Claims whose lease ran out are settled then: before, nothing could be committed.
     """
-    folder, above = work.folder(table), work.ledger.table(table.name).head_version
+    folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project
     if _is_readable(folder):
         raise_versions(folder, project=project, above=above)
@@ -129,7 +129,7 @@ def _schema_of(work: Workplace, spark: SparkSession, table: Table, manifests: Se
 
 
 def _resealed(work: Workplace, spark: SparkSession, table: Table, piece: Slice) -> Manifest | None:
-    made = work.ledger.audit(table.name, piece.label).current
+    made = work.ledger.past.audit(table.name, piece.label).current
     if made is None or made.revision is None:
         return None
     known = Remembered(

@@ -95,7 +95,7 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
     claim = work.ledger.keeping.draw_claim()
     # of a publish, what was delivered stands, and the next goes by what is said now
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
-        version = work.ledger.table(name).head_version
+        version = work.ledger.reads.table(name).head_version
         work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
         return Remade(name, 0, 0, version, changed)
     spark = work.sessions.own()
@@ -134,8 +134,8 @@ def _may_be_settled_after(work: Workplace, table: Table) -> bool:
     """Tell whether only claims whose lease ran out are open, which nobody can settle before the table has a log."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return False
-    expired = {claim.number for claim in work.ledger.expired(work.real_now())}
-    return all(claim.number in expired for claim in work.ledger.open_claims() if claim.request.table == table.name)
+    expired = {claim.number for claim in work.ledger.claims.expired(work.real_now())}
+    return all(claim.number in expired for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
 def _refused(table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
@@ -146,7 +146,7 @@ def _refused(table: Table, differs: Sequence[Difference]) -> WaterclockError | N
 def _current(work: Workplace, table: Table) -> list[Slice]:
     """Return the slices that the table is made of, oldest first; windows that RETAIN has dropped are not among them."""
     dropped = work.ledger.keeping.dropped_before(table.name, by=FOREVER)
-    return work.ledger.slices(table.name, dropped or BEGINNING, FOREVER)
+    return work.ledger.reads.slices(table.name, dropped or BEGINNING, FOREVER)
 
 
 def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
@@ -204,8 +204,8 @@ def _as_claim(
         who=work.settings.who,
         now=now,
         lease_seconds=work.settings.lease,
-        target_version=ledger.table(table.name).head_version,
-        inputs={piece.label: ledger.inputs(table.name, piece.label) for piece in slices},
+        target_version=ledger.reads.table(table.name).head_version,
+        inputs={piece.label: ledger.reads.inputs(table.name, piece.label) for piece in slices},
         restates=REBUILT,
         run=work.run,
     )

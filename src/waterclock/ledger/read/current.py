@@ -156,6 +156,14 @@ def changed_slices(database: Database, name: str, after: int) -> list[Committed]
     return [*before.values(), *(row for row in rows if row.version > after)]
 
 
+def content(database: Database, name: str, low: datetime, high: datetime) -> str:
+    """Return what an interval of a table holds, as `facts.InputFact` compares it.
+
+    Raises  E412 for a table that no applied flow has declared
+    """
+    return contents(database, [(name, low, high)])[name, low, high]
+
+
 def contents(
     database: Database, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:

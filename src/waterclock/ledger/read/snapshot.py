@@ -105,14 +105,14 @@ NOBODY: Asking = {}
 
 
 def snapshot(
-    database: Database, flow: Flow, *, names: Collection[str] | None = None, asking: Asking = NOBODY
+    database: Database, flow: Flow, *, tables: Collection[str] | None = None, asking: Asking = NOBODY
 ) -> LedgerSnapshot:
     """Return what the planner needs of the flow's tables, or of those named; tables not seen yet are left out.
 
     `asking` are labels by verb and table that somebody may ask to restate: they count as requested.
     Cost: nine queries, and one read of the inputs of each batch that may be stale; none of them grows with history
     """
-    wanted = set(flow.tables if names is None else names)
+    wanted = set(flow.tables if tables is None else tables)
     with database.read() as connection:
         first = connection.execute(_LEDGER).one()
         found = {row.name: row for row in connection.execute(_TABLES)}

@@ -64,7 +64,7 @@ def renew(database: Database, held: Claim) -> Claim:
     return replace(held, lease_until=until)
 
 
-def close_lost(database: Database, held: Claim, why: str, *, who: str) -> None:
+def close_lost(database: Database, held: Claim, why: str, *, who: str | None = None) -> None:
     """Close a claim that can no longer commit; its labels go back to what they were, but the attempt counts.
 
     Raises  E411 where it is closed already
@@ -72,7 +72,7 @@ def close_lost(database: Database, held: Claim, why: str, *, who: str) -> None:
     with database.write() as write:
         close(write, held.number, "lost", why=why)
         put_back(write, held.number, held.request.labels)
-        _log(write, "lost", held, {"why": why}, who=who)
+        _log(write, "lost", held, {"why": why}, who=who or held.request.who)
 
 
 def record_failed(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -35,6 +37,22 @@ def end_run(database: Database, run: str, outcome: str, *, who: str) -> None:
     with database.write() as write:
         write.execute(_END, {"which": run, "ended": write.at, "came_to": outcome})
         write.log("run ended", who=who, run=run, data={"outcome": outcome})
+
+
+def add_event(  # noqa: PLR0913 - an event has all of them
+    database: Database,
+    kind: str,
+    *,
+    who: str,
+    table: str | None = None,
+    label: datetime | None = None,
+    claim: int | None = None,
+    run: str | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> None:
+    """Leave an event that nothing else leaves: a foreign commit seen, a file set aside."""
+    with database.write() as write:
+        write.log(kind, who=who, table=table, labels=[label], claim=claim, run=run, data=data)
 
 
 def newest_runs(database: Database, most: int = 20) -> list[Run]:

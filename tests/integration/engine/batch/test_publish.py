@@ -74,7 +74,7 @@ def restate(tiny: Tiny, numbers: Iterable[int]) -> None:
     asked = [day(number) for number in numbers]
     with tiny.ledger() as ledger:
         for table in ("raw.appended", "raw.parts", "raw.merged") if asked else ():
-            ledger.request_restate(table, asked, "recollect", who="a test")
+            ledger.decisions.request_restate(table, asked, "recollect", who="a test")
 
 
 def last_by_key(rows: Iterable[Row]) -> list[Row]:
@@ -128,9 +128,9 @@ def test_every_destination_holds_what_its_table_holds_after_every_step_of_a_hist
         with tiny.ledger() as ledger:
             for table in ("raw.appended", "raw.parts"):  # a label that is left out comes late, with the next step
                 if number == 4:
-                    ledger.record_skipped(table, [Window(day(3), day(4))], who="a test", why="to come late")
+                    ledger.decisions.skip(table, [Window(day(3), day(4))], who="a test", why="to come late")
                 elif number == 5:
-                    ledger.retry(table, [day(3)], who="a test")
+                    ledger.decisions.retry(table, [day(3)], who="a test")
         restate(tiny, again)
         outcome = tiny.run(day(number))
         assert not outcome.failed, described(outcome)
@@ -168,8 +168,8 @@ def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restor
 
     with tiny.ledger() as ledger:
         for name in publishes[:2]:
-            ledger.request_restate(name, [day(1), day(2)], "recompute", who="a test")
-            ledger.retry(name, [day(3)], who="a test")
+            ledger.decisions.request_restate(name, [day(1), day(2)], "recompute", who="a test")
+            ledger.decisions.retry(name, [day(3)], who="a test")
     tiny.shop("DELETE FROM facts")  # what was collected is delivered, not what the source says now
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)

@@ -76,7 +76,7 @@ def test_both_ways_end_alike_whatever_is_restated(
         tiny.source("people", COLUMNS, [row for rows in days.values() for row in rows])
         with tiny.ledger() as ledger:
             for other in again:
-                ledger.request_restate("shop.people", [day(other)], "recollect", who="a test")
+                ledger.decisions.request_restate("shop.people", [day(other)], "recollect", who="a test")
         outcome = tiny.run(day(number + 1))
         assert not outcome.failed, described(outcome)
         touched, compared = (
@@ -100,8 +100,8 @@ def test_a_slice_that_is_gone_is_made_up_for_by_comparing(
 
     tiny.source("people", COLUMNS, [(1, "c", 0, rows[0][3]), rows[1]])
     with tiny.ledger() as ledger:
-        first = ledger.committed("shop.people")[0]
-        ledger.request_restate("shop.people", [day(1)], "recollect", who="a test")
+        first = ledger.reads.committed("shop.people")[0]
+        ledger.decisions.request_restate("shop.people", [day(1)], "recollect", who="a test")
     outcome = tiny.run(day(3), only=["shop.people"])
     assert not outcome.failed, described(outcome)
     for file in (tmp_path / ".waterclock" / "tables" / "shop" / "people" / first.slice_path).glob("*.parquet"):

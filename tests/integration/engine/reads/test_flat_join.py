@@ -73,7 +73,7 @@ def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(tmp_path: 
         ("s3", "zoe", None, None, None, "anna", "lyon", "B"),
     ]
     with tiny.opened() as work:
-        newest = work.ledger.newest("dim.customer")
+        newest = work.ledger.reads.newest("dim.customer")
         assert newest is not None
         counted = version_counts(spark, work.lake.folder("dim.customer"), newest.version, ("id",))
     assert counted == Numbers(versions=3, keys=1, most_versions=3, long_keys=0)
@@ -101,7 +101,7 @@ def test_late_rows_of_a_parent_reach_the_facts_that_read_it(tmp_path: Path, spar
     tiny = shop(tmp_path, spark)
     tiny.shop("INSERT INTO billing VALUES ('c1', 'rome', '2020-01-02 08:30:00')")
     with tiny.ledger() as ledger:
-        ledger.request_restate("raw.billing", [day(2)], "recollect", who="a test")
+        ledger.decisions.request_restate("raw.billing", [day(2)], "recollect", who="a test")
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     flat = "SELECT sale, city_payer FROM marts.sales"

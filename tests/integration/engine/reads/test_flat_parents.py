@@ -91,7 +91,7 @@ class History:
             self.tiny.shop(f"DELETE FROM {source} WHERE at LIKE '2020-01-01%' AND rowid % 2 = 0")
             self.tell(source, 1)
             with self.tiny.ledger() as ledger:
-                ledger.request_restate(f"raw.{source}", [day(1)], "recollect", who="a test")
+                ledger.decisions.request_restate(f"raw.{source}", [day(1)], "recollect", who="a test")
 
     def run(self, number: int) -> None:
         outcome = self.tiny.run(day(number + 1))
@@ -119,8 +119,8 @@ def test_a_random_history_comes_to_what_is_made_of_whole_parents(
     monkeypatch.setattr(flat_parents, "LEAST_BYTES", 2**62)
     with history.tiny.ledger() as ledger:
         for name in FLATS:
-            labels = [piece.label for piece in ledger.slices(name, day(1), day(30))]
-            ledger.request_restate(name, labels, "recompute", who="a test")
+            labels = [piece.label for piece in ledger.reads.slices(name, day(1), day(30))]
+            ledger.decisions.request_restate(name, labels, "recompute", who="a test")
     outcome = history.tiny.run(day(3))
     assert not outcome.failed, described(outcome)
     assert answers(history.tiny) == found

@@ -70,10 +70,10 @@ def ask_again(tiny: Tiny, drawn: random.Random) -> None:
     """Ask that some label of some table is made again; half of the times its rows are no longer what they were."""
     name = drawn.choice(["shop.items", "shop.notes", "marts.sums", "marts.prices"])
     with tiny.ledger() as ledger:
-        done = [cell.label for cell in ledger.grid([name]) if cell.current_claim is not None]
+        done = [cell.label for cell in ledger.past.grid([name]) if cell.current_claim is not None]
         if done and drawn.random() < 0.7:
             verb = drawn.choice(["recompute", "recollect"]) if name.startswith("shop") else "recompute"
-            ledger.request_restate(name, [drawn.choice(done)], verb, who="ann")
+            ledger.decisions.request_restate(name, [drawn.choice(done)], verb, who="ann")
     if drawn.random() < 0.5:
         tiny.shop("UPDATE items SET price = price + 1 WHERE id = 1")
 
@@ -91,17 +91,17 @@ def told(tiny: Tiny, *, without: set[str] = frozenset()) -> dict[str, Any]:  # t
     """Everything that the ledger says of what is done, and what it plans for the tenth."""
     with tiny.ledger() as ledger:
         flow = tiny.load().flow
-        snapshot = ledger.snapshot(flow)
+        snapshot = ledger.reads.snapshot(flow)
         plan = Planner(flow).plan(snapshot, day(10), Request(clock=ledger.now()))
-        batches = [row for row in ledger.batches_rows() if row["status"]]
+        batches = [row for row in ledger.past.rows("batches") if row["status"]]
         return {
             "batches": [{key: value for key, value in row.items() if key not in without} for row in batches],
-            "inputs": [row for row in ledger.inputs_rows() if row["is_current"]],
+            "inputs": [row for row in ledger.past.rows("inputs") if row["is_current"]],
             "done": sorted(
-                (e["table"], e["timelabel"], e["claim"]) for e in ledger.events_rows() if e["kind"] == "done"
+                (e["table"], e["timelabel"], e["claim"]) for e in ledger.past.rows("events") if e["kind"] == "done"
             ),
-            "tables": ledger.tables(),
-            "versions": {name: ledger.versions(name) for name in TABLES},
+            "tables": ledger.reads.tables(),
+            "versions": {name: ledger.reads.versions(name) for name in TABLES},
             "covered": {name: snapshot.of(name).covered for name in TABLES},
             "codes": {name: snapshot.of(name).codes for name in TABLES},
             "suspects": {name: snapshot.of(name).suspects for name in TABLES},
@@ -162,9 +162,9 @@ def test_after_an_export_all_is_known_again_and_the_flow_runs_on(
             with tiny.ledger() as ledger:
                 if drawn.random() < 0.5:
                     window = Window(day(of_day), day(of_day + 1))
-                    ledger.record_skipped("shop.orders", [window], who="ann", why="no such day")
+                    ledger.decisions.skip("shop.orders", [window], who="ann", why="no such day")
                 else:
-                    ledger.retry("shop.orders", [day(of_day)], who="ann")
+                    ledger.decisions.retry("shop.orders", [day(of_day)], who="ann")
         tiny.run(day(of_day + 1))
         ask_again(tiny, drawn)
         tiny.run(day(of_day + 1))
@@ -195,4 +195,4 @@ def test_a_ledger_that_is_there_is_kept_unless_it_is_forced_aside(tmp_path: Path
     assert found.aside is not None
     assert told(tiny, without=UNKNOWN) == before
     with Ledger.open(f"sqlite:///{found.aside}") as old:
-        assert list(old.batches_rows())
+        assert list(old.past.rows("batches"))

@@ -148,7 +148,7 @@ def test_dropped_windows_are_gone_from_table_and_stage_and_are_never_made_again(
         # as if the windows had been dropped long ago
         with ledger.keeping.database.write() as write:
             write.connection.exec_driver_sql("UPDATE events SET at = 0 WHERE kind = 'dropped'")
-        assert ledger.snapshot(lived.load().flow).of("shop.orders").dropped_before == day(6)
+        assert ledger.reads.snapshot(lived.load().flow).of("shop.orders").dropped_before == day(6)
     found = upkeep(lived)
     assert found["shop.orders"].slices.count == 5
     assert files(lived, "tables/shop/orders/_stage/y=2020/m=01/d=01/*/*/*/*.parquet") == 0
@@ -165,7 +165,7 @@ def test_a_table_with_an_open_claim_is_left_alone(lived: Tiny) -> None:
     assert found["shop.items"].is_busy
     assert files(lived, "tables/shop/items/**/*") == before + 1
     with lived.ledger() as ledger:
-        ledger.close_lost(claim, why="a test")
+        ledger.claims.close_lost(claim, why="a test")
     found = upkeep(lived)
     assert found["shop.items"].left_behind.count == 1
     assert not scratch.exists()
@@ -179,12 +179,12 @@ def test_a_ledger_is_rebuilt_from_before_an_upkeep_as_from_after_it(
         export_ledger(ledger, lived.load().storage)
     upkeep(lived)
     with lived.ledger() as ledger:
-        heads = ledger.tables()
-        dropped = ledger.snapshot(lived.load().flow).of("shop.orders").dropped_before
+        heads = ledger.reads.tables()
+        dropped = ledger.reads.snapshot(lived.load().flow).of("shop.orders").dropped_before
     before = answers(lived)
     lose(lived)
     rebuilt(lived)
     with lived.ledger() as ledger:
-        assert ledger.tables() == heads
-        assert ledger.snapshot(lived.load().flow).of("shop.orders").dropped_before == dropped
+        assert ledger.reads.tables() == heads
+        assert ledger.reads.snapshot(lived.load().flow).of("shop.orders").dropped_before == dropped
     assert answers(lived) == before

@@ -92,7 +92,7 @@ def test_a_table_that_was_spoilt_is_made_again_of_its_slices(tiny: Tiny) -> None
 def test_a_table_whose_log_is_lost_is_made_again_of_its_stage(tiny: Tiny, name: str) -> None:
     before, digests = rows(tiny, name), tiny.digests()
     with tiny.ledger() as ledger:
-        head = ledger.table(name).head_version
+        head = ledger.reads.table(name).head_version
     shutil.rmtree(tiny.root / tiny.storage / "tables" / name.replace(".", "/") / "_delta_log")
     [found] = rebuild(tiny, name)
     assert found.version > head
@@ -188,12 +188,14 @@ def test_a_ledger_that_is_lost_after_a_rebuild_knows_its_revisions(tiny: Tiny) -
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     with tiny.ledger() as ledger:
-        before = [(piece.label, piece.claim, piece.digest) for piece in ledger.slices("shop.items", day(1), day(9))]
-        versions = ledger.versions("shop.items")
+        before = [
+            (piece.label, piece.claim, piece.digest) for piece in ledger.reads.slices("shop.items", day(1), day(9))
+        ]
+        versions = ledger.reads.versions("shop.items")
     lose(tiny)
     ledger_rebuilt(tiny)
     with tiny.ledger() as ledger:
         assert [
-            (piece.label, piece.claim, piece.digest) for piece in ledger.slices("shop.items", day(1), day(9))
+            (piece.label, piece.claim, piece.digest) for piece in ledger.reads.slices("shop.items", day(1), day(9))
         ] == before
-        assert ledger.versions("shop.items") == versions
+        assert ledger.reads.versions("shop.items") == versions

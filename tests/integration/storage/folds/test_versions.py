@@ -378,3 +378,15 @@ def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_
     accounts.place(1, [("k1", seen + timedelta(microseconds=1)), ("k2", seen)])
     shows = accounts.spark.read.format("delta").load(accounts.folder).selectExpr("k", "unix_micros(seen) % 1000000")
     assert sorted(map(tuple, shows.collect())) == [("k1", 0), ("k1", 1), ("k2", 0)]
+
+
+def test_rows_without_a_place_are_left_out_of_many_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Beyond a hundred columns Spark compiles no query, and looks at conditions in another order."""
+    many = [f"c{number}" for number in range(120)]
+    schema, rest = ", ".join([SCHEMA, *(f"{name} INT" for name in many)]), [None] * len(many)
+    accounts = Accounts(spark, tmp_path, declared(PLAIN), schema=schema)
+    accounts.place(0, [("k1", FIRST, 1, False, "x", 1, *rest), (None, FIRST, 1, False, "y", 2, *rest)])
+    accounts.place(
+        1, [("k1", FIRST + timedelta(days=1), 1, False, "y", 1, *rest), ("k2", None, 1, False, "z", 3, *rest)]
+    )
+    assert [(row[0], row[3]) for row in accounts.found()] == [("k1", "x"), ("k1", "y")]

@@ -31,7 +31,7 @@ def test_a_state_that_is_behind_is_asked_to_follow_and_run(late_shop: Shop, runs
     [asked] = runs.asked
     assert ranges(asked) == {STATE: "20241117000000"}
     assert (asked.command, asked.force, asked.is_beside) == ("query", {}, True)
-    facts = late_shop.ledger.snapshot(late_shop.project.flow).of(STATE)
+    facts = late_shop.ledger.reads.snapshot(late_shop.project.flow).of(STATE)
     assert {label.day for label in facts.following} == {17}
 
 
@@ -61,7 +61,7 @@ def test_it_is_shown_and_asked_for_first(
     assert "1 due: 1 ready" in told.err
     assert "stale: shop.orders changed since" in told.err
     assert runs.asked == []
-    assert not late_shop.ledger.snapshot(late_shop.project.flow).of(STATE).following
+    assert not late_shop.ledger.reads.snapshot(late_shop.project.flow).of(STATE).following
 
 
 @pytest.mark.parametrize(("tick", "code"), [("2099-01-01", "E521"), ("2020-01-01", "E521"), ("no tick", "E106")])

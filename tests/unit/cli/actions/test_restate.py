@@ -8,7 +8,7 @@ from tests.unit.cli.conftest import Runs, Shop, ranges, texts
 
 
 def requested(shop: Shop, table: str) -> dict[str, str]:
-    facts = shop.ledger.snapshot(shop.project.flow).of(table)
+    facts = shop.ledger.reads.snapshot(shop.project.flow).of(table)
     return dict(zip(texts(facts.requested), facts.requested.values(), strict=True))
 
 

@@ -33,7 +33,7 @@ def test_a_run_with_nothing_to_do_says_so_and_is_kept_in_the_ledger(busy_shop: S
     found = busy_shop.ask("run", "web.visits", "--labels", "2024-11-17")
     assert found.exit_code == 0
     assert found.stdout == "nothing is due; next due 2024-11-21 00:00Z\n"
-    [run] = busy_shop.ledger.runs()
+    [run] = busy_shop.ledger.past.runs()
     assert (run.command, run.outcome) == ("run", "done")
 
 

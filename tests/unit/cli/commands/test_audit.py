@@ -88,7 +88,7 @@ def test_columns_of_batches_are_whole_on_a_narrow_terminal_whatever_is_in_them(b
     table = replace(
         busy_shop.project.flow.tables["shop.orders"], cadence=Cadence(parse_period("HOUR"), zone="America/New_York")
     )
-    audits = [busy_shop.ledger.audit("shop.orders", day(number)) for number in (17, 18, 19)]
+    audits = [busy_shop.ledger.past.audit("shop.orders", day(number)) for number in (17, 18, 19)]
     many = [_with_rows(audit, 336_776_123) for audit in audits]
     out = io.StringIO()
     print_batches(make_console(out, width=width), table, Listed(tuple(many), {}))

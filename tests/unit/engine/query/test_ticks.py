@@ -153,7 +153,7 @@ class TestMissing:
 
     def test_a_skipped_label_is_empty_and_not_missing(self, shop: Desk) -> None:
         window = ORDERS.cadence.window_of(day(3))
-        shop.ledger.record_skipped("orders", [window], who="ann", why="closed")
+        shop.ledger.decisions.skip("orders", [window], who="ann", why="closed")
         make(shop, 4, "orders")
         assert ask(shop, "orders", tick=5) == Moment(day(5))
 
@@ -165,7 +165,7 @@ class TestMissing:
         held = shop.claim(table, 3)
         if fate != "open":
             status = BatchStatus.HELD if fate == "held" else BatchStatus.FAILED
-            shop.ledger.record_failed(held, error="boom\nat line 3", is_transient=False, status=status)
+            shop.ledger.claims.record_failed(held, error="boom\nat line 3", is_transient=False, status=status)
         assert why in str(refused(shop, table, tick=4).why)
 
     def test_a_label_that_is_not_due_is_refused(self) -> None:
@@ -207,10 +207,10 @@ class TestKnownAt:
     def test_a_label_is_known_since_its_own_record_though_an_older_commit_was_recorded_later(self, shop: Desk) -> None:
         again, new = shop.claim("orders", 0, restates="a test"), shop.claim("orders", 3)
         shop.clock.pass_by(seconds=1)
-        shop.ledger.record_done(new, [result(3, version=101)])
+        shop.ledger.claims.record_done(new, [result(3, version=101)])
         between = shop.clock.at
         shop.clock.pass_by(seconds=9)
-        shop.ledger.record_done(again, [result(0, version=100, digest="1:1:1")])
+        shop.ledger.claims.record_done(again, [result(0, version=100, digest="1:1:1")])
         assert ask(shop, "orders", tick=4, known_at=between) == Moment(day(4), between)
         shown = resolve(ORDERS, day(4), commit_records(shop.ledger, "orders"), known_at=between)
         assert [step.label for step in shown.steps] == [day(0), day(1), day(2), day(3)]
@@ -233,13 +233,13 @@ def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(
     for label in range(3, 60):
         make(shop, label)
     looks: list[datetime] = []
-    history = shop.ledger.history
+    history = shop.ledger.reads.history
 
     def counted(flow: Flow, asked: Mapping[str, datetime], since: datetime) -> History:
         looks.append(since)
         return history(flow, asked, since)
 
-    monkeypatch.setattr(shop.ledger, "history", counted)
+    monkeypatch.setattr(shop.ledger.reads, "history", counted)
     assert ask(shop, *ALL, tick=1).is_rippling
     assert len(looks) <= 2
     looks.clear()

@@ -29,7 +29,7 @@ def again(root: Path, name: str) -> list[str]:
     ledger = Ledger.open("sqlite://")
     with ledger:
         ledger.keeping.load(read_export(str(root), each) for each in chain_of(str(root), name))
-        return [row["timelabel"] for row in ledger.batches_rows()]
+        return [row["timelabel"] for row in ledger.past.rows("batches")]
 
 
 def test_each_export_follows_the_one_before_and_the_chain_is_the_ledger(opened: Desk, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_another_ledger_does_not_follow_the_exports_of_the_first(opened: Desk, t
     other = desk()
     other.clock.pass_by(days=3)
     with Ledger.open("sqlite://", clock=other.clock) as ledger:
-        ledger.begin_run(who="ann", command="run", now=other.clock.at)
+        ledger.past.begin_run(who="ann", command="run", now=other.clock.at)
         assert export_ledger(ledger, str(tmp_path)).follows is None
 
 

@@ -14,7 +14,7 @@ def _tables(at_desk: Desk) -> None:
 
 
 def content(at_desk: Desk, low: float, high: float, name: str = "raw.a") -> str:
-    return at_desk.ledger.content(name, day(low), day(high))
+    return at_desk.ledger.reads.content(name, day(low), day(high))
 
 
 def test_an_empty_interval_and_an_interval_of_nothing_are_nothing(at_desk: Desk) -> None:
@@ -79,7 +79,7 @@ def test_many_intervals_are_found_as_one_by_one(at_desk: Desk) -> None:
     at_desk.done("core.r", 7, stands_from=4, digest="7:7:7")
     wanted = [("raw.a", low, high) for low in range(8) for high in range(low, 8)]
     wanted += [("core.r", low, low + 1) for low in range(9)]
-    pins = at_desk.ledger.pins([(name, day(low), day(high)) for name, low, high in wanted])
+    pins = at_desk.ledger.reads.pins([(name, day(low), day(high)) for name, low, high in wanted])
     assert [pin.content for pin in pins] == [content(at_desk, low, high, name) for name, low, high in wanted]
 
 
@@ -101,7 +101,7 @@ def test_pins_bind_place_version_and_slices(at_desk: Desk) -> None:
     at_desk.done("raw.a", 2)  # version 2
     at_desk.done("core.r", 0)  # version 3
     at_desk.done("core.r", 1)  # version 4
-    whole, state, none, early = at_desk.ledger.pins(
+    whole, state, none, early = at_desk.ledger.reads.pins(
         [
             ("raw.a", day(1), day(3)),
             ("core.r", day(0), day(1)),

@@ -30,33 +30,33 @@ def steps(links: list[Link]) -> set[Step]:
 
 
 def test_upstream_finds_every_slice_that_went_in(at_desk: Desk) -> None:
-    assert steps(at_desk.ledger.upstream("mart.c", day(2))) == {
+    assert steps(at_desk.ledger.past.upstream("mart.c", day(2))) == {
         (1, "core.b", 1),
         (1, "core.b", 2),
         (2, "raw.a", 1),
         (2, "raw.a", 2),
         (2, "dim.x", 2),
     }
-    assert steps(at_desk.ledger.upstream("mart.c", day(2), depth=1)) == {(1, "core.b", 1), (1, "core.b", 2)}
-    assert at_desk.ledger.upstream("raw.a", day(0)) == []
+    assert steps(at_desk.ledger.past.upstream("mart.c", day(2), depth=1)) == {(1, "core.b", 1), (1, "core.b", 2)}
+    assert at_desk.ledger.past.upstream("raw.a", day(0)) == []
 
 
 def test_downstream_finds_every_batch_made_from_it(at_desk: Desk) -> None:
-    assert steps(at_desk.ledger.downstream("raw.a", day(1))) == {(1, "core.b", 1), (2, "mart.c", 2)}
-    assert steps(at_desk.ledger.downstream("raw.a", day(0))) == {(1, "core.b", 0)}
-    assert steps(at_desk.ledger.downstream("dim.x", day(2), depth=1)) == {(1, "core.b", n) for n in range(3)}
-    assert at_desk.ledger.downstream("mart.c", day(2)) == []
+    assert steps(at_desk.ledger.past.downstream("raw.a", day(1))) == {(1, "core.b", 1), (2, "mart.c", 2)}
+    assert steps(at_desk.ledger.past.downstream("raw.a", day(0))) == {(1, "core.b", 0)}
+    assert steps(at_desk.ledger.past.downstream("dim.x", day(2), depth=1)) == {(1, "core.b", n) for n in range(3)}
+    assert at_desk.ledger.past.downstream("mart.c", day(2)) == []
 
 
 def test_upstream_tells_the_revisions_that_were_read_not_those_made_since(at_desk: Desk) -> None:
-    before = {link.claim for link in at_desk.ledger.upstream("core.b", day(1))}
+    before = {link.claim for link in at_desk.ledger.past.upstream("core.b", day(1))}
     at_desk.done("raw.a", 1, digest="9:9:9", restates="late rows")
-    assert {link.claim for link in at_desk.ledger.upstream("core.b", day(1))} == before
-    old = at_desk.ledger.grid(["core.b"], day(1), day(2))[0].current_claim
+    assert {link.claim for link in at_desk.ledger.past.upstream("core.b", day(1))} == before
+    old = at_desk.ledger.past.grid(["core.b"], day(1), day(2))[0].current_claim
     at_desk.done("core.b", 1, reads={1: [at_desk.read("raw.a", 1, 2)]})
-    now = at_desk.ledger.upstream("core.b", day(1))
+    now = at_desk.ledger.past.upstream("core.b", day(1))
     assert [link.rows for link in now] == [9]
-    assert {link.claim for link in at_desk.ledger.upstream("core.b", day(1), claim=old)} == before
+    assert {link.claim for link in at_desk.ledger.past.upstream("core.b", day(1), claim=old)} == before
 
 
 def replaced(links: list[Link]) -> set[Step]:
@@ -64,32 +64,32 @@ def replaced(links: list[Link]) -> set[Step]:
 
 
 def test_what_was_made_of_a_revision_that_was_replaced_is_marked_until_it_is_made_again(at_desk: Desk) -> None:
-    assert replaced(at_desk.ledger.downstream("raw.a", day(1))) == set()
+    assert replaced(at_desk.ledger.past.downstream("raw.a", day(1))) == set()
     at_desk.done("raw.a", 1, digest="9:9:9", restates="late rows")
-    assert replaced(at_desk.ledger.downstream("raw.a", day(1))) == {(1, "core.b", 1), (2, "mart.c", 2)}
-    assert replaced(at_desk.ledger.upstream("mart.c", day(2))) == {(2, "raw.a", 1)}
-    assert replaced(at_desk.ledger.downstream("raw.a", day(0))) == set()
+    assert replaced(at_desk.ledger.past.downstream("raw.a", day(1))) == {(1, "core.b", 1), (2, "mart.c", 2)}
+    assert replaced(at_desk.ledger.past.upstream("mart.c", day(2))) == {(2, "raw.a", 1)}
+    assert replaced(at_desk.ledger.past.downstream("raw.a", day(0))) == set()
     at_desk.done("core.b", 1, digest="8:8:8", reads={1: [at_desk.read("raw.a", 1, 2)]})
-    assert replaced(at_desk.ledger.downstream("raw.a", day(1))) == {(2, "mart.c", 2)}
-    assert replaced(at_desk.ledger.downstream("core.b", day(1))) == {(1, "mart.c", 2)}
+    assert replaced(at_desk.ledger.past.downstream("raw.a", day(1))) == {(2, "mart.c", 2)}
+    assert replaced(at_desk.ledger.past.downstream("core.b", day(1))) == {(1, "mart.c", 2)}
     at_desk.done("mart.c", 2, digest="7:7:7", reads={2: [at_desk.read("core.b", 1, 3)]})
-    assert replaced(at_desk.ledger.downstream("raw.a", day(1))) == set()
+    assert replaced(at_desk.ledger.past.downstream("raw.a", day(1))) == set()
 
 
 def test_a_revision_of_the_same_rows_replaces_nothing(at_desk: Desk) -> None:
-    digest = next(row["digest"] for row in at_desk.ledger.batches_rows() if row["table"] == "raw.a")
+    digest = next(row["digest"] for row in at_desk.ledger.past.rows("batches") if row["table"] == "raw.a")
     at_desk.done("raw.a", 0, digest=digest, restates="to see that it comes out the same")
-    assert replaced(at_desk.ledger.downstream("raw.a", day(0))) == set()
+    assert replaced(at_desk.ledger.past.downstream("raw.a", day(0))) == set()
 
 
 def test_links_tell_the_code_and_the_rows(at_desk: Desk) -> None:
-    [link] = at_desk.ledger.downstream("raw.a", day(0))
+    [link] = at_desk.ledger.past.downstream("raw.a", day(0))
     assert (link.code, link.rows) == ("code of core.b", 1)
 
 
 def test_provenance_of_a_batch_that_was_never_done_is_refused(at_desk: Desk) -> None:
     at_desk.claim("raw.a", 5)
-    for look in (at_desk.ledger.upstream, at_desk.ledger.downstream):
+    for look in (at_desk.ledger.past.upstream, at_desk.ledger.past.downstream):
         for label in (5, 6):
             with pytest.raises(WaterclockError, match="no rows") as refused:
                 look("raw.a", day(label))
@@ -100,5 +100,5 @@ def test_a_self_reading_chain_is_followed_to_its_start(at_desk: Desk) -> None:
     at_desk.apply(table("core.s", reads=["core.s"]), table("raw.a", partitioned=True), fingerprint="flow 2")
     for n in range(5):
         at_desk.done("core.s", n, reads={n: [at_desk.read("core.s", n - 1, n)]})
-    assert steps(at_desk.ledger.upstream("core.s", day(4))) == {(d, "core.s", 4 - d) for d in range(1, 5)}
-    assert steps(at_desk.ledger.downstream("core.s", day(0))) == {(d, "core.s", d) for d in range(1, 5)}
+    assert steps(at_desk.ledger.past.upstream("core.s", day(4))) == {(d, "core.s", 4 - d) for d in range(1, 5)}
+    assert steps(at_desk.ledger.past.downstream("core.s", day(0))) == {(d, "core.s", d) for d in range(1, 5)}

@@ -6,17 +6,17 @@ from waterclock.flow.choices import Mode
 
 
 def test_tables_without_a_past_have_empty_facts(at_desk: Desk) -> None:
-    assert at_desk.ledger.snapshot(flow(table("raw.a"))) == LedgerSnapshot(sequence=0)
+    assert at_desk.ledger.reads.snapshot(flow(table("raw.a"))) == LedgerSnapshot(sequence=0)
     at_desk.apply(table("raw.a"))
-    facts = at_desk.ledger.snapshot(at_desk.flow).of("raw.a")
+    facts = at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a")
     assert (facts.start, list(facts.covered), facts.codes, facts.seconds_per_batch) == (None, [], {}, None)
 
 
 def test_only_the_flows_tables_are_told_or_those_asked_for(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a"), table("raw.b"), table("raw.c"))
     at_desk.apply(table("raw.a"), table("raw.b"), fingerprint="flow 2")
-    assert set(at_desk.ledger.snapshot(at_desk.flow).tables) == {"raw.a", "raw.b"}
-    assert set(at_desk.ledger.snapshot(at_desk.flow, tables=["raw.b"]).tables) == {"raw.b"}
+    assert set(at_desk.ledger.reads.snapshot(at_desk.flow).tables) == {"raw.a", "raw.b"}
+    assert set(at_desk.ledger.reads.snapshot(at_desk.flow, tables=["raw.b"]).tables) == {"raw.b"}
 
 
 def test_a_snapshot_asked_for_a_few_tables_tells_the_same_of_them(at_desk: Desk) -> None:
@@ -24,8 +24,11 @@ def test_a_snapshot_asked_for_a_few_tables_tells_the_same_of_them(at_desk: Desk)
     at_desk.done("raw.a", 0)
     at_desk.done("raw.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
     at_desk.done("raw.c", 0, reads={0: [at_desk.read("raw.b", 0, 1)]})
-    at_desk.ledger.request_restate("raw.a", [day(0)], "recompute", who="ann")
-    whole, part = at_desk.ledger.snapshot(at_desk.flow), at_desk.ledger.snapshot(at_desk.flow, tables=["raw.c"])
+    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann")
+    whole, part = (
+        at_desk.ledger.reads.snapshot(at_desk.flow),
+        at_desk.ledger.reads.snapshot(at_desk.flow, tables=["raw.c"]),
+    )
     assert part.tables == {"raw.c": whole.of("raw.c")}
     assert set(part.of("raw.c").suspects) == {day(0)}
 
@@ -33,8 +36,8 @@ def test_a_snapshot_asked_for_a_few_tables_tells_the_same_of_them(at_desk: Desk)
 def test_snapshots_of_one_sequence_are_equal(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a"))
     at_desk.done("raw.a", 0)
-    first = at_desk.ledger.snapshot(at_desk.flow)
-    assert first == at_desk.ledger.snapshot(at_desk.flow)
+    first = at_desk.ledger.reads.snapshot(at_desk.flow)
+    assert first == at_desk.ledger.reads.snapshot(at_desk.flow)
     assert (first.sequence, first.flow) == (at_desk.ledger.sequence(), "flow 1")
     at_desk.claim("raw.a", 1)
     assert at_desk.ledger.sequence() > first.sequence
@@ -43,7 +46,7 @@ def test_snapshots_of_one_sequence_are_equal(at_desk: Desk) -> None:
 def test_open_claims_are_told_with_all_their_labels(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     first, second = at_desk.claim("raw.a", 2, 0, 1), at_desk.claim("raw.a", 3, runner="there")
-    claims = at_desk.ledger.snapshot(at_desk.flow).of("raw.a").open_claims
+    claims = at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").open_claims
     assert [(each.claim, each.labels, each.runner, each.lease_until) for each in claims] == [
         (first.number, (day(0), day(1), day(2)), "here", first.lease_until),
         (second.number, (day(3),), "there", second.lease_until),
@@ -53,20 +56,20 @@ def test_open_claims_are_told_with_all_their_labels(at_desk: Desk) -> None:
 def test_requested_and_running_snapshots_tell_from_when_on_they_stand(at_desk: Desk) -> None:
     at_desk.apply(table("dim.x", mode=Mode.REPLACE))
     at_desk.done("dim.x", 3, stands_from=1)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("dim.x").stands == {}
-    at_desk.ledger.request_restate("dim.x", [day(3)], "recollect", who="ann")
-    assert at_desk.ledger.snapshot(at_desk.flow).of("dim.x").stands == {day(3): day(1)}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").stands == {}
+    at_desk.ledger.decisions.request_restate("dim.x", [day(3)], "recollect", who="ann")
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").stands == {day(3): day(1)}
     at_desk.claim("dim.x", 3)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("dim.x").stands == {day(3): day(1)}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").stands == {day(3): day(1)}
 
 
 def test_latest_keeps_the_tick_it_picked(at_desk: Desk) -> None:
     at_desk.apply(table("dim.x", mode=Mode.REPLACE), table("core.b", partitioned=True, reads=["dim.x"]))
     at_desk.done("dim.x", 4)
     at_desk.done("core.b", 0, reads={0: [at_desk.read("dim.x", 4, 5, read="LATEST(dim.x)")]})
-    assert at_desk.ledger.snapshot(at_desk.flow).of("core.b").latest == {}
-    at_desk.ledger.request_restate("core.b", [day(0)], "recompute", who="ann")
-    assert at_desk.ledger.snapshot(at_desk.flow).of("core.b").latest == {day(0): {"dim.x": day(5)}}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("core.b").latest == {}
+    at_desk.ledger.decisions.request_restate("core.b", [day(0)], "recompute", who="ann")
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("core.b").latest == {day(0): {"dim.x": day(5)}}
 
 
 def test_a_snapshot_is_of_one_moment(tmp_path: object) -> None:
@@ -80,4 +83,4 @@ def test_a_snapshot_is_of_one_moment(tmp_path: object) -> None:
             connection.exec_driver_sql("SELECT * FROM batches").all()
             opened.done("raw.a", 1)
             assert len(connection.exec_driver_sql("SELECT * FROM batches").all()) == 1
-        assert len(opened.ledger.grid(["raw.a"])) == 2
+        assert len(opened.ledger.past.grid(["raw.a"])) == 2

@@ -20,30 +20,30 @@ def _tables(at_desk: Desk) -> None:
 
 def test_the_grid_shows_how_each_batch_stands(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, digest="5:1:1")
-    at_desk.ledger.record_failed(at_desk.claim("raw.a", 1), error="E705 boom", is_transient=False)
+    at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 1), error="E705 boom", is_transient=False)
     running = at_desk.claim("raw.a", 2)
-    cells = at_desk.ledger.grid(["raw.a", "core.b"])
+    cells = at_desk.ledger.past.grid(["raw.a", "core.b"])
     assert [(cell.table, cell.label, cell.status, cell.rows, cell.error) for cell in cells] == [
         ("raw.a", day(0), "done", 5, None),
         ("raw.a", day(1), "failed", None, "E705 boom"),
         ("raw.a", day(2), "running", None, None),
     ]
     assert cells[2].claim == running.number
-    assert [cell.label for cell in at_desk.ledger.grid(["raw.a"], day(1), day(2))] == [day(1)]
-    assert at_desk.ledger.grid([]) == []
+    assert [cell.label for cell in at_desk.ledger.past.grid(["raw.a"], day(1), day(2))] == [day(1)]
+    assert at_desk.ledger.past.grid([]) == []
 
 
 def test_an_audit_tells_who_made_a_batch_from_what_with_which_code(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     pinned = at_desk.read("raw.a", 0, 1)
-    at_desk.ledger.record_failed(
+    at_desk.ledger.claims.record_failed(
         at_desk.claim("core.b", 0, reads={0: [pinned]}, who="bob"), error="E1", is_transient=True
     )
     at_desk.clock.pass_by(minutes=1)
     held = at_desk.claim("core.b", 0, reads={0: [pinned]}, run="r7", code="new code")
     at_desk.clock.pass_by(seconds=5)
-    at_desk.ledger.record_done(held, [result(0, digest="3:1:1", version=9)])
-    audit = at_desk.ledger.audit("core.b", day(0))
+    at_desk.ledger.claims.record_done(held, [result(0, digest="3:1:1", version=9)])
+    audit = at_desk.ledger.past.audit("core.b", day(0))
     first, second = audit.attempts
     assert (first.status, first.who, first.error, first.revision) == ("failed", "bob", "E1", None)
     assert (second.status, second.who, second.run, second.code, second.flow) == (
@@ -66,19 +66,19 @@ def test_an_audit_tells_who_made_a_batch_from_what_with_which_code(at_desk: Desk
 def test_an_audit_of_a_batch_that_never_was_is_refused(at_desk: Desk) -> None:
     for name, told in (("raw.a", "no rows of raw.a@20130101000000"), ("raw.z", "no table raw.z")):
         with pytest.raises(WaterclockError, match=told) as refused:
-            at_desk.ledger.audit(name, day(0))
+            at_desk.ledger.past.audit(name, day(0))
         assert refused.value.code == "E412"
 
 
 def test_the_status_tables_have_typed_rows(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     at_desk.done("core.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
-    at_desk.ledger.record_failed(at_desk.claim("core.b", 1), error="no", is_transient=True, due_again=day(1.5))
+    at_desk.ledger.claims.record_failed(at_desk.claim("core.b", 1), error="no", is_transient=True, due_again=day(1.5))
     kinds = {"STRING": str, "BIGINT": int, "BOOLEAN": bool, "TIMESTAMP": datetime}
     rows = {
-        "batches": list(at_desk.ledger.batches_rows()),
-        "inputs": list(at_desk.ledger.inputs_rows()),
-        "events": list(at_desk.ledger.events_rows()),
+        "batches": list(at_desk.ledger.past.rows("batches")),
+        "inputs": list(at_desk.ledger.past.rows("inputs")),
+        "events": list(at_desk.ledger.past.rows("events")),
     }
     assert {name: len(found) for name, found in rows.items()} == {"batches": 3, "inputs": 1, "events": 7}
     for name, found in rows.items():
@@ -107,8 +107,8 @@ def test_the_status_tables_have_typed_rows(at_desk: Desk) -> None:
 
 def test_a_snapshot_that_stands_for_all_before_it_can_be_shown(at_desk: Desk) -> None:
     at_desk.apply(table("dim.x", mode=Mode.REPLACE), fingerprint="flow 2")
-    at_desk.ledger.record_done(at_desk.claim("dim.x", 0), [result(0, stands_from=BEGINNING)])
-    assert [row["stands_from"] for row in at_desk.ledger.batches_rows()] == [BEGINNING]
+    at_desk.ledger.claims.record_done(at_desk.claim("dim.x", 0), [result(0, stands_from=BEGINNING)])
+    assert [row["stands_from"] for row in at_desk.ledger.past.rows("batches")] == [BEGINNING]
 
 
 def test_outside_readers_see_labels_and_times_as_text(tmp_path: Path) -> None:
@@ -126,14 +126,14 @@ def test_outside_readers_see_labels_and_times_as_text(tmp_path: Path) -> None:
 def test_the_real_clock_is_kept_to_the_millisecond(at_desk: Desk) -> None:
     at_desk.clock.at = datetime(2026, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
     at_desk.done("raw.a", 0)
-    [row] = at_desk.ledger.batches_rows()
+    [row] = at_desk.ledger.past.rows("batches")
     assert row["claimed_at"] == row["recorded_at"] == at_desk.clock.at
 
 
 def test_events_of_others_are_kept_in_order(at_desk: Desk) -> None:
-    at_desk.ledger.add_event("foreign commit", who="runner", table="raw.a", label=day(0), data={"version": 3})
-    at_desk.ledger.add_event("file set aside", who="runner", data={"name": "x.csv"})
-    rows = list(at_desk.ledger.events_rows())[-2:]
+    at_desk.ledger.past.add_event("foreign commit", who="runner", table="raw.a", label=day(0), data={"version": 3})
+    at_desk.ledger.past.add_event("file set aside", who="runner", data={"name": "x.csv"})
+    rows = list(at_desk.ledger.past.rows("events"))[-2:]
     assert [(row["kind"], row["timelabel"], row["data"]) for row in rows] == [
         ("foreign commit", "20130101000000", '{"version": 3}'),
         ("file set aside", None, '{"name": "x.csv"}'),
@@ -142,12 +142,12 @@ def test_events_of_others_are_kept_in_order(at_desk: Desk) -> None:
 
 
 def test_runs_are_told_newest_first(at_desk: Desk) -> None:
-    first = at_desk.ledger.begin_run(who="ann", command="run", now=day(3))
+    first = at_desk.ledger.past.begin_run(who="ann", command="run", now=day(3))
     at_desk.clock.pass_by(seconds=5)
-    second = at_desk.ledger.begin_run(who="bob", command="backfill", now=day(4))
-    at_desk.ledger.end_run(first, "done", who="ann")
-    newest, oldest = at_desk.ledger.runs()
+    second = at_desk.ledger.past.begin_run(who="bob", command="backfill", now=day(4))
+    at_desk.ledger.past.end_run(first, "done", who="ann")
+    newest, oldest = at_desk.ledger.past.runs()
     assert (newest.run, newest.command, newest.ended_at, newest.outcome) == (second, "backfill", None, None)
     assert (oldest.run, oldest.who, oldest.now, oldest.outcome) == (first, "ann", day(3), "done")
     assert oldest.ended_at == at_desk.clock.at
-    assert [run.run for run in at_desk.ledger.runs(most=1)] == [second]
+    assert [run.run for run in at_desk.ledger.past.runs(most=1)] == [second]

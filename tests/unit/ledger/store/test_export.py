@@ -40,9 +40,9 @@ class Shelf:
 
 def told(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
     return {
-        "batches": list(ledger.batches_rows()),
-        "inputs": list(ledger.inputs_rows()),
-        "events": list(ledger.events_rows()),
+        "batches": list(ledger.past.rows("batches")),
+        "inputs": list(ledger.past.rows("inputs")),
+        "events": list(ledger.past.rows("events")),
     }
 
 
@@ -59,17 +59,17 @@ def live(at_desk: Desk, drawn: random.Random, days: int) -> None:
         fate = drawn.choice(["done", "done", "failed", "skipped", "restated", "open", "asked"])
         name = drawn.choice(["a.rows", "a.state"])
         label = drawn.randrange(30)
-        known = {cell.label: cell for cell in at_desk.ledger.grid([name])}
-        held = any(claim.request.table == name for claim in at_desk.ledger.open_claims())
+        known = {cell.label: cell for cell in at_desk.ledger.past.grid([name])}
+        held = any(claim.request.table == name for claim in at_desk.ledger.claims.open())
         is_done = day(label) in known and known[day(label)].current_claim is not None
         if fate == "skipped" and day(label) not in known:
-            at_desk.ledger.record_skipped(name, [Window(day(label), day(label + 1))], who="ann", why="no source")
+            at_desk.ledger.decisions.skip(name, [Window(day(label), day(label + 1))], who="ann", why="no source")
         elif fate == "asked" and is_done:
-            at_desk.ledger.request_restate(name, [day(label)], "recompute", who="ann")
+            at_desk.ledger.decisions.request_restate(name, [day(label)], "recompute", who="ann")
         elif held or (day(label) in known and known[day(label)].status in {"skipped", "running"}):
             continue
         elif fate == "failed" and not is_done:
-            at_desk.ledger.record_failed(at_desk.claim(name, label), error="no", is_transient=False)
+            at_desk.ledger.claims.record_failed(at_desk.claim(name, label), error="no", is_transient=False)
         elif fate == "open" and name == "a.rows" and not is_done:
             at_desk.claim(name, label)
         elif fate in {"done", "restated"}:
@@ -89,11 +89,11 @@ def test_a_ledger_is_taken_up_from_its_exports_as_it_was(seed: int, at_desk: Des
         shelf.take(at_desk.ledger, whole=drawn.random() < 0.2)
     with again(shelf) as found:
         assert told(found) == told(at_desk.ledger)
-        before = at_desk.ledger.snapshot(at_desk.flow)
-        assert replace(found.snapshot(at_desk.flow), sequence=before.sequence) == before
-        assert found.tables() == at_desk.ledger.tables()
-        assert found.open_claims() == at_desk.ledger.open_claims()
-        assert found.versions("a.state") == at_desk.ledger.versions("a.state")
+        before = at_desk.ledger.reads.snapshot(at_desk.flow)
+        assert replace(found.reads.snapshot(at_desk.flow), sequence=before.sequence) == before
+        assert found.reads.tables() == at_desk.ledger.reads.tables()
+        assert found.claims.open() == at_desk.ledger.claims.open()
+        assert found.reads.versions("a.state") == at_desk.ledger.reads.versions("a.state")
 
 
 def test_what_grows_is_told_once(at_desk: Desk) -> None:
@@ -106,7 +106,7 @@ def test_what_grows_is_told_once(at_desk: Desk) -> None:
     assert (first.follows, second.follows) == (None, "e0")
     assert sum('"done","ann"' in line for line in shelf.exports[0][1]) == 1
     with again(shelf) as found:
-        assert len(list(found.events_rows())) == len(list(at_desk.ledger.events_rows()))
+        assert len(list(found.past.rows("events"))) == len(list(at_desk.ledger.past.rows("events")))
 
 
 def test_an_export_that_was_cut_off_is_refused_and_leaves_nothing(at_desk: Desk) -> None:
@@ -137,9 +137,9 @@ def test_a_commit_that_the_ledger_lacks_is_adopted_once(at_desk: Desk) -> None:
     found = Committed(at_desk.claim("a.rows", 5).number + 1000, request, (result(1, version=7),), at_desk.clock.at)
     assert at_desk.ledger.keeping.adopt(found)
     assert not at_desk.ledger.keeping.adopt(found)
-    [cell] = at_desk.ledger.grid(["b.sums"])
+    [cell] = at_desk.ledger.past.grid(["b.sums"])
     assert (cell.status, cell.current_claim) == ("done", found.number)
-    assert at_desk.ledger.table("b.sums").head_version == 7
+    assert at_desk.ledger.reads.table("b.sums").head_version == 7
     assert at_desk.suspects() == set()
     at_desk.done("a.rows", 1, digest="1:9:9", restates="again")
     assert at_desk.suspects() == {("b.sums", day(1))}
@@ -164,9 +164,9 @@ def test_an_open_claim_that_committed_is_recorded_as_itself(at_desk: Desk) -> No
     at_desk.apply(table("a.rows", partitioned=True))
     held = at_desk.claim("a.rows", 1)
     assert at_desk.ledger.keeping.adopt(Committed(held.number, held.request, (result(1),), at_desk.clock.at))
-    assert at_desk.ledger.open_claims() == []
+    assert at_desk.ledger.claims.open() == []
     failed = at_desk.claim("a.rows", 2)
-    at_desk.ledger.record_failed(failed, error="no", is_transient=False, status=BatchStatus.HELD)
+    at_desk.ledger.claims.record_failed(failed, error="no", is_transient=False, status=BatchStatus.HELD)
     assert not at_desk.ledger.keeping.adopt(Committed(failed.number, failed.request, (result(2),), at_desk.clock.at))
 
 
@@ -174,8 +174,8 @@ def test_what_retain_has_dropped_is_told_to_the_planner(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     at_desk.done("a.rows", 1)
     at_desk.ledger.keeping.drop_windows("a.rows", day(3), 9, who="ann")
-    assert at_desk.ledger.snapshot(at_desk.flow).of("a.rows").dropped_before == day(3)
-    assert at_desk.ledger.table("a.rows").head_version == 9
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.rows").dropped_before == day(3)
+    assert at_desk.ledger.reads.table("a.rows").head_version == 9
 
 
 def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) -> None:
@@ -183,6 +183,6 @@ def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) ->
     at_desk.done("a.state", 1)
     at_desk.done("a.state", 2)
     at_desk.ledger.keeping.move_head("a.state", 9)
-    assert at_desk.ledger.versions("a.state") == {day(1): 1, day(2): 9}
+    assert at_desk.ledger.reads.versions("a.state") == {day(1): 1, day(2): 9}
     at_desk.ledger.keeping.forget_versions("a.state", 5)
-    assert at_desk.ledger.versions("a.state") == {day(2): 9}
+    assert at_desk.ledger.reads.versions("a.state") == {day(2): 9}

@@ -11,30 +11,32 @@ from waterclock.flow.declarations import Columns
 
 
 def test_a_flow_is_applied_once_and_numbered(at_desk: Desk) -> None:
-    first = at_desk.ledger.apply(flow(table("a.x")), who="ann", now=ZERO, runner="here")
+    first = at_desk.ledger.declared.apply(flow(table("a.x")), who="ann", now=ZERO, runner="here")
     before = at_desk.ledger.sequence()
-    again = at_desk.ledger.apply(flow(table("a.x")), who="bob", now=ZERO, runner="there")
-    assert again == first == at_desk.ledger.applied()
+    again = at_desk.ledger.declared.apply(flow(table("a.x")), who="bob", now=ZERO, runner="there")
+    assert again == first == at_desk.ledger.declared.applied()
     assert at_desk.ledger.sequence() == before
-    second = at_desk.ledger.apply(flow(table("a.x"), fingerprint="flow 2"), who="bob", now=ZERO, runner="there")
+    second = at_desk.ledger.declared.apply(
+        flow(table("a.x"), fingerprint="flow 2"), who="bob", now=ZERO, runner="there"
+    )
     assert (first.number, second.number) == (1, 2)
 
 
 def test_nothing_is_applied_in_a_new_ledger(at_desk: Desk) -> None:
-    assert at_desk.ledger.applied() is None
-    assert at_desk.ledger.snapshot(flow(table("a.x"))).flow is None
+    assert at_desk.ledger.declared.applied() is None
+    assert at_desk.ledger.reads.snapshot(flow(table("a.x"))).flow is None
 
 
 def test_going_back_to_an_older_flow_applies_it_anew(at_desk: Desk) -> None:
     for name in ("one", "two", "one"):
-        applied = at_desk.ledger.apply(flow(fingerprint=name), who="ann", now=ZERO, runner="here")
+        applied = at_desk.ledger.declared.apply(flow(fingerprint=name), who="ann", now=ZERO, runner="here")
     assert (applied.number, applied.fingerprint) == (3, "one")
 
 
 def test_a_table_keeps_what_was_declared_of_it(at_desk: Desk) -> None:
     kept = table("shop.orders", mode=Mode.MERGE, keys=("id", "line"), every="HOUR", zone="Asia/Tokyo", start=day(1))
     at_desk.apply(kept)
-    record = at_desk.ledger.table("shop.orders")
+    record = at_desk.ledger.reads.table("shop.orders")
     assert (record.kind, record.type, record.mode) == ("transform", "regular", "merge")
     assert (record.cadence, record.zone, record.keys) == ("HOUR", "Asia/Tokyo", "id, line")
     assert (record.start, record.head_version, record.head_label) == (day(1), -1, None)
@@ -42,7 +44,7 @@ def test_a_table_keeps_what_was_declared_of_it(at_desk: Desk) -> None:
 
 def test_a_publish_is_kept_apart_from_tables(at_desk: Desk) -> None:
     at_desk.apply(table("ops.delays", kind=Kind.PUBLISH), table("ops.flights"))
-    places = {record.name: record.location for record in at_desk.ledger.tables()}
+    places = {record.name: record.location for record in at_desk.ledger.reads.tables()}
     assert places == {"ops.delays": "publish/ops/delays", "ops.flights": "tables/ops/flights"}
 
 
@@ -50,7 +52,9 @@ def test_another_projects_flow_is_refused(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
     for fingerprint in ("flow 1", "flow 2"):
         with pytest.raises(WaterclockError, match="belongs to project demo, not other") as refused:
-            at_desk.ledger.apply(flow(project="other", fingerprint=fingerprint), who="ann", now=ZERO, runner="here")
+            at_desk.ledger.declared.apply(
+                flow(project="other", fingerprint=fingerprint), who="ann", now=ZERO, runner="here"
+            )
         assert refused.value.code == "E404"
 
 
@@ -70,11 +74,11 @@ def test_what_labels_mean_does_not_change_once_there_are_batches(at_desk: Desk, 
     at_desk.apply(table("a.x"))
     at_desk.done("a.x", 0)
     with pytest.raises(WaterclockError, match="rebuild") as refused:
-        at_desk.ledger.apply(flow(changed, fingerprint="flow 2"), who="ann", now=ZERO, runner="here")
+        at_desk.ledger.declared.apply(flow(changed, fingerprint="flow 2"), who="ann", now=ZERO, runner="here")
     assert refused.value.code == "E405"
     assert told in str(refused.value.why)
     assert refused.value.where == "flow.dpl:1:1"
-    applied = at_desk.ledger.applied()
+    applied = at_desk.ledger.declared.applied()
     assert applied is not None
     assert applied.fingerprint == "flow 1"
 
@@ -85,41 +89,41 @@ def test_all_tables_that_need_a_rebuild_are_told_at_once(at_desk: Desk) -> None:
     at_desk.done("a.y", 0)
     changed = flow(table("a.x", every="HOUR"), table("a.y", every="WEEK"), fingerprint="flow 2")
     with pytest.raises(ProjectErrors) as refused:
-        at_desk.ledger.apply(changed, who="ann", now=ZERO, runner="here")
+        at_desk.ledger.declared.apply(changed, who="ann", now=ZERO, runner="here")
     assert [error.code for error in refused.value.errors] == ["E405", "E405"]
 
 
 def test_a_table_without_batches_may_change(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
     at_desk.apply(table("a.x", every="HOUR"), fingerprint="flow 2")
-    assert at_desk.ledger.table("a.x").cadence == "HOUR"
+    assert at_desk.ledger.reads.table("a.x").cadence == "HOUR"
 
 
 def test_a_delay_or_comments_on_columns_change_no_label(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
     at_desk.done("a.x", 0)
     later = replace(table("a.x"), pool="small", columns=Columns(is_open=False))
-    at_desk.ledger.apply(flow(later, fingerprint="flow 2"), who="ann", now=ZERO, runner="here")
+    at_desk.ledger.declared.apply(flow(later, fingerprint="flow 2"), who="ann", now=ZERO, runner="here")
 
 
 def test_start_is_written_down_once(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
-    at_desk.ledger.set_starts({"a.x": day(3)}, who="ann")
-    at_desk.ledger.set_starts({"a.x": day(5)}, who="bob")
-    assert at_desk.ledger.table("a.x").start == day(3)
+    at_desk.ledger.declared.set_starts({"a.x": day(3)}, who="ann")
+    at_desk.ledger.declared.set_starts({"a.x": day(5)}, who="bob")
+    assert at_desk.ledger.reads.table("a.x").start == day(3)
     at_desk.apply(table("a.x"), fingerprint="flow 2")
-    assert at_desk.ledger.table("a.x").start == day(3)
+    assert at_desk.ledger.reads.table("a.x").start == day(3)
 
 
 def test_a_declared_start_is_followed(at_desk: Desk) -> None:
     at_desk.apply(table("a.x", start=day(3)))
     at_desk.apply(table("a.x", start=day(1)), fingerprint="flow 2")
-    assert at_desk.ledger.table("a.x").start == day(1)
+    assert at_desk.ledger.reads.table("a.x").start == day(1)
 
 
 def test_start_of_an_unknown_table_is_refused_with_the_nearest(at_desk: Desk) -> None:
     at_desk.apply(table("shop.orders"))
     with pytest.raises(WaterclockError) as refused:
-        at_desk.ledger.set_starts({"shop.order": day(0)}, who="ann")
+        at_desk.ledger.declared.set_starts({"shop.order": day(0)}, who="ann")
     assert refused.value.code == "E412"
     assert "shop.orders" in str(refused.value.fix)

@@ -35,7 +35,7 @@ def test_a_refused_claim_takes_no_number_and_leaves_no_trace(at_desk: Desk) -> N
     before = at_desk.ledger.sequence()
     refusal(at_desk, "raw.b", 1)
     assert at_desk.ledger.sequence() == before
-    assert [cell.label for cell in at_desk.ledger.grid(["raw.b"])] == [day(0)]
+    assert [cell.label for cell in at_desk.ledger.past.grid(["raw.b"])] == [day(0)]
 
 
 def test_a_regular_table_has_one_open_claim(at_desk: Desk) -> None:
@@ -66,7 +66,7 @@ def test_a_done_label_is_not_claimed_again(at_desk: Desk) -> None:
 def test_a_done_label_is_claimed_when_requested_suspect_or_for_a_reason(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, 1)
     at_desk.done("core.c", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
-    at_desk.ledger.request_restate("raw.a", [day(0)], "recompute", who="ann")
+    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann")
     at_desk.done("raw.a", 0, digest="2:2:2")
     at_desk.done("core.c", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
     at_desk.done("raw.a", 1, restates="late rows")
@@ -75,12 +75,12 @@ def test_a_done_label_is_claimed_when_requested_suspect_or_for_a_reason(at_desk:
 
 def test_a_skipped_label_is_not_claimed(at_desk: Desk) -> None:
     window = at_desk.flow.tables["raw.a"].cadence.window_of(day(0))
-    at_desk.ledger.record_skipped("raw.a", [window], who="ann", why="no data")
+    at_desk.ledger.decisions.skip("raw.a", [window], who="ann", why="no data")
     assert refusal(at_desk, "raw.a", 0).code == "E409"
 
 
 def test_a_runner_with_another_flow_claims_nothing(at_desk: Desk) -> None:
-    at_desk.ledger.apply(flow(table("raw.b"), fingerprint="flow 2"), who="bob", now=ZERO, runner="there")
+    at_desk.ledger.declared.apply(flow(table("raw.b"), fingerprint="flow 2"), who="bob", now=ZERO, runner="there")
     refused = refusal(at_desk, "raw.b", 0)
     assert (refused.code, refused.transient) == ("E406", False)
 
@@ -118,19 +118,19 @@ def test_inputs_of_tables_outside_the_ledger_are_taken_as_given(at_desk: Desk) -
     at_desk.done("raw.a", 0)
     outside = replace(at_desk.read("raw.a", 0, 1), table="other.t", content="as told")
     held = at_desk.claim("raw.b", 0, reads={0: [outside]})
-    assert at_desk.ledger.open_claims()[0].request.inputs == {day(0): (replace(outside, changes=None),)}
+    assert at_desk.ledger.claims.open()[0].request.inputs == {day(0): (replace(outside, changes=None),)}
     at_desk.done("raw.b", 0, claim=held)
 
 
 def test_a_lease_runs_out_by_the_real_clock_and_can_be_renewed(at_desk: Desk) -> None:
     held = at_desk.claim("raw.b", 0, lease_seconds=60)
     at_desk.clock.pass_by(seconds=59)
-    assert at_desk.ledger.expired() == []
-    held = at_desk.ledger.renew(held)
+    assert at_desk.ledger.claims.expired() == []
+    held = at_desk.ledger.claims.renew(held)
     at_desk.clock.pass_by(seconds=59)
-    assert at_desk.ledger.expired() == []
+    assert at_desk.ledger.claims.expired() == []
     at_desk.clock.pass_by(seconds=2)
-    [expired] = at_desk.ledger.expired()
+    [expired] = at_desk.ledger.claims.expired()
     assert (expired.number, expired.lease_until) == (held.number, held.lease_until)
     assert expired.request.labels == held.request.labels
 
@@ -140,23 +140,23 @@ def test_an_expired_claim_comes_with_all_that_taking_it_over_needs(at_desk: Desk
     pinned = at_desk.read("raw.a", 0, 1)
     held = at_desk.claim("core.c", 0, reads={0: [pinned]}, target_version=7, run="r1")
     at_desk.clock.pass_by(hours=1)
-    [expired] = at_desk.ledger.expired()
+    [expired] = at_desk.ledger.claims.expired()
     assert expired.request == replace(held.request, inputs={day(0): (replace(pinned, changes=None),)})
 
 
 def test_a_lost_claim_gives_its_labels_back_as_they_were(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     failed = at_desk.claim("raw.a", 1)
-    at_desk.ledger.record_failed(failed, error="no disk", is_transient=True)
-    at_desk.ledger.request_restate("raw.a", [day(0)], "recompute", who="ann")
+    at_desk.ledger.claims.record_failed(failed, error="no disk", is_transient=True)
+    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann")
     held = at_desk.claim("raw.a", 0, 1, 2)
-    at_desk.ledger.close_lost(held, "the lease ran out")
-    cells = {cell.label: cell for cell in at_desk.ledger.grid(["raw.a"])}
+    at_desk.ledger.claims.close_lost(held, "the lease ran out")
+    cells = {cell.label: cell for cell in at_desk.ledger.past.grid(["raw.a"])}
     assert [cells[day(n)].status for n in range(3)] == ["done", "failed", None]
     assert [cells[day(n)].attempts for n in range(3)] == [1, 2, 1]
     assert cells[day(1)].error == "no disk"
     assert cells[day(0)].requested == "recompute"
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").troubles.keys() == {day(1)}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").troubles.keys() == {day(1)}
     at_desk.claim("raw.a", 0, 1, 2)
 
 
@@ -164,17 +164,17 @@ def test_a_lost_claim_gives_its_labels_back_as_they_were(at_desk: Desk) -> None:
 def test_a_closed_claim_is_closed_for_everything(at_desk: Desk, ending: str) -> None:
     held = at_desk.claim("raw.b", 0)
     if ending == "done":
-        at_desk.ledger.record_done(held, [result(0)])
+        at_desk.ledger.claims.record_done(held, [result(0)])
     elif ending == "failed":
-        at_desk.ledger.record_failed(held, error="no", is_transient=False)
+        at_desk.ledger.claims.record_failed(held, error="no", is_transient=False)
     else:
-        at_desk.ledger.close_lost(held, "taken over")
+        at_desk.ledger.claims.close_lost(held, "taken over")
     before = at_desk.ledger.sequence()
     for late in (
-        lambda: at_desk.ledger.renew(held),
-        lambda: at_desk.ledger.record_done(held, [result(0)]),
-        lambda: at_desk.ledger.record_failed(held, error="x", is_transient=True),
-        lambda: at_desk.ledger.close_lost(held, "again"),
+        lambda: at_desk.ledger.claims.renew(held),
+        lambda: at_desk.ledger.claims.record_done(held, [result(0)]),
+        lambda: at_desk.ledger.claims.record_failed(held, error="x", is_transient=True),
+        lambda: at_desk.ledger.claims.close_lost(held, "again"),
     ):
         with pytest.raises(ClaimClosed, match=f"no longer open: {ending}") as refused:
             late()
@@ -185,30 +185,30 @@ def test_a_closed_claim_is_closed_for_everything(at_desk: Desk, ending: str) -> 
 def test_a_failed_batch_keeps_its_error_and_counts_its_attempts(at_desk: Desk) -> None:
     for number in (1, 2):
         held = at_desk.claim("raw.b", 0)
-        at_desk.ledger.record_failed(held, error=f"try {number}", is_transient=True, due_again=day(number))
-        trouble = at_desk.ledger.snapshot(at_desk.flow).of("raw.b").troubles[day(0)]
+        at_desk.ledger.claims.record_failed(held, error=f"try {number}", is_transient=True, due_again=day(number))
+        trouble = at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.b").troubles[day(0)]
         assert (trouble.status, trouble.attempts, trouble.error) == (BatchStatus.FAILED, number, f"try {number}")
         assert (trouble.is_transient, trouble.due_again, trouble.claim) == (True, day(number), held.number)
     at_desk.done("raw.b", 0)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.b").troubles == {}
-    assert at_desk.ledger.grid(["raw.b"])[0].attempts == 3
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.b").troubles == {}
+    assert at_desk.ledger.past.grid(["raw.b"])[0].attempts == 3
 
 
 def test_a_held_batch_is_told_apart(at_desk: Desk) -> None:
     held = at_desk.claim("raw.b", 0)
-    at_desk.ledger.record_failed(held, error="count(*) > 0", is_transient=False, status=BatchStatus.HELD)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.b").troubles[day(0)].status is BatchStatus.HELD
+    at_desk.ledger.claims.record_failed(held, error="count(*) > 0", is_transient=False, status=BatchStatus.HELD)
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.b").troubles[day(0)].status is BatchStatus.HELD
 
 
 def test_a_failed_restatement_leaves_the_batch_readable(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, digest="7:7:7")
-    at_desk.ledger.request_restate("raw.a", [day(0)], "recollect", who="ann")
-    at_desk.ledger.record_failed(at_desk.claim("raw.a", 0), error="gone", is_transient=False)
-    facts = at_desk.ledger.snapshot(at_desk.flow).of("raw.a")
+    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recollect", who="ann")
+    at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 0), error="gone", is_transient=False)
+    facts = at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a")
     assert facts.covered.covers(day(0), day(1))
     assert facts.requested == {day(0): "recollect"}
     assert set(facts.troubles) == {day(0)}
-    assert [piece.digest for piece in at_desk.ledger.slices("raw.a", day(0), day(1))] == ["7:7:7"]
+    assert [piece.digest for piece in at_desk.ledger.reads.slices("raw.a", day(0), day(1))] == ["7:7:7"]
 
 
 def test_refusals_survive_a_process_boundary(at_desk: Desk) -> None:

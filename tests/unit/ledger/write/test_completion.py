@@ -24,68 +24,68 @@ def _tables(at_desk: Desk) -> None:
 def test_done_labels_are_covered_in_merged_intervals(at_desk: Desk) -> None:
     for number in (3, 0, 1, 5):
         at_desk.done("raw.a", number)
-    assert list(at_desk.ledger.snapshot(at_desk.flow).of("raw.a").covered) == [
+    assert list(at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").covered) == [
         (day(0), day(2)),
         (day(3), day(4)),
         (day(5), day(6)),
     ]
     at_desk.done("raw.a", 2, 4)
-    assert list(at_desk.ledger.snapshot(at_desk.flow).of("raw.a").covered) == [(day(0), day(6))]
+    assert list(at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").covered) == [(day(0), day(6))]
 
 
 def test_a_snapshot_covers_what_it_stands_for(at_desk: Desk) -> None:
     held = at_desk.claim("core.r", 3)
-    at_desk.ledger.record_done(held, [result(3, stands_from=BEGINNING)])
+    at_desk.ledger.claims.record_done(held, [result(3, stands_from=BEGINNING)])
     at_desk.done("core.r", 7, stands_from=4)
-    assert list(at_desk.ledger.snapshot(at_desk.flow).of("core.r").covered) == [(BEGINNING, day(8))]
-    assert [at_desk.ledger.state("core.r", day(n)).label for n in (-50, 4, 5, 8)] == [  # type: ignore[union-attr]
+    assert list(at_desk.ledger.reads.snapshot(at_desk.flow).of("core.r").covered) == [(BEGINNING, day(8))]
+    assert [at_desk.ledger.reads.state("core.r", day(n)).label for n in (-50, 4, 5, 8)] == [  # type: ignore[union-attr]
         day(3),
         day(3),
         day(7),
         day(7),
     ]
-    assert at_desk.ledger.state("core.r", day(9)) is None
+    assert at_desk.ledger.reads.state("core.r", day(9)) is None
 
 
 def test_a_result_says_which_labels_changed(at_desk: Desk) -> None:
     assert at_desk.done("raw.a", 0, 1).changed == (day(0), day(1))
     held = at_desk.claim("raw.a", 0, 1, restates="late rows")
-    recorded = at_desk.ledger.record_done(held, [result(0), result(1, digest="9:9:9")])
+    recorded = at_desk.ledger.claims.record_done(held, [result(0), result(1, digest="9:9:9")])
     assert recorded.changed == (day(1),)
 
 
 def test_labels_without_a_result_go_back_to_what_they_were(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     held = at_desk.claim("raw.a", 0, 1, 2, restates="late rows")
-    at_desk.ledger.record_done(held, [result(1)])
-    assert [cell.status for cell in at_desk.ledger.grid(["raw.a"])] == ["done", "done", None]
-    assert len(at_desk.ledger.slices("raw.a", day(0), day(3))) == 2
+    at_desk.ledger.claims.record_done(held, [result(1)])
+    assert [cell.status for cell in at_desk.ledger.past.grid(["raw.a"])] == ["done", "done", None]
+    assert len(at_desk.ledger.reads.slices("raw.a", day(0), day(3))) == 2
     at_desk.done("raw.a", 2)
 
 
 def test_a_result_that_was_not_claimed_records_nothing(at_desk: Desk) -> None:
     held = at_desk.claim("raw.a", 0)
     with pytest.raises(WaterclockError, match="cannot be recorded") as refused:
-        at_desk.ledger.record_done(held, [result(0), result(1)])
+        at_desk.ledger.claims.record_done(held, [result(0), result(1)])
     assert refused.value.code == "E413"
-    assert at_desk.ledger.grid(["raw.a"])[0].status == "running"
-    at_desk.ledger.record_done(held, [result(0)])
+    assert at_desk.ledger.past.grid(["raw.a"])[0].status == "running"
+    at_desk.ledger.claims.record_done(held, [result(0)])
 
 
 def test_the_head_only_moves_forward_in_labels(at_desk: Desk) -> None:
     at_desk.done("raw.a", 4)  # version 1
     at_desk.done("raw.a", 2)  # version 2
-    record = at_desk.ledger.table("raw.a")
+    record = at_desk.ledger.reads.table("raw.a")
     assert (record.head_label, record.head_version) == (day(4), 2)
 
 
 def test_an_older_replace_state_goes_to_history_and_leaves_the_head(at_desk: Desk) -> None:
     at_desk.done("core.r", 4)  # version 1
     at_desk.done("core.r", 2)  # made again in the history, whatever its version there
-    record = at_desk.ledger.table("core.r")
+    record = at_desk.ledger.reads.table("core.r")
     assert (record.head_label, record.head_version) == (day(4), 1)
-    assert at_desk.ledger.versions("core.r") == {day(4): 1}
-    older, newest = at_desk.ledger.state("core.r", day(3)), at_desk.ledger.state("core.r", day(5))
+    assert at_desk.ledger.reads.versions("core.r") == {day(4): 1}
+    older, newest = at_desk.ledger.reads.state("core.r", day(3)), at_desk.ledger.reads.state("core.r", day(5))
     assert older is not None
     assert newest is not None
     assert (older.label, older.version, newest.version) == (day(2), NO_VERSION, 1)
@@ -95,15 +95,15 @@ def test_a_restated_newest_replace_state_is_at_its_new_version(at_desk: Desk) ->
     at_desk.done("core.r", 1)
     at_desk.done("core.r", 2)
     at_desk.done("core.r", 2, digest="9:9:9", restates="late rows")
-    assert at_desk.ledger.versions("core.r") == {day(1): 1, day(2): 3}
+    assert at_desk.ledger.reads.versions("core.r") == {day(1): 1, day(2): 3}
 
 
 def test_a_restated_older_replace_state_is_held_by_no_version(at_desk: Desk) -> None:
     for number in (1, 2):
         at_desk.done("core.r", number)
     at_desk.done("core.r", 1, digest="9:9:9", restates="late rows")
-    assert at_desk.ledger.versions("core.r") == {day(2): 2}
-    committed = at_desk.ledger.committed("core.r")
+    assert at_desk.ledger.reads.versions("core.r") == {day(2): 2}
+    committed = at_desk.ledger.reads.committed("core.r")
     assert [(found.label, found.version) for found in committed] == [(day(1), 1), (day(2), 2), (day(1), 3)]
 
 
@@ -112,50 +112,50 @@ def test_what_commits_after_a_version_changed_is_found_with_what_it_replaced(at_
         at_desk.done("core.m", label)  # versions 1 to 3
     for digest in ("8:8:8", "9:9:9"):
         at_desk.done("core.m", 1, digest=digest, restates="late rows")
-    found = at_desk.ledger.changed_slices("core.m", 2)
+    found = at_desk.ledger.reads.changed_slices("core.m", 2)
     assert [(each.label, each.version) for each in found] == [(day(1), 2), (day(2), 3), (day(1), 4), (day(1), 5)]
-    assert at_desk.ledger.changed_slices("core.m", 5) == []
+    assert at_desk.ledger.reads.changed_slices("core.m", 5) == []
 
 
 def test_a_late_merge_label_drops_the_states_it_makes_wrong(at_desk: Desk) -> None:
     for number in (0, 1, 2, 4):
         at_desk.done("core.m", number)  # versions 1 to 4
-    assert at_desk.ledger.versions("core.m") == {day(0): 1, day(1): 2, day(2): 3, day(4): 4}
+    assert at_desk.ledger.reads.versions("core.m") == {day(0): 1, day(1): 2, day(2): 3, day(4): 4}
     at_desk.done("core.m", 1, digest="9:9:9", restates="late rows")  # version 5 leaves the table at label 4
-    assert at_desk.ledger.versions("core.m") == {day(0): 1, day(4): 5}
-    assert at_desk.ledger.version_at("core.m", day(1)) is None
-    state = at_desk.ledger.state("core.m", day(2))
+    assert at_desk.ledger.reads.versions("core.m") == {day(0): 1, day(4): 5}
+    assert at_desk.ledger.reads.version_at("core.m", day(1)) is None
+    state = at_desk.ledger.reads.state("core.m", day(2))
     assert state is not None
     assert (state.label, state.version) == (day(1), NO_VERSION)
 
 
 def test_merge_labels_of_one_commit_share_the_newest_state(at_desk: Desk) -> None:
     at_desk.done("core.m", 0, 1, 2)
-    assert at_desk.ledger.versions("core.m") == {day(2): 1}
+    assert at_desk.ledger.reads.versions("core.m") == {day(2): 1}
 
 
 def test_an_append_table_has_no_version_map(at_desk: Desk) -> None:
     at_desk.done("raw.b", 0)
     at_desk.done("raw.b", 1)
-    assert at_desk.ledger.versions("raw.b") == {}
-    state = at_desk.ledger.state("raw.b", day(1))
+    assert at_desk.ledger.reads.versions("raw.b") == {}
+    state = at_desk.ledger.reads.state("raw.b", day(1))
     assert state is not None
     assert (state.label, state.version) == (day(0), 2)
 
 
 def test_states_of_nothing_are_none(at_desk: Desk) -> None:
     at_desk.done("core.m", 3)
-    assert at_desk.ledger.state("core.m", day(3)) is None
-    assert at_desk.ledger.state("core.r", day(3)) is None
-    assert at_desk.ledger.state("no.such", day(3)) is None
-    assert at_desk.ledger.newest("core.r") is None
+    assert at_desk.ledger.reads.state("core.m", day(3)) is None
+    assert at_desk.ledger.reads.state("core.r", day(3)) is None
+    assert at_desk.ledger.reads.state("no.such", day(3)) is None
+    assert at_desk.ledger.reads.newest("core.r") is None
 
 
 def test_the_slice_that_was_made_last_is_that_of_any_label(at_desk: Desk) -> None:
-    assert at_desk.ledger.last_recorded("raw.a") is None
+    assert at_desk.ledger.reads.last_recorded("raw.a") is None
     at_desk.done("raw.a", 0, 1, 2)
     at_desk.done("raw.a", 1, restates="changed")
-    last = at_desk.ledger.last_recorded("raw.a")
+    last = at_desk.ledger.reads.last_recorded("raw.a")
     assert last is not None
     assert last.label == day(1)
 
@@ -163,11 +163,11 @@ def test_the_slice_that_was_made_last_is_that_of_any_label(at_desk: Desk) -> Non
 def test_codes_are_counted_as_labels_are_done_and_made_again(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, 1, 2, code="one")
     at_desk.done("raw.a", 3, code="two")
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").codes == {"one": 3, "two": 1}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").codes == {"one": 3, "two": 1}
     at_desk.done("raw.a", 0, 1, code="two", restates="changed")
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").codes == {"one": 1, "two": 3}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").codes == {"one": 1, "two": 3}
     at_desk.done("raw.a", 2, code="two", restates="changed")
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").codes == {"two": 4}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").codes == {"two": 4}
 
 
 def test_seconds_per_batch_follow_the_newest(at_desk: Desk) -> None:
@@ -175,7 +175,7 @@ def test_seconds_per_batch_follow_the_newest(at_desk: Desk) -> None:
         held = at_desk.claim("raw.b", seconds)
         at_desk.clock.pass_by(seconds=seconds)
         at_desk.done("raw.b", seconds, claim=held)
-        assert at_desk.ledger.snapshot(at_desk.flow).of("raw.b").seconds_per_batch == pytest.approx(mean)
+        assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.b").seconds_per_batch == pytest.approx(mean)
 
 
 def test_seconds_are_shared_by_the_labels_of_a_claim_and_not_taken_from_a_takeover(at_desk: Desk) -> None:
@@ -185,14 +185,14 @@ def test_seconds_are_shared_by_the_labels_of_a_claim_and_not_taken_from_a_takeov
     late = at_desk.claim("raw.a", 4)
     at_desk.clock.pass_by(hours=8)
     at_desk.done("raw.a", 4, claim=late)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").seconds_per_batch == pytest.approx(2.0)
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").seconds_per_batch == pytest.approx(2.0)
 
 
 def test_all_that_was_measured_is_kept(at_desk: Desk) -> None:
     held = at_desk.claim("raw.a", 0)
     measures, timings, source = {"expect": {"positive": 3}}, {"make": 0.5}, {"low": day(0)}
-    at_desk.ledger.record_done(held, [result(0, measures=measures, timings=timings, source=source)])
-    revision = at_desk.ledger.audit("raw.a", day(0)).attempts[0].revision
+    at_desk.ledger.claims.record_done(held, [result(0, measures=measures, timings=timings, source=source)])
+    revision = at_desk.ledger.past.audit("raw.a", day(0)).attempts[0].revision
     assert revision is not None
     assert (revision.measures, revision.timings) == ({"expect": {"positive": 3}}, {"make": 0.5})
     assert revision.source == {"low": str(day(0))}
@@ -204,49 +204,51 @@ def items(*names: str) -> dict[str, object]:
 
 def test_items_are_taken_with_the_record(at_desk: Desk) -> None:
     held = at_desk.claim("raw.a", 0)
-    assert at_desk.ledger.taken_items("raw.a") == set()
-    at_desk.ledger.record_done(held, [result(0, source=items("f1", "f2"))])
-    assert at_desk.ledger.taken_items("raw.a") == {"f1", "f2"}
-    assert at_desk.ledger.taken_items("raw.a", ["f2", "f3"]) == {"f2"}
-    assert at_desk.ledger.taken_items("raw.b") == set()
-    assert at_desk.ledger.taken_items("raw.a", (f"f{n}" for n in range(2000))) == {"f1", "f2"}
+    assert at_desk.ledger.reads.taken_items("raw.a") == set()
+    at_desk.ledger.claims.record_done(held, [result(0, source=items("f1", "f2"))])
+    assert at_desk.ledger.reads.taken_items("raw.a") == {"f1", "f2"}
+    assert at_desk.ledger.reads.taken_items("raw.a", ["f2", "f3"]) == {"f2"}
+    assert at_desk.ledger.reads.taken_items("raw.b") == set()
+    assert at_desk.ledger.reads.taken_items("raw.a", (f"f{n}" for n in range(2000))) == {"f1", "f2"}
 
 
 def test_an_item_belongs_to_one_batch(at_desk: Desk) -> None:
-    at_desk.ledger.record_done(at_desk.claim("raw.a", 0), [result(0, source=items("f1"))])
+    at_desk.ledger.claims.record_done(at_desk.claim("raw.a", 0), [result(0, source=items("f1"))])
     held = at_desk.claim("raw.a", 1)
     with pytest.raises(WaterclockError, match=r"f1 was taken by raw\.a@20130101000000") as refused:
-        at_desk.ledger.record_done(held, [result(1, source=items("f1", "f2"))])
+        at_desk.ledger.claims.record_done(held, [result(1, source=items("f1", "f2"))])
     assert refused.value.code == "E414"
-    assert at_desk.ledger.taken_items("raw.a") == {"f1"}
+    assert at_desk.ledger.reads.taken_items("raw.a") == {"f1"}
 
 
 def test_a_restated_batch_frees_the_items_it_no_longer_has(at_desk: Desk) -> None:
-    at_desk.ledger.record_done(at_desk.claim("raw.a", 0), [result(0, source=items("f1", "f2"))])
+    at_desk.ledger.claims.record_done(at_desk.claim("raw.a", 0), [result(0, source=items("f1", "f2"))])
     held = at_desk.claim("raw.a", 0, restates="recollect")
-    at_desk.ledger.record_done(held, [result(0, source=items("f2", "f3"))])
-    assert at_desk.ledger.taken_items("raw.a") == {"f2", "f3"}
+    at_desk.ledger.claims.record_done(held, [result(0, source=items("f2", "f3"))])
+    assert at_desk.ledger.reads.taken_items("raw.a") == {"f2", "f3"}
     held = at_desk.claim("raw.a", 0, restates="recompute")
-    at_desk.ledger.record_done(held, [result(0)])  # says nothing of items: they stay taken
-    assert at_desk.ledger.taken_items("raw.a") == {"f2", "f3"}
+    at_desk.ledger.claims.record_done(held, [result(0)])  # says nothing of items: they stay taken
+    assert at_desk.ledger.reads.taken_items("raw.a") == {"f2", "f3"}
 
 
 def test_a_request_made_while_the_claim_was_open_is_still_to_be_done(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
-    at_desk.ledger.request_restate("raw.a", [day(0)], "recollect", who="ann")
+    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recollect", who="ann")
     held = at_desk.claim("raw.a", 0)
-    assert at_desk.ledger.request_restate("raw.a", [day(0)], "recollect", who="bob") == (day(0),)
+    assert at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recollect", who="bob") == (day(0),)
     at_desk.done("raw.a", 0, claim=held)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recollect"}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recollect"}
     at_desk.done("raw.a", 0)
-    assert at_desk.ledger.snapshot(at_desk.flow).of("raw.a").requested == {}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").requested == {}
 
 
 def test_nothing_of_the_past_is_ever_removed(at_desk: Desk) -> None:
     for number in range(3):
         at_desk.done("raw.a", 0, digest=f"{number + 1}:0:0", restates="again")
-    at_desk.ledger.record_failed(at_desk.claim("raw.a", 0, restates="again"), error="E999 boom", is_transient=False)
-    audit = at_desk.ledger.audit("raw.a", day(0))
+    at_desk.ledger.claims.record_failed(
+        at_desk.claim("raw.a", 0, restates="again"), error="E999 boom", is_transient=False
+    )
+    audit = at_desk.ledger.past.audit("raw.a", day(0))
     assert [attempt.status for attempt in audit.attempts] == ["done", "done", "done", "failed"]
     assert [attempt.revision.rows for attempt in audit.attempts if attempt.revision] == [1, 2, 3]
     assert audit.attempts[-1].error == "E999 boom"
@@ -258,11 +260,11 @@ def test_windows_of_any_length_are_recorded(at_desk: Desk) -> None:
     quarter = timedelta(minutes=15) / DAY
     held = at_desk.claim("h.x", 0, quarter)
     late = result(quarter)
-    at_desk.ledger.record_done(
+    at_desk.ledger.claims.record_done(
         held,
         [
             type(late)(day(0), day(quarter), 1, 1, 1, "1:1:1", "p"),
             type(late)(day(quarter), day(2 * quarter), 1, 1, 1, "1:1:2", "q"),
         ],
     )
-    assert list(at_desk.ledger.snapshot(at_desk.flow).of("h.x").covered) == [(day(0), day(2 * quarter))]
+    assert list(at_desk.ledger.reads.snapshot(at_desk.flow).of("h.x").covered) == [(day(0), day(2 * quarter))]

@@ -24,7 +24,7 @@ def chain(at_desk: Desk, labels: int) -> None:
 
 
 def facts(at_desk: Desk, name: str) -> set[int]:
-    return {(label - day(0)).days for label in at_desk.ledger.snapshot(at_desk.flow).of(name).suspects}
+    return {(label - day(0)).days for label in at_desk.ledger.reads.snapshot(at_desk.flow).of(name).suspects}
 
 
 def test_a_change_makes_its_readers_suspect_and_those_that_rest_on_them(at_desk: Desk) -> None:
@@ -57,7 +57,7 @@ def test_a_second_change_may_undo_the_first(at_desk: Desk) -> None:
     at_desk.done("raw.a", 1, digest="9:9:9", restates="again")
     at_desk.done("raw.a", 1, restates="again")
     assert facts(at_desk, "core.b") == facts(at_desk, "mart.c") == set()
-    assert not any(cell.is_suspect for cell in at_desk.ledger.grid(["core.b"]))
+    assert not any(cell.is_suspect for cell in at_desk.ledger.past.grid(["core.b"]))
 
 
 def test_a_suspect_stays_suspect_where_only_one_of_its_inputs_is_undone(at_desk: Desk) -> None:
@@ -102,9 +102,9 @@ def test_what_changes_and_changes_back_between_claim_and_record_does_not(at_desk
 def test_a_gap_that_is_filled_makes_those_suspect_that_read_around_it(at_desk: Desk) -> None:
     window = at_desk.flow.tables["raw.a"].cadence.window_of(day(1))
     at_desk.done("raw.a", 0)
-    at_desk.ledger.record_skipped("raw.a", [window], who="ann", why="no data")
+    at_desk.ledger.decisions.skip("raw.a", [window], who="ann", why="no data")
     at_desk.done("mart.c", 1, reads={1: [at_desk.read("raw.a", 0, 2)]})
-    at_desk.ledger.retry("raw.a", [day(1)], who="ann")
+    at_desk.ledger.decisions.retry("raw.a", [day(1)], who="ann")
     at_desk.done("raw.a", 1, digest="0:0:0")
     assert at_desk.suspects() == set()
     at_desk.done("raw.a", 1, digest="1:1:1", restates="late rows")
@@ -121,7 +121,7 @@ def test_a_batch_made_anew_no_longer_minds_what_its_older_revision_read(at_desk:
 
 def test_requested_and_running_batches_bring_those_that_rest_on_them(at_desk: Desk) -> None:
     chain(at_desk, 3)
-    at_desk.ledger.request_restate("raw.a", [day(1)], "recompute", who="ann")
+    at_desk.ledger.decisions.request_restate("raw.a", [day(1)], "recompute", who="ann")
     assert (facts(at_desk, "core.b"), facts(at_desk, "mart.c")) == ({1}, {1, 2})
     held = at_desk.claim("raw.a", 1)
     assert (facts(at_desk, "core.b"), facts(at_desk, "mart.c")) == ({1}, {1, 2})
@@ -129,7 +129,7 @@ def test_requested_and_running_batches_bring_those_that_rest_on_them(at_desk: De
     assert (facts(at_desk, "core.b"), facts(at_desk, "mart.c")) == (set(), set())
     held = at_desk.claim("raw.a", 2, restates="late rows")
     assert (facts(at_desk, "core.b"), facts(at_desk, "mart.c")) == ({2}, {2})
-    at_desk.ledger.close_lost(held, "gone")
+    at_desk.ledger.claims.close_lost(held, "gone")
     assert (facts(at_desk, "core.b"), facts(at_desk, "mart.c")) == (set(), set())
 
 
@@ -156,8 +156,8 @@ def test_a_snapshot_change_reaches_every_window_it_stands_for(at_desk: Desk) -> 
 
 def test_inputs_tell_what_was_read_and_what_would_be_read_now(at_desk: Desk) -> None:
     chain(at_desk, 1)
-    before = at_desk.ledger.content("raw.a", day(0), day(1))
+    before = at_desk.ledger.reads.content("raw.a", day(0), day(1))
     at_desk.done("raw.a", 0, digest="9:9:9", restates="late rows")
-    [fact] = at_desk.ledger.snapshot(at_desk.flow).of("core.b").suspects[day(0)]
+    [fact] = at_desk.ledger.reads.snapshot(at_desk.flow).of("core.b").suspects[day(0)]
     assert (fact.table, fact.low, fact.high) == ("raw.a", day(0), day(1))
-    assert (fact.recorded, fact.current) == (before, at_desk.ledger.content("raw.a", day(0), day(1)))
+    assert (fact.recorded, fact.current) == (before, at_desk.ledger.reads.content("raw.a", day(0), day(1)))

@@ -1,0 +1,29 @@
+"""What the sections of a ledger are made of: functions of its database, as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Concatenate, Generic, ParamSpec, TypeVar
+
+from waterclock.ledger.store.database import Database
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class on_its_database(Generic[P, R]):  # noqa: N801 - it reads as what it is: a method that is a function of a database
+    """A method of a section of the ledger: a function whose first argument is the ledger's database."""
+
+    def __init__(self, function: Callable[Concatenate[Database, P], R]) -> None:
+        self._function = function
+
+    def __get__(self, section: Section, _: type[Section]) -> Callable[P, R]:
+        return partial(self._function, section.database)
+
+
+class Section:
+    """Some of what a ledger is asked and told. Each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
