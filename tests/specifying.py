@@ -17,7 +17,7 @@ from waterclock.specs.reading import script_of
 from waterclock.specs.running import in_order
 from waterclock.specs.schemas import Extras, Schema
 from waterclock.specs.script import Script
-from waterclock.specs.typed import Typed, typed
+from waterclock.specs.typed_rows import Typed, typed
 
 FLOW = """
 COLLECT raw.orders PARTITIONED (id BIGINT KEY, customer INT, amount DECIMAL(10,2) EXPECT (amount >= 0) AS not_negative,

@@ -12,8 +12,8 @@ from waterclock.flow.choices import Action as RuleAction
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.specs.document import Scenario, Step
-from waterclock.specs.placing import place
 from waterclock.specs.script import Action, Give, Run, Script, upstream
+from waterclock.specs.step_labels import place
 from waterclock.specs.steps import GIVEN, Does, Meaning, meaning_of
 from waterclock.timelabel.label import label_of
 

@@ -13,14 +13,14 @@ from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.specs.bench import LEDGER, benched
 from waterclock.specs.code import code_of
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
 from waterclock.specs.reading import script_of
+from waterclock.specs.scenario_run import LEDGER, benched
 from waterclock.specs.schemas import Schemas
 from waterclock.specs.script import Script
-from waterclock.specs.typed import Typed, typed
+from waterclock.specs.typed_rows import Typed, typed
 
 # examples are small: one task does what two hundred would only divide
 _CONFS = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}

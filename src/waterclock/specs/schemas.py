@@ -16,7 +16,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
-from waterclock.specs.named import named_columns
+from waterclock.specs.named_columns import named_columns
 from waterclock.storage.folds.versions import MISSING
 from waterclock.timelabel.label import TIMELABEL
 

@@ -16,7 +16,7 @@ from waterclock.secrets import Secrets
 from waterclock.specs.comparing import Values
 from waterclock.specs.script import Give
 from waterclock.specs.steps import Does
-from waterclock.specs.typed import Rows
+from waterclock.specs.typed_rows import Rows
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

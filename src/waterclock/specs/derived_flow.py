@@ -18,7 +18,7 @@ from waterclock.flow.graph import order_of
 from waterclock.planner.planning import Planner
 from waterclock.specs.schemas import Schema
 from waterclock.specs.script import Give, Run, Script
-from waterclock.specs.typed import Typed
+from waterclock.specs.typed_rows import Typed
 
 CONNECTION = "spec"
 _FARTHEST = 3000  # windows that are looked back for a START

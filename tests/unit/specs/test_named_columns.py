@@ -7,7 +7,7 @@ import pytest
 from tests.tiny import CONNECTIONS, TOML
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.specs.named import named_columns
+from waterclock.specs.named_columns import named_columns
 
 SOURCES = """
 COLLECT raw.a PARTITIONED (id BIGINT, *) FROM land.acme.a EVERY DAY BY ARRIVAL TIME;

@@ -25,12 +25,12 @@ from waterclock.flow.declarations import Flow
 from waterclock.secrets import Secrets
 from waterclock.selection import Labels
 from waterclock.specs.comparing import Comparison, Values, compare
-from waterclock.specs.derived import Derived, derive
+from waterclock.specs.derived_flow import Derived, derive
 from waterclock.specs.outcome import StepOutcome, Verdict
 from waterclock.specs.script import Action, Expect, Give, Run, upstream
 from waterclock.specs.source import GivenRows, SpecConnections, given_rows
 from waterclock.specs.steps import Does
-from waterclock.specs.typed import Rows, Typed, keys_of
+from waterclock.specs.typed_rows import Rows, Typed, keys_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 

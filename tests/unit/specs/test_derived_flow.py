@@ -8,7 +8,7 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.dpl.project import Project
 from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.planner.planning import Planner
-from waterclock.specs.derived import Derived, derive
+from waterclock.specs.derived_flow import Derived, derive
 
 SALES = """
     Given the table raw.orders at 2020-01-02
