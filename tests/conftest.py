@@ -83,22 +83,19 @@ def leave_to_soak(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file that need a JVM together, and begin with what takes long.
+    """Begin with what takes long.
 
-    Files that need a JVM come first, by the time that they took when it was recorded, then the many small tests: two
-    workers that take them in this order end together. Within files the order is as random as before.
+    Files that need a JVM come first, by the time that they took when it was recorded, then the others: two workers that
+    take files in this order end together. Within a file the order is as random as before.
     """
     leave_to_soak(items)
     seconds = recorded()
+    with_jvm = {item.path for item in items if item.get_closest_marker("spark")}
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
     def place(item: pytest.Item) -> tuple[bool, float, bool]:
         file = item.nodeid.partition("::")[0]
-        needs_jvm = item.get_closest_marker("spark") is not None
-        return not needs_jvm, -seconds.get(file, 0.0) if needs_jvm else 0.0, item.path not in slow
+        return item.path not in with_jvm, -seconds.get(file, 0.0), item.path not in slow
 
     items.sort(key=place)
 
