@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-_UNFIT = re.compile(r"[ ,;{}()\n\t\r=]+")
+_ILLEGAL = " ,;{}()\n\t="
+_UNFIT = re.compile(rf"[{re.escape(_ILLEGAL)}\r]+")
 _OF_GLOBS = re.compile(r"([\\{}\[\]*?])")
 
 
@@ -20,6 +21,11 @@ def quoted(name: str) -> str:
 def column_name(name: str) -> str:
     """Return a source's name of a column as a table bears it: what Delta takes in no name becomes `_`."""
     return _UNFIT.sub("_", name.strip())
+
+
+def illegal_signs(name: str) -> tuple[str, ...]:
+    """Return the signs of a column's name that Parquet and Delta take in none, each once, as they come."""
+    return tuple(dict.fromkeys(sign for sign in name if sign in _ILLEGAL))
 
 
 def sql_text(text: str) -> str:

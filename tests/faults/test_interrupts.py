@@ -166,6 +166,7 @@ def test_ctrl_c_lets_the_spark_job_that_runs_finish_and_says_what_is_left(tiny: 
     assert tiny.done("late.orders") == labels(1)
 
 
+@pytest.mark.soak
 def test_ctrl_c_twice_leaves_at_once_and_the_next_run_takes_over(tiny: Tiny) -> None:
     begun = declare(tiny, NEVER_ENDS)
     with running(tiny, "--now", "2020-01-02") as run:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.spark_sql import literal_path
+from waterclock.spark_sql import column_name, illegal_signs, literal_path
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,12 @@ from waterclock.spark_sql import literal_path
 )
 def test_what_spark_takes_for_a_pattern_is_escaped(path: str, written: str) -> None:
     assert literal_path(path) == written
+
+
+def test_signs_that_no_column_has_are_told_each_once() -> None:
+    assert illegal_signs("a b=c b") == (" ", "=")
+    assert illegal_signs("naïve-name.x") == ()
+
+
+def test_a_source_s_name_becomes_one_that_a_table_bears() -> None:
+    assert column_name(" order id (new) ") == "order_id_new_"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _TIMELABEL_FIELD = {"name": TIMELABEL, "type": "string", "nullable": True, "metadata": {}}
 _WHOLE = {"byte": 1, "short": 2, "integer": 3, "long": 4}
 _FRACTION = {"float": 1, "double": 2}
-_ILLEGAL = " ,;{}()\n\t="
 
 
 def schema_text(schema: Schema) -> str:
@@ -75,11 +74,6 @@ def sql_type(type_: Any) -> str:
     if type_["type"] == "array":
         return f"array<{sql_type(type_['elementType'])}>"
     return f"map<{sql_type(type_['keyType'])},{sql_type(type_['valueType'])}>"
-
-
-def illegal_characters(name: str) -> str:
-    """Return the characters of a column's name that Parquet or Delta would not take."""
-    return "".join(dict.fromkeys(character for character in name if character in _ILLEGAL))
 
 
 def clashes(names: Sequence[str]) -> list[tuple[str, str]]:

@@ -109,6 +109,7 @@ def test_a_restated_merge_label_and_all_that_read_it_end_as_in_a_clean_run(tmp_p
     assert tiny.run(LAST).done == 0
 
 
+@pytest.mark.soak
 def test_a_label_left_out_and_taken_back_comes_late(tmp_path: Path, spark: SparkSession) -> None:
     tiny, wanted = started(tmp_path / "late", spark, ROWS), clean(tmp_path / "clean", spark, ROWS)
     assert not tiny.run(day(2)).failed
@@ -141,6 +142,7 @@ def test_an_older_replace_state_is_its_slice_and_the_head_stays(tmp_path: Path, 
     assert [step.slice_path for step in place.steps] == list(found.slices.values())
 
 
+@pytest.mark.soak
 def test_what_the_log_says_and_what_the_ledger_says_are_the_same(tmp_path: Path, spark: SparkSession) -> None:
     from waterclock.engine.reads.as_of import commit_records
 

@@ -165,6 +165,7 @@ def test_a_table_is_read_before_its_first_state_as_one_that_keeps_versions(tmp_p
     assert tiny.rows(seen) == [(1, False), (2, True)]
 
 
+@pytest.mark.soak
 def test_another_way_of_keeping_versions_needs_a_rebuild(tmp_path: Path, spark: SparkSession) -> None:
     tiny = run_all(started(tmp_path / "changed", spark, ROWS))
     other = FLOW.replace("DELETE WHEN gone = 1", "DELETE WHEN gone = 1 TRACK (name)")

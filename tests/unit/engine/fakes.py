@@ -91,6 +91,10 @@ class FakeConnections:
 class FakeLedger:
     """A ledger that knows no table yet."""
 
+    @property
+    def reads(self) -> FakeLedger:
+        return self
+
     def tables(self) -> list[TableRecord]:
         return []
 

@@ -23,8 +23,8 @@ def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(
     set_log_aside(folder, "now")
     recreate(folder, schema_json(SCHEMA), is_partitioned=False, project=PROJECT, above=KNOWN)
     record: Any = SimpleNamespace(name=TABLE, head_version=KNOWN)
-    ledger = SimpleNamespace(tables=lambda: [record], table=lambda _: record, find_table=lambda _: record)
-    work: Any = SimpleNamespace(lake=Lake(str(tmp_path)), ledger=ledger)
+    reads = SimpleNamespace(tables=lambda: [record], table=lambda _: record, find_table=lambda _: record)
+    work: Any = SimpleNamespace(lake=Lake(str(tmp_path)), ledger=SimpleNamespace(reads=reads))
     for _ in range(2):
         with pytest.raises(WaterclockError, match="E754") as refused:
             require_log(work, TABLE)

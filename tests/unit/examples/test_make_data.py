@@ -163,6 +163,7 @@ def compare_planes(laid_out: Path, days: int) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_some_planes_are_retired_and_some_change_hands(whole_year: Path) -> None:
     changes = planes(whole_year)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.slices import SCHEMA, hour, rows_of, schema_json, sealed
 from waterclock.errors import WaterclockError
 from waterclock.storage.slices.type_checks import check_files, spark_columns
-from waterclock.storage.types import clashes, illegal_characters, readable_as, schema_text, type_text, widened
+from waterclock.storage.types import clashes, readable_as, schema_text, type_text, widened
 
 ARRAY = {"type": "array", "elementType": "integer", "containsNull": True}
 
@@ -87,11 +87,6 @@ def test_timelabel_comes_first_and_metadata_and_not_null_go() -> None:
 )
 def test_names_clash_whatever_their_case(names: list[str], found: list[tuple[str, str]]) -> None:
     assert clashes(names) == found
-
-
-def test_illegal_characters_are_told() -> None:
-    assert illegal_characters("a b=c b") == " ="
-    assert illegal_characters("naïve-name.x") == ""
 
 
 def test_types_are_told_as_spark_writes_them(tmp_path: Path) -> None:

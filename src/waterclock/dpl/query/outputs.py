@@ -11,9 +11,9 @@ from waterclock.dpl.query.type_families import UNSTORED, Family
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ColumnsSaid
 from waterclock.errors import WaterclockError
+from waterclock.spark_sql import illegal_signs
 from waterclock.timelabel.label import TIMELABEL
 
-_ILLEGAL = " ,;{}()\n\t=`"
 _KEEP = {
     Family.INTERVAL: "keep a number of its unit, as by timestampdiff(SECOND, a, b) or datediff(b, a)",
     Family.VARIANT: "keep the text, as by to_json(...), and say parse_json(...) where it is read",
@@ -22,14 +22,14 @@ _KEEP = {
 }
 
 
-def illegal_signs(name: str) -> list[str]:
-    """List the signs of a column's name that Delta takes in none."""
-    return sorted({sign for sign in name if sign in _ILLEGAL})
+def refused_signs(name: str) -> list[str]:
+    """List the signs of a name that no column has: those that Delta does not take, and what ends a quoted name."""
+    return sorted({*illegal_signs(name), *("`" if "`" in name else "")})
 
 
 def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:
     """Return the error for a column's name that Delta does not take."""
-    bad = illegal_signs(name)
+    bad = refused_signs(name)
     if not bad:
         return None
     return span.refuse(

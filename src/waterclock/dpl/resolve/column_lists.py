@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.dpl.query.outputs import illegal_name, illegal_signs
+from waterclock.dpl.query.outputs import illegal_name, refused_signs
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -61,7 +61,7 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
             "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
         )
     fix = "rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name"
-    if kind is StatementKind.COLLECT and not illegal_signs(column_name(column.name)):
+    if kind is StatementKind.COLLECT and not refused_signs(column_name(column.name)):
         fix = f"write {column_name(column.name)}, by which the source's column is found"
     return illegal_name(column.name, column.span, fix)
 

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 )
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.spark_sql import quoted, sql_text
-from waterclock.storage.types import clashes, illegal_characters, readable_as, schema_text, sql_type
+from waterclock.spark_sql import column_name, illegal_signs, quoted, sql_text
+from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _STORED = frozenset(
     "string byte short integer long float double decimal boolean binary date timestamp timestamp_ntz".split()
 )
-_ILLEGAL = re.compile(r"[ ,;{}()\n\t=]+")
 _BAD_CAST = "waterclock bad cast "
 _BAD_CAST_SAID = re.compile(re.escape(_BAD_CAST) + r"(\{.*?\}) (.*?)(?: SQLSTATE|\n|$)", re.DOTALL)
 _MOST_OF_A_VALUE = 60
@@ -226,10 +225,10 @@ def _legal_names(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[Dat
 
 
 def _legal(name: str, table: str, *, may_rename: bool) -> str:
-    bad = illegal_characters(name)
+    bad = illegal_signs(name)
     if not bad:
         return name
-    legal = _ILLEGAL.sub("_", name).strip("_")
+    legal = column_name(name).strip("_")
     if may_rename and legal:
         return legal
     raise WaterclockError(

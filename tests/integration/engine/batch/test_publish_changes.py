@@ -60,6 +60,7 @@ def some_rows(random: Random, number: int) -> list[Row]:
     ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("deletes", ["DELETE WHEN gone = 1", ""])
 def test_both_ways_end_alike_whatever_is_restated(
     tmp_path: Path, spark: SparkSession, ways: dict[str, list[str]], deletes: str

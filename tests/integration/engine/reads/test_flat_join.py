@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
+from waterclock.engine.reads import flat_parents
 from waterclock.storage.folds.version_counts import version_counts
 from waterclock.temporal import Numbers
 
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def _large_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take each parent for a large one: of which no more is looked up than is referred to."""
+    monkeypatch.setattr(flat_parents, "LEAST_BYTES", 0)
+
 
 FLOW = """
 COLLECT raw.crm PARTITIONED (id NOT NULL, name, at TIMESTAMP) FROM shop.crm EVERY DAY BY DATA TIME at;

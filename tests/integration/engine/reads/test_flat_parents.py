@@ -14,7 +14,7 @@ from waterclock.engine.reads import flat_parents
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 FLOW = """
 COLLECT raw.lands (land KEY, name, at TIMESTAMP) FROM shop.lands EVERY DAY BY DATA TIME at TEMPORAL AT at;
@@ -103,7 +103,6 @@ def answers(tiny: Tiny) -> dict[str, list[Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_random_history_comes_to_what_is_made_of_whole_parents(
     seed: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -71,7 +71,7 @@ PUBLISH = replace(table(NAME, kind=Kind.PUBLISH), destination=unit_of("out", "da
 def work_of(delivering: Delivering) -> Any:
     flow = Flow(project="demo", tables={NAME: PUBLISH}, order=(NAME,))
     project = SimpleNamespace(publish=True)
-    return SimpleNamespace(ledger=delivering, connections=delivering, flow=flow, project=project)
+    return SimpleNamespace(ledger=SimpleNamespace(reads=delivering), connections=delivering, flow=flow, project=project)
 
 
 def refuse(delivering: Delivering) -> None:

@@ -58,7 +58,7 @@ def test_an_item_that_another_runner_takes_meanwhile_is_not_taken_again() -> Non
     table = dataclasses.replace(collect("web.clicks", batching=Batching.ARRIVAL_TIME), start=day(0))
     landed = Landed()
     work = work_of([table])
-    work.ledger = Overtaken()
+    work.ledger = SimpleNamespace(reads=Overtaken())
     assert table.source is not None
     gathered = _arrivals(
         work,
