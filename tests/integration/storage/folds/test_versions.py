@@ -380,8 +380,9 @@ def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_
     assert sorted(map(tuple, shows.collect())) == [("k1", 0), ("k1", 1), ("k2", 0)]
 
 
+@pytest.mark.soak
 def test_rows_without_a_place_are_left_out_of_many_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Beyond a hundred columns Spark compiles no query, and looks at conditions in another order."""
+    """Beyond a hundred columns Spark compiles no query, and looks at conditions in another order; so do other tests."""
     many = [f"c{number}" for number in range(120)]
     schema, rest = ", ".join([SCHEMA, *(f"{name} INT" for name in many)]), [None] * len(many)
     accounts = Accounts(spark, tmp_path, declared(PLAIN), schema=schema)
