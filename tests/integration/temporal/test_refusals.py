@@ -100,6 +100,12 @@ def test_a_row_without_key_or_time_stops_the_query_where_nobody_counts(spark: Sp
             assert refusal.why == f"its key and time are {said}"
 
 
+def test_where_all_rows_are_said_to_be_placed_none_is_looked_for(spark: SparkSession) -> None:
+    raw = frame(spark, RAW, "c d1 Paris false | - d2 Rome false")
+    made = compute_temporal(raw, "c", time="t", placed=True)
+    assert sorted((row.c or "", row.city) for row in made.collect()) == [("", "Rome"), ("c", "Paris")]
+
+
 def test_all_rows_left_out_are_counted_too(spark: SparkSession) -> None:
     counts = Counts()
     assert told(compute_temporal(frame(spark, RAW, "- d1 x false | c - y false"), "c", time="t", counts=counts)) == []
