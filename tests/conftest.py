@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.jvms import set_jvms
+from tests.made_once import build_commands_once, migrate_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +110,14 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     if is_bound and spent > MOST_SECONDS_OF_A_UNIT_TEST:
         pytest.fail(f"it took {spent:.1f} s of CPU: make it quicker, or mark it slow")
     return result
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _made_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        build_commands_once(patch)
+        migrate_once(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -45,6 +47,10 @@ class Shop:
     folder: Path
     project: Project
     ledger: Ledger
+
+    @property
+    def ledger_file(self) -> Path:
+        return Path(self.project.ledger.removeprefix("sqlite:///"))
 
     def ask(self, *arguments: str, width: int = 100, **environment: str) -> Result:
         """Run one command on the project, as if it were 20 November 2024."""
@@ -139,22 +145,40 @@ def fresh(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shop(fresh: Path) -> Iterator[Shop]:
-    project = open_project(fresh, None)
-    ledger = Ledger.open(project.ledger)
-    ledger.declared.apply(project.flow, who="ann", now=NOW, runner="desk:1")
-    yield Shop(fresh, project, ledger)
-    ledger.close()
+    with _opened(fresh) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def busy_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger in which some is done, one batch failed, and what reads it is blocked."""
+    folder = tmp_path_factory.mktemp("busy") / "shop"
+    start_project(folder, TODAY)
+    with _opened(folder) as shop:
+        shop.done("shop.customers", 19)
+        shop.done("web.visits", 17, 18, 19)
+        shop.done("shop.orders", 17, 18)
+        shop.failed("shop.orders", 19)
+        shop.done("sales.by_country", 17, 18)
+        return shop.ledger_file
 
 
 @pytest.fixture
-def busy_shop(shop: Shop) -> Shop:
+def busy_shop(fresh: Path, busy_ledger: Path) -> Iterator[Shop]:
     """A shop of which some is done, one batch failed, and what reads it is blocked."""
-    shop.done("shop.customers", 19)
-    shop.done("web.visits", 17, 18, 19)
-    shop.done("shop.orders", 17, 18)
-    shop.failed("shop.orders", 19)
-    shop.done("sales.by_country", 17, 18)
-    return shop
+    copy = fresh / busy_ledger.relative_to(busy_ledger.parents[1])
+    copy.parent.mkdir()
+    shutil.copyfile(busy_ledger, copy)
+    with _opened(fresh) as opened:
+        yield opened
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[Shop]:
+    project = open_project(folder, None)
+    with Ledger.open(project.ledger) as ledger:
+        ledger.declared.apply(project.flow, who="ann", now=NOW, runner="desk:1")
+        yield Shop(folder, project, ledger)
 
 
 def texts(labels: Iterable[datetime]) -> list[str]:

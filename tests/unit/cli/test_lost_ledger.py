@@ -21,13 +21,9 @@ QUESTIONS = [
 ]
 
 
-def ledger_of(shop: Shop) -> Path:
-    return Path(shop.project.ledger.removeprefix("sqlite:///"))
-
-
 def lose(shop: Shop) -> Path:
     """Remove the ledger of a storage that has a table."""
-    ledger = ledger_of(shop)
+    ledger = shop.ledger_file
     for path in ledger.parent.glob(f"{ledger.name}*"):
         path.unlink()
     (Path(shop.project.storage) / "tables" / "shop" / "orders" / "_delta_log").mkdir(parents=True)
@@ -46,7 +42,7 @@ def test_a_lost_ledger_is_an_error_that_names_the_rebuild(busy_shop: Shop, quest
 
 @pytest.mark.parametrize("question", QUESTIONS[:4], ids=lambda words: words[0])
 def test_a_damaged_ledger_is_an_error_that_names_the_rebuild(busy_shop: Shop, question: tuple[str, ...]) -> None:
-    ledger = ledger_of(busy_shop)
+    ledger = busy_shop.ledger_file
     for path in ledger.parent.glob(f"{ledger.name}-*"):
         path.unlink()
     ledger.write_bytes(b"this was a ledger, and something else was written over it " * 200)
@@ -57,14 +53,14 @@ def test_a_damaged_ledger_is_an_error_that_names_the_rebuild(busy_shop: Shop, qu
 
 def test_exports_alone_tell_that_there_was_a_ledger(busy_shop: Shop) -> None:
     assert busy_shop.ask("ledger", "export").exit_code == 0
-    ledger = ledger_of(busy_shop)
+    ledger = busy_shop.ledger_file
     for path in ledger.parent.glob(f"{ledger.name}*"):
         path.unlink()
     assert "E421" in busy_shop.ask("status").stderr
 
 
 def test_where_nothing_ever_ran_a_question_is_answered_and_leaves_no_ledger(shop: Shop) -> None:
-    ledger = ledger_of(shop)
+    ledger = shop.ledger_file
     for path in ledger.parent.glob(f"{ledger.name}*"):
         path.unlink()
     for question in (("status",), ("plan",)):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.cli.conftest import busy_shop, fresh, shop
+from tests.unit.cli.conftest import busy_ledger, busy_shop, fresh, shop
 
-__all__ = ["busy_shop", "fresh", "shop"]
+__all__ = ["busy_ledger", "busy_shop", "fresh", "shop"]

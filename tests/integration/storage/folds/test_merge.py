@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.slices import PROJECT, actions, hour, version
+from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.declarations import Merge
@@ -83,10 +83,13 @@ class Planes:
         return number
 
     def state(self) -> dict[Any, dict[str, Any]]:
-        rows = self.spark.read.format("delta").load(self.folder).collect()
-        state = {row["k"]: row.asDict() for row in rows}
+        rows = rows_in(self.folder)
+        state = {row["k"]: row for row in rows}
         assert len(state) == len(rows)
         return state
+
+    def state_by_spark(self) -> dict[Any, dict[str, Any]]:
+        return {row["k"]: row.asDict() for row in self.spark.read.format("delta").load(self.folder).collect()}
 
     def folded(self) -> dict[Any, dict[str, Any]]:
         schema = table_schema(self.folder).json()
@@ -135,7 +138,7 @@ def test_a_random_history_ends_as_by_hand(spark: SparkSession, tmp_path: Path) -
         slices.append([(k, o, dice.choice("uud"), f"v{dice.randrange(99)}") for k, o in zip(keys, orders, strict=True)])
         planes.add(slices[-1])
     expected = by_hand([named(rows) for rows in slices])
-    assert planes.state() == expected
+    assert planes.state() == planes.state_by_spark() == expected
     assert planes.folded() == expected
 
 
@@ -209,7 +212,7 @@ def test_several_keys_and_orders_are_compared_in_turn(spark: SparkSession, tmp_p
     planes = Planes(spark, tmp_path, Merge(("k", "j"), ("a", "b")), schema)
     planes.add([(1, "x", 1, 5, "old"), (1, "y", 1, 5, "other")], schema)
     planes.add([(1, "x", 1, 4, "lower"), (1, "y", 2, 0, "higher")], schema)
-    rows = spark.read.format("delta").load(planes.folder).collect()
+    rows = rows_in(planes.folder)
     assert {(row["k"], row["j"]): row["v"] for row in rows} == {(1, "x"): "old", (1, "y"): "higher"}
 
 

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.model.temporal_oracle import Rules, versions_of
-from tests.slices import PROJECT, hour
+from tests.slices import PROJECT, hour, rows_in
 from waterclock.faults import striking
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Source, Table, Temporal, Unit
@@ -125,6 +125,13 @@ class Accounts:
         return version
 
     def found(self) -> list[Row]:
+        rows = rows_in(self.folder)
+        times = ("rec_eff_time", "rec_exp_time")
+        return sorted(
+            ((row["k"], *(micros(row[time]) for time in times), row["a"], row["b"]) for row in rows), key=repr
+        )
+
+    def found_by_spark(self) -> list[Row]:
         return shown(self.spark.read.format("delta").load(self.folder))
 
     def as_of(self, number: int) -> list[Row]:
@@ -195,6 +202,7 @@ def test_slices_in_any_order_come_to_the_oracle_s_versions(spark: SparkSession, 
     for number in (0, 2, 1, 3, 2, 0):
         accounts.place(number, random_slice(dice, 150))
         assert accounts.found() == accounts.wanted(rules), number
+    assert accounts.found_by_spark() == accounts.wanted(rules)
     for number in (1, 2, 3):
         assert accounts.as_of(number) == accounts.wanted(rules, before=number), number
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.storage.folds.test_merge import BY_ORDER, ROADS, SCHEMA, by_hand, named
 from tests.model import flows
-from tests.slices import PROJECT, actions, hour, version
+from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
@@ -89,19 +89,25 @@ class Restated:
         return found
 
     def state(self) -> State:
-        return by_key(self.spark.read.format("delta").load(self.folder))
+        return by_key(rows_in(self.folder))
+
+    def state_by_spark(self) -> State:
+        return by_key(rows_of(self.spark.read.format("delta").load(self.folder)))
 
     def as_of(self, number: int, known_at: datetime | None = None) -> State:
         found = resolve(self.table, hour(number), self.records, known_at=known_at)
-        return by_key(frame_of_resolved(self.spark, self.lake, self.table, found))
+        return by_key(rows_of(frame_of_resolved(self.spark, self.lake, self.table, found)))
 
     def expected(self, before: int = 99) -> State:
         return folded_by_hand(self.slices, before)
 
 
-def by_key(frame: DataFrame) -> State:
-    rows = frame.collect()
-    found = {row["k"]: row.asDict() for row in rows}
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]
+
+
+def by_key(rows: Sequence[Mapping[str, Any]]) -> State:
+    found = {row["k"]: row for row in rows}
     assert len(found) == len(rows)
     return found
 
@@ -147,6 +153,7 @@ def test_in_whatever_order_labels_come_the_table_is_the_fold_of_all(
         planes.put(number, changes(dice, schema, histories=250), schema)
         assert planes.state() == planes.expected(), number
         known.append(dict(planes.slices))
+    assert planes.state_by_spark() == planes.expected()
     for number in range(6):
         assert planes.as_of(number) == planes.expected(number), number
     for _ in range(3):
