@@ -36,9 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    set_jvms(compile_queries=config.getoption("markexpr") == "soak")
+    set_jvms(compile_queries=is_soak(config))
     if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(config.rootpath), "durations-recorder")
+
+
+def is_soak(config: pytest.Config) -> bool:
+    """Tell whether this is a run of `bin/soak`."""
+    return str(config.getoption("markexpr")).startswith("soak")
 
 
 class Recorder:
@@ -65,7 +70,7 @@ def recorded() -> dict[str, float]:
 
 
 def leave_to_soak(items: Sequence[pytest.Item]) -> None:
-    """Mark all but some cases of the tests that are marked `sampled(n)` as soak.
+    """Mark all but some cases of the tests that are marked `sampled(n)` as soak, which runs the others as well.
 
     Which n of its cases a test keeps hangs on its name alone, so that over all tests of a file each road is taken.
     """
@@ -118,6 +123,12 @@ def _made_once() -> Iterator[None]:
         build_commands_once(patch)
         migrate_once(patch)
         yield
+
+
+@pytest.fixture(scope="session")
+def is_long(request: pytest.FixtureRequest) -> bool:
+    """Whether histories are as long as in the soak; those of every day take fewer steps of each kind."""
+    return is_soak(request.config)
 
 
 @pytest.fixture(scope="session")

@@ -74,11 +74,15 @@ def now(days: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str) -> Path:
-    """The example after some days, run as the demo runs it, on a terminal: `now` steps through every due instant."""
+def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str, *, is_long: bool) -> Path:
+    """The example after some days, run as the demo runs it, on a terminal: `now` steps through every due instant.
+
+    Every day it begins as the first day is over, with all of that to be caught up with.
+    """
     folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, days)
-    run = ["run", "--now", "2013-01-01T05:00Z", "--until", now, "--project", str(folder)]
+    first = "2013-01-01T05:00Z" if is_long else "2013-01-02T05:00Z"
+    run = ["run", "--now", first, "--until", now, "--project", str(folder)]
     with terminal([sys.executable, "-m", "waterclock", *run]) as window:
         said = window.ends(timeout=900)
     assert window.process.returncode == 0, said

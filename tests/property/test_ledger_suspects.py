@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -204,4 +205,11 @@ class Suspects(RuleBasedStateMachine):
 
 
 TestSuspects = Suspects.TestCase
-TestSuspects.settings = settings(max_examples=60, stateful_step_count=40, phases=[Phase.generate])
+TestSuspects.settings = settings(max_examples=20, stateful_step_count=40, phases=[Phase.generate])
+
+
+@pytest.mark.soak
+class TestManySuspects(Suspects.TestCase):  # type: ignore[valid-type,misc]  # made by hypothesis
+    """The same, of ten times as many histories."""
+
+    settings = settings(max_examples=200, stateful_step_count=40, phases=[Phase.generate])

@@ -142,7 +142,6 @@ def test_a_random_history_ends_as_by_hand(spark: SparkSession, tmp_path: Path) -
     assert planes.folded() == expected
 
 
-@pytest.mark.sampled(len(ROADS))
 def test_the_fold_of_many_random_histories_is_as_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     """Many histories in one: each lives in keys of its own, so that one merge of each label tests them all."""
     dice = random.Random(11)
