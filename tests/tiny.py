@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -90,6 +91,11 @@ class Tiny:
     def __post_init__(self) -> None:
         (self.root / "flows").mkdir(parents=True, exist_ok=True)
         (self.root / "waterclock.toml").write_text(TOML.format(name=self.name, storage=self.storage))
+
+    def copied(self, root: Path) -> Tiny:
+        """Return a copy of the whole project, with all that it has done, in a folder that is not there yet."""
+        shutil.copytree(self.root, root)
+        return Tiny(root, self.spark, self.name, self.storage)
 
     def declare(self, dpl: str) -> None:
         """Make `dpl` the project's flow."""

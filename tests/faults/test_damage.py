@@ -58,20 +58,15 @@ def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Made:
     root = tmp_path_factory.mktemp("damage")
     tiny = Tiny(root / "made", spark)
     prepare(tiny)
-    whole = copied(tiny, root / "whole")
+    whole = tiny.copied(root / "whole")
     assert not run(whole)
     return Made(tiny, ask(tiny), ask(whole), ask(whole, tick=EARLIER))
-
-
-def copied(tiny: Tiny, root: Path) -> Tiny:
-    shutil.copytree(tiny.root, root)
-    return Tiny(root, tiny.spark)
 
 
 @pytest.fixture
 def tiny(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
     monkeypatch.setattr(opening, "Sessions", lambda **_: Sessions.of(made.tiny.spark))
-    return copied(made.tiny, tmp_path / "project")
+    return made.tiny.copied(tmp_path / "project")
 
 
 def assert_answers(tiny: Tiny, made: Made, *, without: frozenset[str] = frozenset()) -> None:

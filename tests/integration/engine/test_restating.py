@@ -91,8 +91,22 @@ def as_of(tiny: Tiny, table: str, tick: datetime, known_at: datetime | None = No
         return sorted((tuple(row) for row in frame.collect()), key=repr)
 
 
-def test_a_restated_merge_label_and_all_that_read_it_end_as_in_a_clean_run(tmp_path: Path, spark: SparkSession) -> None:
-    tiny, wanted = clean(tmp_path / "restated", spark, ROWS), clean(tmp_path / "clean", spark, OTHER)
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    """A clean run of `ROWS`: to be copied before anything of it is changed."""
+    return clean(tmp_path_factory.mktemp("done"), spark, ROWS)
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    """A clean run of `OTHER`; nothing of it is changed."""
+    return clean(tmp_path_factory.mktemp("wanted"), spark, OTHER)
+
+
+def test_a_restated_merge_label_and_all_that_read_it_end_as_in_a_clean_run(
+    done: Tiny, wanted: Tiny, tmp_path: Path
+) -> None:
+    tiny = done.copied(tmp_path / "restated")
     with tiny.ledger() as ledger:
         before = ledger.now()
     known = {table: as_of(tiny, table, day(4)) for table in TABLES}
@@ -110,8 +124,8 @@ def test_a_restated_merge_label_and_all_that_read_it_end_as_in_a_clean_run(tmp_p
 
 
 @pytest.mark.soak
-def test_a_label_left_out_and_taken_back_comes_late(tmp_path: Path, spark: SparkSession) -> None:
-    tiny, wanted = started(tmp_path / "late", spark, ROWS), clean(tmp_path / "clean", spark, ROWS)
+def test_a_label_left_out_and_taken_back_comes_late(done: Tiny, tmp_path: Path, spark: SparkSession) -> None:
+    tiny, wanted = started(tmp_path, spark, ROWS), done
     assert not tiny.run(day(2)).failed
     with tiny.opened() as work:
         window = work.flow.tables["shop.customers"].cadence.window_of(day(3))
@@ -124,8 +138,8 @@ def test_a_label_left_out_and_taken_back_comes_late(tmp_path: Path, spark: Spark
     assert standing(tiny) == standing(wanted)
 
 
-def test_an_older_replace_state_is_its_slice_and_the_head_stays(tmp_path: Path, spark: SparkSession) -> None:
-    tiny = clean(tmp_path, spark, ROWS)
+def test_an_older_replace_state_is_its_slice_and_the_head_stays(done: Tiny, tmp_path: Path) -> None:
+    tiny = done.copied(tmp_path / "asked")
     head, older = tiny.rows("SELECT * FROM marts.total"), as_of(tiny, "marts.total", day(3))
     with tiny.ledger() as ledger:
         version = ledger.reads.table("marts.total").head_version
@@ -143,10 +157,10 @@ def test_an_older_replace_state_is_its_slice_and_the_head_stays(tmp_path: Path, 
 
 
 @pytest.mark.soak
-def test_what_the_log_says_and_what_the_ledger_says_are_the_same(tmp_path: Path, spark: SparkSession) -> None:
+def test_what_the_log_says_and_what_the_ledger_says_are_the_same(done: Tiny, tmp_path: Path) -> None:
     from waterclock.engine.reads.as_of import commit_records
 
-    tiny = clean(tmp_path, spark, ROWS)
+    tiny = done.copied(tmp_path / "asked")
     tiny.source("customers", COLUMNS, OTHER)
     ask_again(tiny, "shop.customers", 2)
     assert not tiny.run(LAST).failed
@@ -193,8 +207,10 @@ def test_what_a_destination_gets_after_restatements_is_what_changed_since_its_la
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_a_fault_at_every_step_of_a_restatement_changes_nothing_in_the_end(tmp_path: Path, spark: SparkSession) -> None:
-    tiny, wanted = clean(tmp_path / "struck", spark, ROWS), clean(tmp_path / "clean", spark, OTHER)
+def test_a_fault_at_every_step_of_a_restatement_changes_nothing_in_the_end(
+    done: Tiny, wanted: Tiny, tmp_path: Path
+) -> None:
+    tiny = done.copied(tmp_path / "struck")
     tiny.settings = type(tiny.settings)(threads=1, attempts=60, retry_wait=0.0, lease=0.5, who="a test")
     tiny.source("customers", COLUMNS, OTHER)
     ask_again(tiny, "shop.customers", 2)

@@ -72,16 +72,22 @@ def as_of(tiny: Tiny, table: str, tick: datetime, known_at: datetime | None = No
         return sorted((tuple(row) for row in frame.collect()), key=repr)
 
 
-def test_a_table_keeps_every_version_of_its_keys(tmp_path: Path, spark: SparkSession) -> None:
-    tiny = run_all(started(tmp_path, spark, ROWS))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    """All rows, each in its time; nothing of it is changed."""
+    return run_all(started(tmp_path_factory.mktemp("whole"), spark, ROWS))
+
+
+def test_a_table_keeps_every_version_of_its_keys(whole: Tiny) -> None:
+    tiny = whole
     assert tiny.rows(SHOWN) == VERSIONS
     assert sorted(tiny.rows("SELECT city, customers FROM marts.cities")) == [("Lyon", 1), ("Paris", 1), ("Rome", 1)]
     assert tiny.open_claims() == 0
 
 
-def test_a_restated_label_comes_to_what_a_clean_run_does(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_restated_label_comes_to_what_a_clean_run_does(whole: Tiny, tmp_path: Path, spark: SparkSession) -> None:
     late = [row for row in ROWS if row[4] != "2020-01-02 09:00:00"]
-    tiny, wanted = run_all(started(tmp_path / "late", spark, late)), run_all(started(tmp_path / "clean", spark, ROWS))
+    tiny, wanted = run_all(started(tmp_path, spark, late)), whole
     with tiny.ledger() as ledger:
         before = ledger.now()
     known = [as_of(tiny, "shop.customers", day(number)) for number in range(1, 7)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,19 +19,23 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(autouse=True)
-def _large_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _large_parents() -> Iterator[None]:
     """Take each parent for a large one: of which no more is looked up than is referred to."""
-    monkeypatch.setattr(flat_parents, "LEAST_BYTES", 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flat_parents, "LEAST_BYTES", 0)
+        yield
 
 
-FLOW = """
+CUSTOMERS = """
 COLLECT raw.crm PARTITIONED (id NOT NULL, name, at TIMESTAMP) FROM shop.crm EVERY DAY BY DATA TIME at;
 COLLECT raw.billing PARTITIONED (id NOT NULL, city, at TIMESTAMP) FROM shop.billing EVERY DAY BY DATA TIME at;
 COLLECT raw.lands (city KEY, land, at TIMESTAMP) FROM shop.lands EVERY DAY BY DATA TIME at TEMPORAL AT at;
-COLLECT raw.shops (shop KEY, boss) FROM shop.shops EVERY DAY;
 TRANSFORM dim.customer (id KEY, city STRING REFERENCES raw.lands, *) TEMPORAL AT at {nulls}
 AS SELECT id, name, at FROM raw.crm UNION ALL BY NAME SELECT id, city, at FROM raw.billing;
+"""
+FACTS = """
+COLLECT raw.shops (shop KEY, boss) FROM shop.shops EVERY DAY;
 COLLECT raw.sales PARTITIONED (sale KEY, shop REFERENCES raw.shops, buyer REFERENCES dim.customer ROLE buyer AT sold_at,
   payer REFERENCES dim.customer ROLE payer AT billed_at, sold_at TIMESTAMP, billed_at TIMESTAMP)
   FROM shop.sales EVERY DAY BY DATA TIME billed_at;
@@ -51,22 +56,27 @@ SALES = [
 ]
 
 
-def shop(root: Path, spark: SparkSession, nulls: str = "") -> Tiny:
+def shop(root: Path, spark: SparkSession, flow: str) -> Tiny:
     tiny = Tiny(root, spark)
     tiny.source("crm", "id TEXT, name TEXT, at TEXT", CRM)
     tiny.source("billing", "id TEXT, city TEXT, at TEXT", BILLING)
     tiny.source("lands", "city TEXT, land TEXT, at TEXT", LANDS)
     tiny.source("shops", "shop TEXT, boss TEXT", [("x", "zoe")])
     tiny.source("sales", "sale TEXT, shop TEXT, buyer TEXT, payer TEXT, sold_at TEXT, billed_at TEXT", SALES)
-    tiny.declare(FLOW.format(nulls=nulls))
+    tiny.declare(flow)
     for number in range(2, 5):
         outcome = tiny.run(day(number))
         assert not outcome.failed, described(outcome)
     return tiny
 
 
-def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(tmp_path: Path, spark: SparkSession) -> None:
-    tiny = shop(tmp_path, spark)
+@pytest.fixture(scope="module")
+def sold(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    return shop(tmp_path_factory.mktemp("sold"), spark, CUSTOMERS.format(nulls="") + FACTS)
+
+
+def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(sold: Tiny, spark: SparkSession) -> None:
+    tiny = sold
     shown = "SELECT name, city, date_format(rec_eff_time, 'dd HH'), timelabel FROM dim.customer ORDER BY rec_eff_time"
     assert tiny.rows(shown) == [
         ("ann", "paris", "01 06", "20200101000000"),
@@ -97,7 +107,7 @@ def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(tmp_path: 
 def test_a_branch_without_a_column_says_nothing_of_it_where_null_is_a_value(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    tiny = shop(tmp_path, spark, "NULLS VALUE")
+    tiny = shop(tmp_path, spark, CUSTOMERS.format(nulls="NULLS VALUE"))
     shown = "SELECT name, city, date_format(rec_eff_time, 'dd HH') FROM dim.customer ORDER BY rec_eff_time"
     assert tiny.rows(shown) == [("ann", "paris", "01 06"), ("ann", "lyon", "02 08"), ("anna", "lyon", "03 06")]
     tiny.shop("INSERT INTO billing VALUES ('c1', NULL, '2020-01-04 08:00:00')")
@@ -105,8 +115,8 @@ def test_a_branch_without_a_column_says_nothing_of_it_where_null_is_a_value(
     assert tiny.rows(shown)[-1] == ("anna", None, "04 08")
 
 
-def test_late_rows_of_a_parent_reach_the_facts_that_read_it(tmp_path: Path, spark: SparkSession) -> None:
-    tiny = shop(tmp_path, spark)
+def test_late_rows_of_a_parent_reach_the_facts_that_read_it(sold: Tiny, tmp_path: Path) -> None:
+    tiny = sold.copied(tmp_path / "late")
     tiny.shop("INSERT INTO billing VALUES ('c1', 'rome', '2020-01-02 08:30:00')")
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("raw.billing", [day(2)], "recollect", who="a test")
