@@ -1,4 +1,4 @@
-"""Which tables and labels somebody means: one grammar for every command, page and address.
+"""Which tables and labels somebody means: one grammar for every command.
 
     tables    = item { separator item } [ "except" item { separator item } ]      separator: blanks or a comma
     item      = [ "+" ] ( name | pattern | "tag:" word ) [ "+" ] [ "@" labels ]   + before: all upstream, behind: all

@@ -75,9 +75,10 @@ class TableFacts:
 
     `covered`: done, skipped or stood for. `suspects`: done batches whose recorded inputs may differ from what is there
     now, or that stand on such batches, with their inputs (an upper bound; the planner compares). `requested`: done
-    batches somebody asked to restate, by `recompute` or `recollect`. `following`: done batches that somebody asked to
-    follow what they read: they are made again where it has changed, though nobody needs them. `latest`: the tick that
-    LATEST picked at a label's first run, by read table. `codes`: how many done labels ran under which fingerprint.
+    batches that somebody asked to make again, by `recompute` or `recollect`, or to give up, by `skip`. `following`:
+    done batches that somebody asked to follow what they read: they are made again where it has changed, though nobody
+    needs them. `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: how many done
+    labels ran under which fingerprint.
     `stands`: from when on a snapshot label that is requested or claimed stands. `dropped_before`: what RETAIN has
     dropped on disk; no window before it can be read.
     """

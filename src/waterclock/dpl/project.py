@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.syntax.statements import Statement
 
 _ENV = "WATERCLOCK_ENV"
-# a backslash, what reads like an encoded character, what is no text and what is not to be seen
+# a backslash, a percent-encoded character, control characters and lone surrogates
 _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -119,7 +119,7 @@ def _check(
         return None, _sorted(errors)
     errors += _unfit(_located(root, config.environment.storage), config)
     sources = _read(root, config, errors)
-    # what Python files do when they run is nobody's to remember; what `check` looks at beside the files, no more so
+    # not cached: a flow with Python files, whose run may depend on anything, and one checked against `known` columns
     is_plain = known is None and not errors and not any(name.endswith(".py") for name in sources)
     key = key_of(root, config.env, {**sources, FILE: text}, capabilities) if is_plain else b""
     flow = remembered(root, config.env, key, root / config.environment.secrets) if key else None

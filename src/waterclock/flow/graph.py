@@ -1,8 +1,7 @@
-"""Who reads whom: upstream and downstream of a table, an order in which to make tables, and cycles."""
+"""Who reads whom, an order in which to make tables, and cycles."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
@@ -17,17 +16,6 @@ def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
         for read_name in {read.table: None for read in flow.tables[name].reads}:
             readers[read_name].append(name)
     return {name: tuple(found) for name, found in readers.items()}
-
-
-def upstream_of(flow: Flow, name: str) -> frozenset[str]:
-    """Return all that a table is made from, however far up; itself only where it reads itself."""
-    edges = {table.name: tuple(read.table for read in table.reads) for table in flow.tables.values()}
-    return _reachable(edges, name)
-
-
-def downstream_of(flow: Flow, name: str) -> frozenset[str]:
-    """Return all that is made from a table, however far down; itself only where it reads itself."""
-    return _reachable(readers_of(flow), name)
 
 
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
@@ -53,43 +41,53 @@ def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
 
 
 def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
-    """Return the groups of names that reach each other in a circle, those of one name only where it reaches itself."""
-    reached = {name: _reachable(edges, name) for name in _in_cycles(edges)}
+    """Return the groups of names that reach each other in a circle, those of one name only where it reaches itself.
+
+    Names that are not among `edges` are passed over. Cost: in proportion to the edges, but quadratic in the names that
+    lie on circles or between them.
+    """
+    among = {name: {other for other in others if other in edges} for name, others in edges.items()}
+    left = _trimmed(_trimmed(among))
+    reached = {name: _reachable(left, name) for name in left}
     groups: list[frozenset[str]] = []
     seen: set[str] = set()
     for name, others in reached.items():
         if name not in seen and name in others:
-            group = frozenset(other for other in others if name in reached.get(other, frozenset()))
+            group = frozenset(other for other in others if name in reached[other])
             groups.append(group)
             seen |= group
     return groups
 
 
-def _in_cycles(edges: Mapping[str, Iterable[str]]) -> list[str]:
-    """Leave out, again and again, names that read nothing more: what stays is in a circle or reads one."""
-    inputs = {name: {other for other in others if other in edges} for name, others in edges.items()}
-    readers: dict[str, list[str]] = {name: [] for name in edges}
-    for name, others in inputs.items():
+def circles_of(edges: Mapping[str, Iterable[str]]) -> Mapping[str, frozenset[str]]:
+    """Return for each name on a circle all names that reach it and that it reaches, itself among them."""
+    return {name: group for group in components_of(edges) for name in group}
+
+
+def _trimmed(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Leave out, again and again, the names that read none of those left, and turn the arrows around."""
+    readers: dict[str, set[str]] = {name: set() for name in edges}
+    for name, others in edges.items():
         for other in others:
-            readers[other].append(name)
-    done = deque(name for name, others in inputs.items() if not others)
-    left = set(edges)
-    while done:
-        name = done.popleft()
-        left.discard(name)
+            readers[other].add(name)
+    waiting = {name: len(others) for name, others in edges.items()}
+    free = [name for name, count in waiting.items() if not count]
+    while free:
+        name = free.pop()
+        del waiting[name]
         for reader in readers[name]:
-            inputs[reader].discard(name)
-            if not inputs[reader] and reader in left:
-                done.append(reader)
-    return [name for name in edges if name in left]
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                free.append(reader)
+    return {name: {reader for reader in readers[name] if reader in waiting} for name in waiting}
 
 
-def _reachable(edges: Mapping[str, Iterable[str]], name: str) -> frozenset[str]:
+def _reachable(edges: Mapping[str, Iterable[str]], name: str) -> set[str]:
     found: set[str] = set()
-    waiting = deque(edges.get(name, ()))
+    waiting = list(edges[name])
     while waiting:
-        other = waiting.popleft()
+        other = waiting.pop()
         if other not in found:
             found.add(other)
-            waiting.extend(edges.get(other, ()))
-    return frozenset(found)
+            waiting.extend(edges[other])
+    return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from waterclock.flow.choices import Batching, Kind, Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.graph import circles_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def graph_of(flow: Flow) -> FlowGraph:
         name: {read.table for read in table.reads if read.table in flow.tables and read.table != name}
         for name, table in flow.tables.items()
     }
-    cycles = _cycles(parents)
+    cycles = circles_of(parents)
     order = _order(flow, cycles)
     readers: dict[str, list[tuple[str, Read]]] = {name: [] for name in flow.tables}
     for name in order:
@@ -103,43 +104,3 @@ def _order(flow: Flow, cycles: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
             ),
         )
     return tuple(sorter.static_order())
-
-
-def _cycles(parents: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
-    """Find for each table on a cycle the tables that it reaches and that reach it."""
-    left = _trimmed(_trimmed({name: set(above) for name, above in parents.items()}))
-    reached = {name: _reach(name, left) for name in left}
-    found: dict[str, frozenset[str]] = {}
-    for name, above in reached.items():
-        if name in above:
-            found[name] = frozenset(other for other in above if name in reached[other])
-    return found
-
-
-def _trimmed(parents: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Take away, again and again, the tables that read none of the others, and turn the arrows around."""
-    children: dict[str, set[str]] = {name: set() for name in parents}
-    for name, above in parents.items():
-        for other in above:
-            children[other].add(name)
-    free = [name for name, above in parents.items() if not above]
-    waiting = {name: len(above) for name, above in parents.items()}
-    while free:
-        name = free.pop()
-        del waiting[name]
-        for child in children[name]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                free.append(child)
-    return {name: {child for child in children[name] if child in waiting} for name in waiting}
-
-
-def _reach(start: str, arrows: Mapping[str, Iterable[str]]) -> set[str]:
-    seen: set[str] = set()
-    to_do = list(arrows[start])
-    while to_do:
-        name = to_do.pop()
-        if name not in seen:
-            seen.add(name)
-            to_do.extend(arrows[name])
-    return seen

@@ -134,9 +134,10 @@ class _Begun:
 
 
 def _begin(node: Node, facts: TableFacts, asked: frozenset[datetime], dropping: LedgerSnapshot | None) -> _Begun:
-    """Find what is unsettled in one table by itself, and the suspects that are not, unless by what they stand on.
+    """Find the windows of a table that are unsettled whatever other tables hold, and the suspects that depend on them.
 
-    A batch whose inputs were dropped by RETAIN keeps what it has: it is neither. `dropping`: None if nothing was.
+    Such a suspect is unsettled only if something that it reads is. A batch whose inputs RETAIN has dropped keeps what
+    it has and is neither. `dropping`: None if nothing was dropped.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT

@@ -143,7 +143,7 @@ def _needed(
 
 
 def _ripe_end(question: _Question, name: str) -> datetime:
-    """Return the end of the newest window that is due, as all is that it reads, directly or through others.
+    """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due too.
 
     The newest due window alone will not do: where an input has the longer delay it never comes in time, and the
     window would be given up for the next one, for ever.

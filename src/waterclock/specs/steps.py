@@ -28,7 +28,6 @@ class Does(StrEnum):
 
 
 GIVEN = frozenset({Does.HAS, Does.IS_EMPTY, Does.ALSO, Does.NOW})
-THEN = frozenset({Does.IS, Does.NOTHING, Does.CONTAINS, Does.FAILS, Does.WARNS})
 _WITH_GRID = frozenset({Does.HAS, Does.ALSO, Does.NOW, Does.IS, Does.CONTAINS})
 
 _NAME = r"(?P<table>[^\s,:]+)"

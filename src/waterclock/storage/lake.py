@@ -31,7 +31,7 @@ class Lake:
         return "tables/" + "/".join(table.split("."))
 
     def history(self, table: str) -> str:
-        """Return the absolute folder in which a MERGE table's states lie that were made again."""
+        """Return the absolute folder in which states of a MERGE or TEMPORAL table lie that were made again."""
         return f"{self.root.rstrip('/')}/history/" + "/".join(table.split("."))
 
     def slice_path(self, label: datetime, claim: int) -> str:

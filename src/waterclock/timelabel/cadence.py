@@ -56,7 +56,7 @@ class Cadence:
         return f"EVERY {self.period}{delay}{zone}"
 
     def floor(self, t: datetime) -> datetime:
-        """Return the last boundary at or before `t`: the design's ⌊t⌋."""
+        """Return the last boundary at or before `t`."""
         if t.tzinfo is not EPOCH.tzinfo:
             t = utc_of(t)
         grid = self._grid()

@@ -48,11 +48,6 @@ def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
     return Cadence(read.period, reader.delay, read.zone)
 
 
-def nearest_fitting(reader: Cadence, read: Cadence) -> Period:
-    """Return the period of `nearest_fitting_cadence`."""
-    return nearest_fitting_cadence(reader, read).period
-
-
 def _zone(cadence: Cadence) -> str:
     """Return the zone that bears on the boundaries: none does for minutes."""
     return "UTC" if cadence.period.unit is TimeUnit.MINUTE else cadence.zone

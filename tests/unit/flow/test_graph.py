@@ -3,10 +3,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from waterclock.flow.choices import Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Flow, Place, Read, Table
-from waterclock.flow.graph import components_of, cycle_of, downstream_of, order_of, readers_of, upstream_of
+from waterclock.flow.graph import circles_of, components_of, cycle_of, order_of, readers_of
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
 
@@ -42,11 +44,8 @@ def test_order_is_upstream_first_and_passes_previous_by() -> None:
     assert order.index("c") < order.index("d")
 
 
-def test_readers_upstream_and_downstream() -> None:
+def test_readers_of_each_table() -> None:
     assert readers_of(FLOW) == {"a": ("b", "c"), "b": ("d",), "c": ("c", "d"), "d": (), "e": ()}
-    assert upstream_of(FLOW, "d") == {"a", "b", "c"}
-    assert downstream_of(FLOW, "a") == {"b", "c", "d"}
-    assert upstream_of(FLOW, "e") == frozenset()
 
 
 def test_a_cycle_is_a_path_that_ends_where_it_begins() -> None:
@@ -69,3 +68,34 @@ def test_a_cycle_is_a_path_that_ends_where_it_begins() -> None:
 )
 def test_components_are_what_reaches_itself_in_a_circle(edges: dict[str, list[str]], groups: list[set[str]]) -> None:
     assert components_of(edges) == groups
+
+
+NAMES = "abcdef"
+
+
+def reaches(reads: dict[str, set[str]], start: str, goal: str) -> bool:
+    """Whether one or more reads lead from one table to another."""
+    seen: set[str] = set()
+    left = [start]
+    while left:
+        for other in reads.get(left.pop(), set()):
+            if other == goal:
+                return True
+            if other not in seen:
+                seen.add(other)
+                left.append(other)
+    return False
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.sets(st.sampled_from(NAMES), max_size=3), max_size=6))
+def test_circles_are_the_tables_that_reach_each_other(reads: dict[str, set[str]]) -> None:
+    expected = {
+        name: {other for other in reads if reaches(reads, name, other) and reaches(reads, other, name)}
+        for name in reads
+        if reaches(reads, name, name)
+    }
+    assert circles_of(reads) == expected
+
+
+def test_a_long_chain_has_no_circle() -> None:
+    assert circles_of({f"t{n}": {f"t{n - 1}"} for n in range(1, 5000)} | {"t0": set()}) == {}

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.fitting import fits, nearest_fitting, nearest_fitting_cadence
+from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
 from waterclock.timelabel.period import parse_period
 
 
@@ -94,8 +94,9 @@ def test_the_delay_does_not_bear_on_fitting() -> None:
     ],
 )
 def test_the_nearest_fitting_length_is_named(reader: str, read: str, nearest: str) -> None:
-    assert str(nearest_fitting(cadence(reader), cadence(read))) == nearest
-    assert fits(nearest_fitting_cadence(cadence(reader), cadence(read)), cadence(read))
+    found = nearest_fitting_cadence(cadence(reader), cadence(read))
+    assert str(found.period) == nearest
+    assert fits(found, cadence(read))
 
 
 def test_where_no_length_fits_in_the_readers_zone_that_of_the_read_table_is_named() -> None:

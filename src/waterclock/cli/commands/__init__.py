@@ -1,3 +1,3 @@
-"""One module a command: its arguments and its help. What it does is the action's of the same name."""
+"""One module a command: its arguments and its help. What it does is in `cli.actions`, what it shows in `cli.views`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is a table or a column made of, and what is made of it: as trees for people, as lists for scripts."""
+"""Shows what a table or a column is made of, and what is made of it: as trees for people, as lists for scripts."""
 
 from __future__ import annotations
 

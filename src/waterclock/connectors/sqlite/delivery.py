@@ -9,7 +9,7 @@ MERGE     of a regular table: keys that went are deleted, rows are put in place 
 APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
           rows of that label. A MERGE never changes a row that bears a newer label.
 
-`sqlite_destination` makes the table fit first.
+`destination` makes the table fit first.
 """
 
 from __future__ import annotations

@@ -275,7 +275,7 @@ def option_value(value: Any) -> Value | Secret | None:
 
 
 def flat_options(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return dotted names to the options of nested tables: `auth = { token = 1 }` is `auth.token`."""
+    """Flatten the options of nested tables to dotted names: `auth = { token = 1 }` is `auth.token`."""
     flat: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict) and set(value) != {"secret"}:

@@ -213,7 +213,7 @@ def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F],
 
 
 def grant(right: str, **arguments: object) -> None:
-    """Return rights: GRANT. Refused for now."""
+    """Declare who may read: GRANT. Refused for now."""
     _note(StatementKind.GRANT, right, arguments)
 
 

@@ -35,7 +35,7 @@ class Cadences:
         self._done: set[str] = set()
 
     def settle(self) -> None:
-        """Return every draft its cadence and start, as far as they can be known."""
+        """Set the cadence and the start of every draft, as far as they can be known."""
         for name in self.drafts:
             self._settle(name)
         for draft in self.drafts.values():

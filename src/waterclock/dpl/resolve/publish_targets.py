@@ -17,7 +17,7 @@ from waterclock.flow.declarations import RECORD, Temporal
 def settle_publish(
     draft: Draft, table: Draft, systems: Systems, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Return a publish what it takes from its table: type, and mode and keys where none are said."""
+    """Set what a publish takes from its table: its type, and its mode and keys where the statement has none."""
     draft.type = table.type
     said = draft.statement.value("MODE", ModeSaid)
     draft.mode = said.mode if said else table.mode

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from waterclock.dpl.syntax.clause_readers import parse_clause, read_clause, skip_clause
+from waterclock.dpl.syntax.clause_readers import read_clause, skip_clause
 from waterclock.dpl.syntax.clause_table import ClauseWord, clause_at, clause_words
 from waterclock.dpl.syntax.column_clause import skip_brackets, take_type
 from waterclock.dpl.syntax.cursor import Cursor
@@ -54,22 +54,6 @@ def _read_all(
         if statement is not None:
             statements.append(statement)
     return statements, errors
-
-
-def clauses_of(
-    arguments: Iterable[tuple[str, str, SourceText]], *, variables: Mapping[str, Value]
-) -> tuple[list[Clause], list[WaterclockError]]:
-    """Read clauses that stand alone, each a (word, text, source): the arguments of a call in Python."""
-    clauses: list[Clause] = []
-    errors: list[WaterclockError] = []
-    for word, text, source in arguments:
-        try:
-            value = parse_clause(word, text, source, variables=variables)
-        except WaterclockError as error:
-            errors.append(error)
-        else:
-            clauses.append(Clause(word, value, source.span(0, max(len(text), 1))))
-    return clauses, errors
 
 
 class _Reader:

@@ -132,7 +132,7 @@ def taken_over(table: Table, claim: Claim) -> WaterclockError:
         f"claim {claim.number} was taken over before its data came",
         where=f"{table.name}@{label}",
         why="its lease ran out and another runner killed it; data or kill, the first commit wins",
-        fix="nothing to mend: the other runner makes the batch; raise the lease if this happens often",
+        fix="nothing to mend: the other runner makes the batch",
     )
 
 

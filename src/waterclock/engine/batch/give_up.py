@@ -33,8 +33,8 @@ def rows_given_up(
 ) -> tuple[DataFrame, Notes]:
     """Return the rows that stand for those of the group's labels, and what is noted of it: how many rows were lost.
 
-    There are none, but of a snapshot: no rows would say that all keys were gone then, so the next snapshot that is
-    whole stands for its window, as for one that was never taken; without one, the snapshot before it.
+    None, except for a snapshot: one without rows would mean that every key was deleted. So the rows of the next
+    undamaged snapshot are used, as for one that was never taken, or those of the one before it if none is later.
     """
     frames: list[DataFrame] = []
     notes: dict[datetime, dict[str, Any]] = {}

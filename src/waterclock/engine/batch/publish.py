@@ -42,7 +42,7 @@ def publish_frame(
 ) -> DataFrame:
     """Return the rows to stage: slices where each label is delivered, else the state, or what changed of it (MERGE).
 
-    Cost: none for REPLACE and APPEND; MERGE from a regular table as `changes.changed_rows`.
+    Cost: none for REPLACE and APPEND; MERGE from a regular table as `publish_changes.changed_rows`.
     """
     frames = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
     return reduce(lambda left, right: left.unionByName(right), frames)

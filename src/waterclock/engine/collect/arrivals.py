@@ -16,7 +16,7 @@ STAMP_RESOLUTION = timedelta(seconds=1)
 def assign(
     items: Iterable[Item], windows: Sequence[Window], sealed: IntervalSet, *, others_open: Sequence[Window] = ()
 ) -> Mapping[datetime, tuple[Item, ...]]:
-    """Return each window of `windows` (oldest first) the items it takes, by label; a window without items has none.
+    """Return the items that each of `windows` (oldest first) takes, by label; windows that take none are left out.
 
     An item belongs to the window of its stamp. Where that window is sealed, or lies before the table's first one, the
     oldest open window takes it, so that nothing late is lost. `others_open` are open windows that are not being made

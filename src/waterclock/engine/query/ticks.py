@@ -23,7 +23,7 @@ _LEAST = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """What somebody asks for: a tick in the words of `planner.read_tick`, and as known when; None: as known now.
+    """What somebody asks for: a tick in the words of `planner.ticks.read_tick`, and as known when; None: as known now.
 
     `is_partial`: windows that are not there are left out, and named.
     """
@@ -101,7 +101,7 @@ class Questions:
         not made, or was not by then, E518 where RETAIN dropped it, E523 where there is no such tick or instant, and
         as `read_tick`.
         Cost: one snapshot of the ledger; where something does not agree, or `known_at` is given, a look at what was
-        committed since (`ledger.history`), again for eight times the time where that is not far enough.
+        committed since (`ledger.reads.changes_since`), again for eight times the time where that is not far enough.
         """
         snapshot = self.ledger.reads.snapshot(self.planner.flow)
         ticks = self.planner.ticks(snapshot, self.now)

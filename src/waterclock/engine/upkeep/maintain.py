@@ -59,7 +59,7 @@ class Upkeep:
 
     `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files that become few. `unneeded`: files
     that no kept version shows. `slices`: sealed slices that nobody needs. `left_behind`: what broken claims left.
-    `states`: those of a MERGE that were made again for a reader of the past.
+    `states`: those of a MERGE or TEMPORAL table that were made again for a reader of the past.
     `is_busy`: a claim is open, so nothing was looked at. `failed` says what went wrong, step by step.
     """
 

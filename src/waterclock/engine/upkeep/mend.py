@@ -93,7 +93,7 @@ def has_usable_log(work: Workplace, table: Table) -> bool:
 
 
 def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
-    """Return a table a log that goes on above every version that anybody knows, in place of one that cannot be used.
+    """Write a table a new log, above every version that was ever recorded, in place of one that cannot be used.
 
     Claims whose lease ran out are settled then: before, nothing could be committed.
     """

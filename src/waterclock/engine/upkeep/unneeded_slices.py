@@ -89,7 +89,7 @@ def _may_current_go(table: Table, label: datetime, claim: int, known: Known) -> 
         return False
     if known.dropped_before is not None and label < known.dropped_before:
         return True
-    # from the later one's end on, its state is read; a state made lately stays, however old its label
+    # an older state is last needed at the end of the next window; what was made since `kept_since` stays all the same
     is_old = max(table.cadence.next(later), known.made.get((label, claim), known.now)) < known.kept_since
     if table.kind is Kind.PUBLISH:
         return is_old  # it was delivered, and is made again from what it was made of

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.flow.declarations import Flow
+from waterclock.flow.graph import circles_of
 from waterclock.ledger.store.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -57,7 +58,7 @@ def resting_on(
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():
-            for row in _readers(connection, name, of_table, circles.get(name, ()), within):
+            for row in _readers(connection, name, of_table, circles.get(name, frozenset()), within):
                 if row[1] not in found[row[0]]:
                     found[row[0]].add(row[1])
                     reached[row[0]].append((row[3] or row[1], row[2]))
@@ -65,56 +66,11 @@ def resting_on(
     return found
 
 
-def circles_of(reads: Mapping[str, set[str]]) -> Mapping[str, tuple[str, ...]]:
-    """Give, for each table on a circle of reads, all tables of that circle, itself among them."""
-    left = {name: {other for other in of if other in reads} for name, of in reads.items()}
-    left = _without_ends(_turned(_without_ends(left)))
-    reachable = {name: _reachable(left, name) for name in left}
-    return {
-        name: tuple(sorted(other for other in to if name in reachable[other]))
-        for name, to in reachable.items()
-        if name in to
-    }
-
-
-def _without_ends(reads: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Leave out tables that read nothing that is left, until none is left out: they are on no circle."""
-    readers = _turned(reads)
-    count = {name: len(of) for name, of in reads.items()}
-    ends = [name for name, of in count.items() if not of]
-    for name in ends:
-        for reader in readers[name]:
-            count[reader] -= 1
-            if not count[reader]:
-                ends.append(reader)
-    gone = set(ends)
-    return {name: of - gone for name, of in reads.items() if name not in gone}
-
-
-def _turned(reads: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    readers: dict[str, set[str]] = {name: set() for name in reads}
-    for name, of in reads.items():
-        for other in of:
-            readers[other].add(name)
-    return readers
-
-
-def _reachable(reads: Mapping[str, set[str]], name: str) -> set[str]:
-    found: set[str] = set()
-    left = list(reads[name])
-    while left:
-        other = left.pop()
-        if other not in found:
-            found.add(other)
-            left.extend(reads[other])
-    return found
-
-
 def _readers(
     connection: sa.Connection,
     name: str,
     spans: Iterable[Span],
-    circle: Iterable[str],
+    circle: frozenset[str],
     within: Mapping[str, datetime] | None,
 ) -> Iterable[AnyRow]:
     merged = IntervalSet.from_intervals(spans)
@@ -126,5 +82,5 @@ def _readers(
         for row in connection.execute(_READERS, {"name": name, "low": low, "high": high}):
             if (within is None or row[1] < within.get(row[0], BEGINNING)) and merged.overlaps(row.low, row.high):
                 yield row
-    for other in circle if within is None else sorted(set(circle).intersection(within)):
+    for other in sorted(circle if within is None else circle & within.keys()):
         yield from connection.execute(_LATER, {"name": other, "low": oldest})

@@ -86,7 +86,8 @@ def record_failed(
 ) -> None:
     """Close a claim that did not commit; each of its labels keeps the error until it is claimed again.
 
-    `status` is FAILED, or HELD where an audit said no. A label that was done before stays readable as it was.
+    `status` is FAILED; HELD is for audits that hold a batch back, of which there is none yet. A label that was done
+    before stays readable as it was.
     Raises  E411 where the claim is closed already
     """
     with database.write() as write:
@@ -110,7 +111,7 @@ def close(write: Write, number: int, status: str, *, why: str | None = None, is_
 
 
 def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
-    """Return labels of a closed claim the status they had before it."""
+    """Set labels of a closed claim back to the status that they had before the claim."""
     wanted = set(labels)
     if not wanted:
         return

@@ -56,7 +56,7 @@ _MARK = (
 def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool = False) -> int:
     """Mark the done batches whose current revision read any of what changed; give how many were marked anew.
 
-    With `look`, what changed is only where something may have: every reader is looked at.
+    With `look`, `changed` is an upper bound of what changed: each reader's inputs are compared before it is marked.
     """
     found: dict[Key, bool] = {}
     for low, high in changed:

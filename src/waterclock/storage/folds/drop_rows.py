@@ -188,8 +188,8 @@ def _dictionaries(footers: Sequence[pq.FileMetaData]) -> list[str]:
 def _measured(footers: Sequence[pq.FileMetaData]) -> list[str]:
     """Return the columns of which bounds are written: those of fractions only where they were bounded before.
 
-    To Spark NaN is above all numbers, and Arrow leaves it out of the bounds: a look for what is above them would pass
-    over rows. What was bounded before holds none.
+    Spark sorts NaN above every number, but Arrow leaves it out of a column's maximum: Spark would skip a file that
+    holds NaN when it looks for what is above that maximum. A column that had bounds before holds no NaN.
     """
     every = {chunk.path_in_schema for chunk in _chunks(footers)}
     fractions = [chunk for chunk in _chunks(footers) if chunk.physical_type in _FLOATING]

@@ -84,10 +84,10 @@ def restate_slice(
     """Put a late or restated label's sealed slice in its place, in one commit on the head; gives its version.
 
     `steps` are the current slices of all labels, that of the same label (which it replaces) among them, with the
-    versions that hold their states. Where the head's rows decide (`late`), nothing else is read but the label's slices
-    and those whose deletes may beat it. Else the winners of the keys that the old and the new slice touch are made
-    again, from the newest stored state before the label and the slices after it, never from START where a state is
-    stored. The head stays at its label. Cost: a read of those, and as `commit_winners`.
+    versions that hold their states. Where the head's rows decide (`is_decided_by_head`), nothing else is read but the
+    label's slices and those whose deletes may beat it. Else the winners of the keys that the old and the new slice
+    touch are made again, from the newest stored state before the label and the slices after it, never from START where
+    a state is stored. The head stays at its label. Cost: a read of those, and as `commit_winners`.
 
     `is_whole`: the slice that it replaces is damaged and not among `steps`, so nobody knows which keys it touched. The
     whole table is made again then, from that stored state and those slices: a fold of them, one write of all rows.

@@ -43,8 +43,8 @@ _MOST_VERSIONS_TRIED = 20
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: Resolved) -> DataFrame:
     """Return the rows of what `resolve` found, in the table's columns as of now; no steps, no rows.
 
-    Cost: no job, as `frame_at` and `frame_of_slices`, but where a MERGE state has to be made again: a fold of the
-    slices since the newest stored state before it, once.
+    Cost: no job, as `frame_at` and `frame_of_slices`, but where a state of MERGE or TEMPORAL has to be made again: a
+    fold of the slices since the newest stored state before it, once.
 
     Raises  E640 where neither a version nor the slices are kept
             E705 where nothing was ever committed and no types are declared

@@ -39,9 +39,10 @@ _NEW = "_waterclock_new"
 
 @dataclass(frozen=True, slots=True)
 class _Among:
-    """A slice among `slices`, all of the table with it, in their labels' order.
+    """A new slice among `slices`, all of the table in the order of their labels, the new one with them.
 
-    `rivals` said before what it says now. `most`: so many rows tell which keys are touched, so no more keys are.
+    `rivals`: the slice that the new one replaces; for a snapshot without one, the snapshot before it. `most`: an upper
+    bound of the keys that are touched, the rows of the slices in which they are looked for.
     """
 
     new: Manifest

@@ -105,7 +105,7 @@ def _rows(spark: SparkSession, asked: Restatement, manifest: Manifest, *, is_uni
 
 
 def _changed(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest) -> DataFrame:
-    """Leave out the rows that the older slice holds as they are: the head minds them; and those that are `_lost`."""
+    """Leave out the rows that the older slice holds as they are (the head has them already), and the `_lost` ones."""
     fields = fields_of(asked.schema)
     passed = f"NOT {is_newer(asked.merge.order_by)}"
     # maps are not compared

@@ -153,7 +153,10 @@ class _Places:
 
 
 def _places(met: DataFrame, *, is_counted: bool) -> _Places:
-    """Find the places, of which there is none by name where they are too many to be counted."""
+    """Find, by file, the positions of the rows that winners beat.
+
+    Without `is_counted` only the files are found, without positions: there are too many for the driver.
+    """
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
     told = met.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")

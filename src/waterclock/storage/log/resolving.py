@@ -1,6 +1,6 @@
 """Resolves where a table's content as of a tick lies, as it was known then: a pure function of commit records.
 
-`storage.history` gives the rows of what is found here.
+`storage.folds.older_states` gives the rows of what is found here.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ NO_VERSION = -1
 class CommitRecord:
     """What one data commit of ours says: at `version`, known since `at`, `slices` became current, by label.
 
-    `stands_from` is set for snapshots: from when on the one slice stands. Made from the Delta log
-    (`storage.records_in_log`), or from the ledger, which outlives the log.
+    `stands_from` is set for snapshots: from when on the one slice stands. The engine makes them from the
+    ledger, which outlives the log.
     """
 
     version: int

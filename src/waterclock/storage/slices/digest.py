@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _LABEL = "_label"
 ROWS, HIGH, LOW = "_rows", "_high", "_low"
-EMPTY = "0:0:0"
 _JSON_OPTIONS = {
     "ignoreNullFields": "false",
     # JSON's defaults cut to milliseconds, and a change of microseconds would be missed

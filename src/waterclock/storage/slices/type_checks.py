@@ -37,11 +37,6 @@ def check_files(manifest: Manifest, table_schema: str) -> None:
         )
 
 
-def spark_columns(manifest: Manifest) -> tuple[tuple[str, str], ...]:
-    """Return the names and Spark SQL types of a slice's columns, `timelabel` first."""
-    return tuple((name, type_text(field["type"])) for name, field in fields_of(manifest.schema).items())
-
-
 def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     by_lower = {name.lower(): name for name in table}
     types = {name: type_ for file in manifest.files for name, type_ in file.types.items()}
