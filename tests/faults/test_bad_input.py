@@ -354,6 +354,7 @@ def orders(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_jvm_that_is_killed_again_when_what_it_lost_is_made_once_more_is_said_to_be_gone(tiny: Tiny) -> None:
     tiny.declare(COLLECT)
     slow = tiny.root / "flows" / "slow.py"
