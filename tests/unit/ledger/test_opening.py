@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -49,6 +50,21 @@ def test_migrations_make_exactly_the_declared_tables(tmp_path: Path) -> None:
         made = {index["name"] for name in schema.metadata.tables for index in sa.inspect(connection).get_indexes(name)}
     engine.dispose()
     assert made == {index.name for table in schema.metadata.tables.values() for index in table.indexes}
+
+
+def test_a_ledger_of_these_tests_has_the_tables_that_the_migrations_make(tmp_path: Path) -> None:
+    """`tests.made_once` repeats what the first migration of a run came to."""
+    for name in ("first.db", "repeated.db"):
+        Ledger.open(url_of(tmp_path / name)).close()
+    migrate = "import sys; from waterclock.ledger.ledger import Ledger; Ledger.open(sys.argv[1]).close()"
+    subprocess.run([sys.executable, "-c", migrate, url_of(tmp_path / "migrated.db")], check=True)
+
+    def tables(name: str) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(tmp_path / name)) as database:
+            told = database.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+            return told + database.execute("SELECT * FROM alembic_version").fetchall()
+
+    assert tables("repeated.db") == tables("migrated.db")
 
 
 def test_the_newest_revision_is_the_one_that_opening_looks_for() -> None:
