@@ -304,7 +304,8 @@ ENGINE: Mapping[str, Code] = {
     ),
     "E704": Code(
         "a Spark that does not start",
-        "Java was found, and Spark's JVM did not come up. What it said last is given. No batch was claimed.",
+        "Java was found, and Spark's JVM did not come up: what it said last is given. Or its folder below the storage "
+        "cannot be made. No batch was claimed.",
     ),
     "E705": Code(
         "a table without columns",
@@ -373,6 +374,7 @@ CLI: Mapping[str, Code] = {
         "a time that cannot be run to",
         "A window is read once it is over. `plan --now` looks ahead, `run --watch` waits; `--until` follows `--now`.",
     ),
+    "E905": Code("a project that cannot be written", "The folder given to `init` may not be written, or is full."),
     "E906": Code(
         "a command line that cannot be read",
         "An option, an argument or a command is unknown, missing or of another kind. `waterclock COMMAND --help` lists "

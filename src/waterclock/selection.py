@@ -305,17 +305,20 @@ def _by_last_part(text: str, names: Iterable[str]) -> list[str]:
 
 
 def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> WaterclockError:
+    why = f"windows are cut {table.cadence}"
     if start >= end:
         fix = f"its first label {label_of(start)} is not due yet"
     else:
         low, high = labels.bounds(table.cadence)
+        if high is not None and high <= start:
+            why = f"its first window is {local_text(start, table.cadence.zone)}, its START"
+        elif low is not None and low >= end:
+            why = f"its newest window that is over is {local_text(table.cadence.previous(end), table.cadence.zone)}"
         wanted = low or high or start
         near = dict.fromkeys(_near(table.cadence, min(max(wanted, start), end), start, end))
         shown = (f"{label_of(label)} ({local_text(label, table.cadence.zone)})" for label in near)
         fix = f"the nearest: {' or '.join(shown)}"
-    return WaterclockError(
-        "E513", f"no label of {table.name} is in {labels}", why=f"windows are cut {table.cadence}", fix=fix
-    )
+    return WaterclockError("E513", f"no label of {table.name} is in {labels}", why=why, fix=fix)
 
 
 def _near(cadence: Cadence, wanted: datetime, start: datetime, end: datetime) -> Iterator[datetime]:

@@ -202,6 +202,16 @@ class TestLabels:
         assert (caught.value.code, caught.value.what) == ("E513", "no label of raw.a is in 2014-01-05")
         assert caught.value.fix == "the nearest: 20130131000000 (2013-01-31 00:00 +00:00)"
 
+    def test_labels_beside_what_there_is_are_refused_with_where_it_begins_and_ends(self) -> None:
+        for text, why in (
+            ("2012-12-05", "its first window is 2013-01-01 00:00 +00:00, its START"),
+            ("2013-03-05", "its newest window that is over is 2013-01-31 00:00 +00:00"),
+            ("2013-01-05T06:00Z", "windows are cut EVERY DAY"),
+        ):
+            with pytest.raises(WaterclockError) as caught:
+                parse_labels(text).within(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))
+            assert (caught.value.code, caught.value.why) == ("E513", why)
+
     def test_a_time_between_labels_is_refused_with_those_around_it(self) -> None:
         with pytest.raises(WaterclockError) as caught:
             parse_labels("2013-01-05T06:00Z").within(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))

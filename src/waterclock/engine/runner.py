@@ -297,5 +297,7 @@ class _Heartbeat:
                 try:
                     self._work.ledger.claims.renew(claim)
                 except WaterclockError as error:
+                    if claim not in self._work.held():  # it came to its end meanwhile
+                        continue
                     label = label_of(claim.request.labels[0])
                     self._work.listener.said(f"lease of {claim.request.table}@{label} not renewed: {error.what}")

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, FakeSessions, collect, group, table, work_of
 from waterclock.engine.batch import retry
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.runner import Runner, RunOutcome, _Heartbeat
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Read, Table
@@ -195,3 +196,27 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
     for report in outcome.failed:
         assert report.error is not None
         assert report.error.why == "it was ended by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("is_held", "told"), [(False, []), (True, ["lease of a.b@20130101000000 not renewed: closed"])]
+)
+def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(*, is_held: bool, told: list[str]) -> None:
+    claim = SimpleNamespace(request=SimpleNamespace(table="a.b", labels=(day(0),)))
+    held, said, looked = [claim], list[str](), threading.Event()
+
+    def renew(_: object) -> None:
+        if not is_held:
+            held.clear()
+        looked.set()
+        raise WaterclockError("E411", "closed")
+
+    work: Any = SimpleNamespace(
+        settings=SimpleNamespace(lease=0.01),
+        held=lambda: tuple(held),
+        ledger=SimpleNamespace(claims=SimpleNamespace(renew=renew)),
+        listener=SimpleNamespace(said=said.append),
+    )
+    with _Heartbeat(work):
+        assert looked.wait(10)
+    assert said[:1] == told

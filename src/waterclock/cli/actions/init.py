@@ -9,7 +9,7 @@ import re
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -130,13 +130,15 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
     """Write the project, whose days are those before `day`; give its files relative to the folder.
 
     Raises  E901 where something of it is there already; nothing is written then
+            E905 where the folder cannot be written
     """
     texts = _texts(folder, day)
     data = Path("data") / "shop.sqlite"
     _refuse_there(folder, (*texts, data))
-    _write(folder, texts)
-    (folder / data).parent.mkdir(parents=True, exist_ok=True)
-    _make_shop(folder / data, day)
+    with _writing(folder):
+        _write(folder, texts)
+        (folder / data).parent.mkdir(parents=True, exist_ok=True)
+        _make_shop(folder / data, day)
     return (*texts, data)
 
 
@@ -144,6 +146,7 @@ def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
     """Write a project that declares nothing yet, with `day` as its START; give its files relative to the folder.
 
     Raises  E901 where something of it is there already; nothing is written then
+            E905 where the folder cannot be written
     """
     texts = {
         Path("waterclock.toml"): EMPTY_PROJECT_FILE.format(name=_name_of(folder), start=day),
@@ -151,7 +154,8 @@ def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
         **_ignored(folder),
     }
     _refuse_there(folder, texts)
-    _write(folder, texts)
+    with _writing(folder):
+        _write(folder, texts)
     return tuple(texts)
 
 
@@ -185,6 +189,20 @@ def _refuse_there(folder: Path, files: Iterable[Path]) -> None:
             why="init writes a new project and changes no file",
             fix="choose another folder: waterclock init my_project",
         )
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        raise WaterclockError(
+            "E905",
+            "the project cannot be written",
+            where=str(folder.resolve()),
+            why=getattr(error, "strerror", None) or str(error),
+            fix="choose a folder that may be written and has space left: waterclock init my_project",
+        ) from error
 
 
 def _write(folder: Path, texts: Mapping[Path, str]) -> None:

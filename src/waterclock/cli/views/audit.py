@@ -64,7 +64,7 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
     _print_pairs(to, pairs)
     if found.audit.current is not None:
         _print_inputs(to, flow, found.audit.current.inputs)
-    _print_attempts(to, found.audit.attempts)
+    _print_attempts(to, found.audit)
     _print_events(to, found)
     _print_links(to, flow, "made from", found.up, "replaced since")
     _print_links(to, flow, "went into", found.down, "made of a revision that was replaced since")
@@ -169,7 +169,8 @@ def _span(flow: Flow, each: Input) -> str:
     return f"{low} .. {high} ({count_words(count, 'label')})"
 
 
-def _print_attempts(to: Console, attempts: Sequence[Attempt]) -> None:
+def _print_attempts(to: Console, audit: Audit) -> None:
+    attempts = audit.attempts
     if len(attempts) < 2 and all(attempt.status == "done" for attempt in attempts):
         return
     to.print(Text(f"\n{count_words(len(attempts), 'attempt')}", style="head"))
@@ -181,6 +182,8 @@ def _print_attempts(to: Console, attempts: Sequence[Attempt]) -> None:
             (f"  {sign(state, to)} {attempt.status:<7}", LOOKS[state].word),
             f"claim {attempt.claim}  {attempt.claimed_at:%Y-%m-%d %H:%M:%SZ} by {attempt.who}",
         )
+        if attempt.status == "done":
+            line.append("  current" if attempt == audit.current else "  replaced since", "quiet")
         to.print(line, soft_wrap=True)
         for text in (attempt.error or "").splitlines():
             to.print(Text(f"      {text}", style="quiet"), soft_wrap=True)

@@ -61,7 +61,7 @@ def card(error: WaterclockError, *, width: int | None = None) -> Text:
     if error.where:
         lines.append(Text(f"  {error.where}", style="where"))
     if error.excerpt:
-        lines += [_excerpt(line, loud) for line in error.excerpt.splitlines()]
+        lines += [_excerpt(line, loud) for line in _cropped(error.excerpt.splitlines(), width)]
     for label, part in (("why", error.why), ("fix", error.fix)):
         if part:
             lines.append(_labelled(label, part, width))
@@ -71,6 +71,27 @@ def card(error: WaterclockError, *, width: int | None = None) -> Text:
 def _excerpt(line: str, loud: str) -> Text:
     is_caret = bool(line) and set(line) <= set(" |^~0123456789") and "^" in line
     return Text(f"  {line}", style=loud if is_caret else "")
+
+
+def _cropped(lines: list[str], width: int | None) -> list[str]:
+    """Cut lines that are wider than the terminal to the part around the carets, alike, so that carets stay in place."""
+    room = 0 if width is None else width - 3
+    at = min((line.index("^") for line in lines if "^" in line), default=0)
+    gutter = max((line.find("| ") + 2 for line in lines), default=0)
+    if room < gutter + 20 or max(map(len, lines)) <= room:
+        return lines
+    start = max(0, min(at - gutter - room // 3, max(map(len, lines)) - room))
+    end = start + room - gutter
+    return [line[:gutter] + _cut(line[gutter:], start, end) for line in lines]
+
+
+def _cut(text: str, start: int, end: int) -> str:
+    shown = text[start:end]
+    if not text.strip(" ^~"):
+        return shown
+    if start and shown:
+        shown = "…" + shown[1:]
+    return shown[:-1] + "…" if len(text) > end else shown
 
 
 def _labelled(label: str, part: str, width: int | None) -> Text:

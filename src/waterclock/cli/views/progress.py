@@ -122,10 +122,12 @@ class Progress:
             works = list(self._running.values())
             counts = f"{count_words(self._done, 'batch', 'batches')} done, {self._left} left"
             note = self._note
-        for work in works[: max(1, options.size.height - 4)]:
+        for work in works[: max(1, options.size.height - 6)]:
             yield self._running_line(work, options.max_width)
         if works or note:
-            yield Text(f"  {counts}{'; ' + note if note else ''}", style="quiet", no_wrap=True, overflow="ellipsis")
+            yield Text(f"  {counts}", style="quiet", no_wrap=True, overflow="ellipsis")
+        if note:  # it says how to leave: it is shown whole, however narrow the terminal is
+            yield Text(f"  {note}", style="quiet")
 
     def _say(self, *lines: Text) -> None:
         if not self.is_quiet:
@@ -146,7 +148,7 @@ class Progress:
             (f"{sign(State.RUNNING, self.to)} ", look.style),
             (f"{work.group.table:<{self._width}} ", "name"),
             f"{self._labels(work.group):<{self._labels_width}} ",
-            (f"{work.step:<18} {spent}", "quiet"),
+            (f"{spent:>6}  {work.step}", "quiet"),
             no_wrap=True,
             overflow="ellipsis",
         )

@@ -214,7 +214,16 @@ def _opened(master: str, work_folder: Path, confs: Mapping[str, str]) -> tuple[S
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4js)  # what it raises is told as an error of ours
-    work_folder.mkdir(parents=True, exist_ok=True)
+    try:
+        work_folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WaterclockError(
+            "E704",
+            "Spark has no folder to work in",
+            where=str(work_folder),
+            why=error.strerror or str(error),
+            fix="see that the project's storage may be written and has space left",
+        ) from error
     settings = {
         "spark.jars": ",".join(jar.absolute().as_uri() for jar in delta_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

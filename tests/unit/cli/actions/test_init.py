@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import sqlite3
 from contextlib import closing
 from datetime import date, timedelta
@@ -99,6 +101,20 @@ def test_a_project_is_refused_where_a_file_is(tmp_path: Path, arguments: tuple[s
     assert found.exit_code == 1
     assert "E901 notes is a file" in found.stderr
     assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--empty",)])
+def test_a_folder_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "x")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    found = ask("init", str(tmp_path / "x"), *arguments)
+    assert found.exit_code == 1
+    assert "E905 the project cannot be written" in found.stderr
+    assert "why  Permission denied" in found.stderr
 
 
 def test_an_empty_project_is_refused_where_one_is(tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def test_a_failed_batch_tells_its_attempts_and_their_errors(busy_shop: Shop) -> 
     assert "✕ failed claim" in found
 
 
+def test_of_attempts_that_were_done_the_current_one_is_told(busy_shop: Shop) -> None:
+    busy_shop.done("shop.orders", 17)
+    found = busy_shop.ask("audit", "shop.orders@2024-11-17").stdout
+    attempts = [line.rsplit("  ", 1)[1] for line in found.splitlines() if "■ done   claim" in line]
+    assert attempts == ["replaced since", "current"]
+
+
 def test_what_people_decided_is_told(busy_shop: Shop) -> None:
     busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "the shop was closed", "--yes")
     found = busy_shop.ask("audit", "shop.orders@2024-11-19").stdout

@@ -144,6 +144,18 @@ def test_what_runs_never_takes_more_than_the_screen() -> None:
     assert len(lines) <= 9
 
 
+def test_how_to_leave_is_told_whole_on_a_narrow_terminal_and_so_is_what_moves() -> None:
+    to = Console(file=io.StringIO(), force_terminal=True, theme=theme("both"), width=44, height=20)
+    shown = Progress(FLOW, "UTC", to)
+    shown.started(group("marts.delays", "2013-01-01", "2013-01-02", "2013-01-03"))
+    shown.note("stopping: what runs is finished; Ctrl-C again leaves at once")
+    with to.capture() as drawn:
+        to.print(shown)
+    lines = [Text.from_ansi(line).plain for line in drawn.get().splitlines()]
+    assert " ".join(" ".join(lines).split()).endswith("stopping: what runs is finished; Ctrl-C again leaves at once")
+    assert all(len(line) <= 44 for line in lines)
+
+
 def test_threads_may_tell_at_once(progress: Progress, out: io.StringIO) -> None:
     def tell(day: int) -> None:
         each = group("raw.a", f"2013-01-{day:02d}")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.engine.spark.session import _java_options
+from waterclock.engine.spark.session import _java_options, open_session
+from waterclock.errors import WaterclockError
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'dou"ble', "back\\slash", "Zoë 日本", "$HOME `id` 100% *?[x]"])
@@ -25,3 +26,11 @@ def test_the_jvm_spills_into_one_folder_though_spark_reads_its_name_as_a_list(tm
     (scratch,) = (option.partition("=")[2] for option in options if option.startswith("-Djava.io.tmpdir="))
     assert "," not in scratch
     assert Path(scratch).is_dir()
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WaterclockError) as refused:
+        open_session("local[1]", tmp_path / "file" / "spark", {})
+    assert (refused.value.code, refused.value.what) == ("E704", "Spark has no folder to work in")
+    assert refused.value.why == "Not a directory"
