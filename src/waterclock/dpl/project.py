@@ -119,6 +119,8 @@ def _check(
         return None, _sorted(errors)
     errors += _unfit(_located(root, config.environment.storage), config)
     sources = _read(root, config, errors)
+    if not sources:  # whatever else would be found wrong is so for want of statements
+        return None, _sorted(errors)
     # not cached: a flow with Python files, whose run may depend on anything, and one checked against `known` columns
     is_plain = known is None and not errors and not any(name.endswith(".py") for name in sources)
     key = key_of(root, config.env, {**sources, FILE: text}, capabilities) if is_plain else b""
@@ -143,7 +145,17 @@ def _compiled(
     from waterclock.dpl.resolve.compile import compile_flow
 
     statements = list(_statements(root, config, sources, errors))
-    return compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
+    unread = len(errors)
+    flow = compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
+    if unread:  # a table is not unknown because its statement could not be read
+        errors[unread:] = [error for error in errors[unread:] if not _is_of_unread(error, sources)]
+    return flow
+
+
+def _is_of_unread(error: WaterclockError, sources: Mapping[str, str]) -> bool:
+    name = error.what.removeprefix("unknown table ") if error.code == "E213" else ""
+    declared = re.compile(rf"\b(COLLECT|TRANSFORM|VIEW)\s+{re.escape(name)}(?![\w.])", re.IGNORECASE)
+    return bool(name) and any(map(declared.search, sources.values()))
 
 
 def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:

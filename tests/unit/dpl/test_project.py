@@ -103,6 +103,25 @@ def test_load_raises_all_errors_in_the_order_of_places(tmp_path: Path) -> None:
     ]
 
 
+def test_what_reads_a_table_whose_statement_cannot_be_read_is_not_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProjectErrors) as raised:
+        load(
+            tmp_path,
+            "TRANSFORM marts.a AS SELECT * FROM raw.new; TRANSFORM marts.b AS SELECT * FROM raw.knew;"
+            "\nCOLLECT raw.new FROM ops.x EVERY 'DAY;",
+        )
+    assert [(error.code, error.what) for error in raised.value.errors if error.code == "E213"] == [
+        ("E213", "unknown table raw.knew")
+    ]
+    assert len(raised.value.errors) == 2
+
+
+def test_without_statements_that_alone_is_told(tmp_path: Path) -> None:
+    write(tmp_path, {"waterclock.toml": SETTINGS})
+    project, errors = check_project(tmp_path, capabilities=CAPABILITIES)
+    assert (project, [(error.code, error.what) for error in errors]) == (None, [("E244", "no statements here")])
+
+
 def test_a_folder_without_a_project_file_says_so(tmp_path: Path) -> None:
     project, (error,) = check_project(tmp_path, capabilities=CAPABILITIES)
     assert (project, error.code) == (None, "E244")
