@@ -95,7 +95,7 @@ STORAGE: Mapping[str, Code] = {
     "E604": Code("a slice that is sealed already", "A claim writes each of its slices once; nothing rewrites one."),
     "E605": Code(
         "a slice that is not sealed",
-        "A slice without a readable manifest is read by nobody: its batch is made again.",
+        "A slice without a readable manifest, or whose files are damaged, is read by nobody: its batch is made again.",
     ),
     "E606": Code("rows of another label", "A group's rows bear only the labels that are being made."),
     "E610": Code(

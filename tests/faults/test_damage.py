@@ -22,10 +22,14 @@ from tests.faults.damage import (
     mended,
     prepare,
     run,
+    truncate,
 )
-from tests.tiny import Tiny, day
+from tests.tiny import Tiny, day, described
 from waterclock.engine import opening
 from waterclock.engine.spark.session import Sessions
+from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
+from waterclock.errors import WaterclockError
+from waterclock.storage.folds import merge
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,6 +116,54 @@ def test_several_lost_slices_of_a_fold_are_made_again_one_after_the_other(tiny: 
     mend(tiny, f"recollect {table}@2020-01-01..2020-01-02")
     assert not run(tiny)
     assert_answers(tiny, made)
+
+
+@pytest.fixture
+def shows_its_slice(tmp_path: Path, spark: SparkSession) -> Tiny:
+    """A MERGE table that shows the damaged slice of its first day: the second day said nothing."""
+    tiny = Tiny(tmp_path / "shows", spark)
+    rows = [(1, 10, "2020-01-01 08:00:00"), (2, 20, "2020-01-01 09:00:00")]
+    tiny.root.mkdir(exist_ok=True)
+    tiny.source("changes", "id INT, price INT, at TEXT", rows)
+    tiny.declare(
+        "COLLECT shop.items (id BIGINT KEY, price BIGINT, at TIMESTAMP) FROM shop.changes EVERY DAY "
+        "BY DATA TIME at MERGE ORDER BY at;"
+    )
+    for number in (2, 3):
+        assert not tiny.run(day(number)).failed
+    truncate(next(leaves_of(tiny, "shop.items")[0].glob("*.parquet")))
+    return tiny
+
+
+ITEMS = "SELECT id, price FROM shop.items ORDER BY id"
+
+
+def recollect(tiny: Tiny) -> None:
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.items", [day(1)], "recollect", who="a test")
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+
+
+def test_a_slice_that_a_merge_table_shows_is_replaced_by_the_same_rows(shows_its_slice: Tiny) -> None:
+    with pytest.raises(WaterclockError, match="E752"):
+        shows_its_slice.rows(ITEMS)
+    recollect(shows_its_slice)
+    assert shows_its_slice.rows(ITEMS) == [(1, 10), (2, 20)]
+
+
+def test_a_damaged_slice_that_is_shown_and_not_current_is_told_with_what_mends_it(
+    shows_its_slice: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:  # as it was once: the same rows came again, and what was shown stayed broken
+        patch.setattr(merge, "require_whole", lambda *_: None)
+        recollect(shows_its_slice)
+    with pytest.raises(WaterclockError, match=r"E753 a file of shop\.items is damaged") as told:
+        shows_its_slice.rows(ITEMS)
+    assert "waterclock rebuild shop.items" in (told.value.fix or "")
+    with shows_its_slice.opened() as work:
+        rebuild_table(work, "shop.items", plan_rebuild(work, ["shop.items"])["shop.items"])
+    assert shows_its_slice.rows(ITEMS) == [(1, 10), (2, 20)]
 
 
 def test_a_label_whose_source_is_gone_is_given_up_knowingly(tiny: Tiny) -> None:

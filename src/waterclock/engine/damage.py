@@ -16,6 +16,7 @@ from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, RECOMPUTE
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished
+from waterclock.storage.log.live_files import is_live
 from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
@@ -56,7 +57,8 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
 def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
     """Return an error as that of a damaged batch (E752) or table (E753); None where no file of a table is damaged.
 
-    A slice that no batch rests on any more is none of them: states beyond what is kept are E640.
+    A slice that no batch rests on any more and that the table does not show is none of them: states beyond what is kept
+    are E640.
     """
     place = damaged_file(work.lake, error)
     table = None if place is None else work.flow.tables.get(place.table.removeprefix("publish/"))
@@ -67,18 +69,22 @@ def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
         return damaged_log(work.lake.folder(table.name), where, _why(work, place))
     why = error.why if isinstance(error, WaterclockError) and error.code == "E605" else _why(work, place)
     if place.label is None:
-        return WaterclockError(
-            "E753",
-            f"a file of {table.name} is damaged",
-            where=where,
-            why=why,
-            fix=f"`waterclock rebuild {table.name}` makes the table again from its stage",
-        )
+        return _shown_error(table, where, why)
     piece = current_slice(work, table.name, place.label)
     if piece is None or piece.slice_path != place.slice_path:
-        return None
+        return _shown_error(table, where, why) if is_live(work.lake.folder(place.table), place.path) else None
     is_manifest = place.path.endswith(".json") or place.path == place.slice_path
     return slice_error(work, table, piece, where=where, why=why, is_manifest=is_manifest)
+
+
+def _shown_error(table: Table, where: str, why: str | None) -> WaterclockError:
+    return WaterclockError(
+        "E753",
+        f"a file of {table.name} is damaged",
+        where=where,
+        why=why,
+        fix=f"`waterclock rebuild {table.name}` makes the table again from its stage",
+    )
 
 
 def slice_error(

@@ -153,9 +153,22 @@ def _compared(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)
-    then = _last_by_key(work, table, _state_then(work, spark, table, read)).select(*now.columns)
+    then = _with_columns_of(now, _last_by_key(work, table, _state_then(work, spark, table, read)))
     gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
     return now.exceptAll(then), gone
+
+
+def _with_columns_of(now: DataFrame, then: DataFrame) -> DataFrame:
+    """Return the columns of `now`, NULL where `then` did not have one yet."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    there = set(then.columns)
+    return then.select(
+        *(
+            F.col(quoted(field.name)) if field.name in there else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in now.schema.fields
+        )
+    )
 
 
 def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input) -> DataFrame:

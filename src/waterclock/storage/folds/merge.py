@@ -26,6 +26,7 @@ from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.resolving import Step
+from waterclock.storage.slices.damage import require_whole
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, require_one_row_per_order
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.types import fields_of
@@ -93,6 +94,7 @@ def restate_slice(
     whole table is made again then, from that stored state and those slices: a fold of them, one write of all rows.
 
     Raises  as `merge_slice`
+            E605 where the slice that it replaces holds the same rows, is shown, and is damaged
             E640 where slices that are needed are gone
     """
     _require_one_label(identity)
@@ -105,8 +107,14 @@ def restate_slice(
         return commit_whole_state(folder, identity, _whole(spark, lake, manifest, merge, look.schema, steps))
     old = manifests_of(folder, [step for step in steps if step.label == manifest.label])
     touching = [each for each in (*old, manifest) if each.rows]
-    if not touching or any(_is_same(each, manifest) for each in old):
+    if not touching:
         return commit_nothing(folder, identity)
+    for each in old:
+        if _is_same(each, manifest):
+            shown = {file.path for file in look.live}
+            if any(file.path in shown for file in each.files):
+                require_whole(folder, each)  # its rows are the table's: to leave them there would leave the damage
+            return commit_nothing(folder, identity)
     before = tuple(step for step in steps if step.label < manifest.label)
     after = manifests_of(folder, [step for step in steps if step.label > manifest.label])
     asked = Restatement(

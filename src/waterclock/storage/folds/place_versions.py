@@ -21,9 +21,10 @@ from waterclock.storage.folds.write_state import DELETED, MOST_ROWS_BROADCAST, W
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.resolving import Step
-from waterclock.storage.slices.digest import row_hash
+from waterclock.storage.slices.digest import HIGH, LOW, ROWS, digest_texts, row_hash
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, frame_of_version
+from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,8 +68,9 @@ def place_slice(
     the old and the new slice touch are made again from all their raw rows, and put in place of those keys' versions as
     `swap_rows` does; where delta-rs must not write, Spark merges what differs.
     Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. Where the slice is a
-    quarter of all raw rows, the whole table is made again; so it is where `is_whole` says that the slice that it
-    replaces is damaged and not among `steps`.
+    quarter of all raw rows, the whole table is made again; so it is where a snapshot has other columns than the one
+    that it replaces or follows, and where `is_whole` says that the slice that it replaces is damaged and not among
+    `steps`.
 
     Raises  Killed where the claim was killed first
             E616, E617 where the slice does not fit the table
@@ -87,6 +89,7 @@ def place_slice(
     def make(keys: DataFrame | None) -> DataFrame:
         return with_all_columns(versions_of(spark, folder, slices, table, keys), schema)
 
+    is_whole = is_whole or (table.is_snapshot and _has_other_columns(among))
     if is_whole or not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
         return commit_whole_state(folder, identity, make(None))
     with _keys_touched(spark, folder, table, among) as keys:
@@ -107,6 +110,12 @@ def _among(folder: str, table: Table, manifest: Manifest, steps: Sequence[Step],
     if not most and not rivals and not is_whole:
         return None
     return _Among(manifest, tuple(sorted((*others, manifest), key=lambda each: each.label)), rivals, most)
+
+
+def _has_other_columns(among: _Among) -> bool:
+    """Tell whether a NULL of one snapshot may stand where another lacks the column: read together they look alike."""
+    columns = fields_of(among.new.schema).keys()
+    return any(fields_of(rival.schema).keys() != columns for rival in among.rivals)
 
 
 def _one_before(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
@@ -141,7 +150,10 @@ def _broadcast_if_small(keys: DataFrame, most: int) -> DataFrame:
 
 
 def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
-    """Return the keys of which one of two snapshots says something else than the other, or nothing."""
+    """Return the keys of which one of two snapshots of equal columns says something else than the other, or nothing.
+
+    What a snapshot says of a key is the digest of its rows: nothing holds a key of TEMPORAL ON to one row.
+    """
     names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, among.new])
     rows = [frame_of_slices(spark, folder, members, schema) for members in ([among.new], among.rivals)]
     sides = [
@@ -149,8 +161,10 @@ def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among)
         for each, is_new in zip(rows, ("true", "false"), strict=True)
     ]
     said = sides[0].unionByName(sides[1]).groupBy(*names)
-    both = said.agg(F.expr("max(if(is_new, told, NULL)) AS new"), F.expr("max(if(is_new, NULL, told)) AS old"))
-    return both.where("NOT (new <=> old)").select(*names)
+    new, old = (digest_texts(f"if(is_new = {side}, told, NULL)", suffix=f"_{side}") for side in ("true", "false"))
+    both = said.agg(*map(F.expr, (*new, *old)))
+    same = (f"{name}_true <=> {name}_false" for name in (ROWS, HIGH, LOW))
+    return both.where(f"NOT ({' AND '.join(same)})").select(*names)
 
 
 def _put(

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from waterclock.errors import WaterclockError
 from waterclock.storage.lake import STAGE
-from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of_hive_path
 
 LOG = "_delta_log"
@@ -51,6 +51,22 @@ def place_in(root: str, text: str) -> FilePlace | None:
     if leaf is None:
         return FilePlace(table, path)
     return FilePlace(table, path, leaf[0], instant_of(label_of_hive_path(leaf[0])))
+
+
+def require_whole(folder: str, manifest: Manifest) -> None:
+    """See that a slice's rows can be read. Cost: a scan of all its columns in this process.
+
+    Raises  E605 where they cannot
+    """
+    why = damage_of(folder, manifest.slice_path, is_deep=True)
+    if why is not None:
+        raise WaterclockError(
+            "E605",
+            "the slice is damaged",
+            where=f"{folder}/{manifest.slice_path}",
+            why=why,
+            fix="make the batch again",
+        )
 
 
 def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | None:

@@ -180,6 +180,22 @@ def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restor
     assert tiny.run(day(4)).done == 0
 
 
+@pytest.mark.parametrize("mode", ["", "TEMPORAL"])
+def test_a_column_that_comes_later_is_delivered_with_what_changed(
+    tmp_path: Path, spark: SparkSession, mode: str
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(
+        f"COLLECT raw.open (id BIGINT KEY, *) FROM shop.open EVERY DAY {mode}; PUBLISH raw.open TO out.open MERGE;"
+    )
+    tiny.source("open", "id INTEGER, a TEXT", [(1, "x")])
+    assert not tiny.run(day(2)).failed
+    tiny.source("open", "id INTEGER, a TEXT, b TEXT", [(1, "x", "new"), (2, "y", "new")])
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert tiny.delivered("SELECT id, a, b FROM open ORDER BY id") == [(1, "x", "new"), (2, "y", "new")]
+
+
 def test_a_row_that_no_key_finds_is_refused_before_it_is_lost_or_doubled(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     publishes = ("out.labels", "out.state")

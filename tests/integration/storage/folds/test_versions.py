@@ -390,6 +390,38 @@ def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_
     assert sorted(map(tuple, shows.collect())) == [("k1", 0), ("k1", 1), ("k2", 0)]
 
 
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_a_change_of_one_of_two_rows_of_a_key_is_seen(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place_versions, "_WHOLE_FROM", 9)
+    table = declared(Temporal(("k",), order_by=("b",)), is_snapshot=True)
+    accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
+    keys = [f"k{number:02d}" for number in range(12)]
+    for label, said in enumerate(("old", "new")):
+        accounts.place(label, [row for key in keys for row in ((key, "first", 1), (key, f"{said} {key}", 2))])
+    current = {row["k"]: row["a"] for row in rows_in(accounts.folder) if row["rec_is_current"]}
+    assert current == {key: f"new {key}" for key in keys}
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_a_null_after_a_snapshot_without_the_column_is_seen(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place_versions, "_WHOLE_FROM", 9)
+    table = declared(Temporal(("k",), are_all_values=True), is_snapshot=True)
+    accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
+    accounts.place(0, [("k1", "x", 1), ("k2", "y", 1)])
+    accounts.place(1, [("k1", 1), ("k2", 1)], "k STRING, b INT")
+    accounts.place(2, [("k1", None, 1), ("k2", "y", 1)])
+    ends, open_end = [micros(hour(number)) for number in (1, 3)], 253_402_214_400_000_000
+    assert accounts.found() == [
+        ("k1", ends[0], ends[1], "x", 1),
+        ("k1", ends[1], open_end, None, 1),
+        ("k2", ends[0], open_end, "y", 1),
+    ]
+
+
 @pytest.mark.soak
 def test_rows_without_a_place_are_left_out_of_many_columns(spark: SparkSession, tmp_path: Path) -> None:
     """Beyond a hundred columns Spark compiles no query, and looks at conditions in another order; so do other tests."""
