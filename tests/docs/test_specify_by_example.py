@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.docs.console import ROOT, commands_of, differences, session
+from tests.flights import put_flights
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.specs.parsing import read_feature
@@ -49,7 +50,7 @@ def test_the_page_names_every_step_and_no_other() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says_and_its_programs_run(tmp_path: Path) -> None:
+def test_the_page_prints_what_it_says_and_its_notebook_runs(tmp_path: Path) -> None:
     wrong = []
     with session(tmp_path, is_warm=True) as shell:
         for command in commands_of(PAGE):
@@ -58,11 +59,18 @@ def test_the_page_prints_what_it_says_and_its_programs_run(tmp_path: Path) -> No
                 wrong.append("\n".join([f"$ {command.text}", *(f"- {line}" for line in missing), *printed]))
     assert not wrong, "\n\n".join(wrong)
 
-    flights = tmp_path / "flights"
-    notebook, tests = (body.replace("/tmp/flights", str(flights)) for body in blocks("py"))
+    notebook, _ = programs(tmp_path / "flights")
     names: dict[str, Any] = {}
-    exec(notebook.replace('"specs/', f'name="cancelled", files="{flights}/specs/'), names)
+    exec(notebook.replace('"specs/', f'name="cancelled", files="{tmp_path}/flights/specs/'), names)
     assert names["outcome"].is_passed, names["outcome"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.soak
+def test_the_page_s_tests_run_under_pytest(tmp_path: Path) -> None:
+    put_flights(tmp_path / "flights")
+    _, tests = programs(tmp_path / "flights")
     (tmp_path / "test_page.py").write_text(
         tests.replace('/flights")', '/flights", name="cancelled")'), encoding="utf-8"
     )
@@ -75,3 +83,9 @@ def test_the_page_prints_what_it_says_and_its_programs_run(tmp_path: Path) -> No
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def programs(flights: Path) -> tuple[str, str]:
+    """Return the page's notebook and its tests, on a project in a folder."""
+    notebook, tests = (body.replace("/tmp/flights", str(flights)) for body in blocks("py"))
+    return notebook, tests

@@ -77,7 +77,7 @@ def now(days: int) -> str:
 def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str, *, is_long: bool) -> Path:
     """The example after some days, run as the demo runs it, on a terminal: `now` steps through every due instant.
 
-    Every day it begins as the first day is over, with all of that to be caught up with.
+    In the tests of every day it begins as the first day is over, with all of that to be caught up with.
     """
     folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, days)
