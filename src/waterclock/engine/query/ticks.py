@@ -101,7 +101,7 @@ class Questions:
         not made, or was not by then, E518 where RETAIN dropped it, E523 where there is no such tick or instant, and
         as `read_tick`.
         Cost: one snapshot of the ledger; where something does not agree, or `known_at` is given, a look at what was
-        committed since (`ledger.reads.changes_since`), again for eight times the time where that is not far enough.
+        committed since (`ledger.reads.history`), again for eight times the time where that is not far enough.
         """
         snapshot = self.ledger.reads.snapshot(self.planner.flow)
         ticks = self.planner.ticks(snapshot, self.now)
