@@ -107,7 +107,7 @@ def _arrivals(
     present = arrived(listing, now).items
     # before asking what is taken: a window that is seen as sealed has all its items noted then, so that no late item
     # is taken by two runners (its rows would be there twice before E414 could refuse it)
-    sealed = _sealed(work, table)
+    sealed = work.ledger.reads.covered(table.name)
     taken = work.ledger.reads.taken_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
@@ -122,15 +122,11 @@ def _arrivals(
     return Gathered(collected, source, partial(_archive, collector, unit, to_archive))
 
 
-def _sealed(work: Workplace, table: Table) -> Any:
-    return work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name).covered
-
-
 def _older_open(work: Workplace, table: Table, windows: Sequence[Window]) -> list[Window]:
-    facts = work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name)
-    if facts.start is None:
+    start = work.ledger.reads.table(table.name).start
+    if start is None:
         return []
-    gap = facts.covered.first_gap(facts.start, windows[0].start)
+    gap = work.ledger.reads.covered(table.name).first_gap(start, windows[0].start)
     return [] if gap is None else [table.cadence.window_of(gap[0])]
 
 

@@ -14,7 +14,8 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.content import content_of_slices, contents_of
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.schema import AnyRow, batches, items, revisions, tables, versions
+from waterclock.ledger.store.schema import AnyRow, batches, coverage, items, revisions, tables, versions
+from waterclock.timelabel.intervals import IntervalSet
 
 _TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
 _TABLES = sa.select(tables).order_by(tables.c.name)
@@ -59,6 +60,7 @@ _LABELS_SINCE = sa.select(revisions.c.label).where(
     revisions.c.table_name == sa.bindparam("of"), revisions.c.version > sa.bindparam("after")
 )
 _COMMITTED_SINCE = _COMMITTED.where(revisions.c.label.in_(_LABELS_SINCE))
+_COVERED = sa.select(coverage.c.low, coverage.c.high).where(coverage.c.table_name == sa.bindparam("of"))
 _TAKEN = sa.select(items.c.item).where(items.c.table_name == sa.bindparam("of"))
 _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
 
@@ -83,6 +85,12 @@ def all_tables(database: Database) -> list[TableRecord]:
     """Return what the ledger keeps of every table it has seen, by name."""
     with database.read() as connection:
         return [_record(row) for row in connection.execute(_TABLES)]
+
+
+def covered(database: Database, name: str) -> IntervalSet:
+    """Return the windows of a table that are done, skipped or stood for, merged; none of a table not seen yet."""
+    with database.read() as connection:
+        return IntervalSet.from_intervals((row.low, row.high) for row in connection.execute(_COVERED, {"of": name}))
 
 
 def slices(database: Database, name: str, low: datetime, high: datetime) -> list[Slice]:

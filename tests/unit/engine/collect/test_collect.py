@@ -30,9 +30,11 @@ class Overtaken:
         self.questions += 1
         return self.questions > 1
 
-    def snapshot(self, *_: Any, **__: Any) -> Any:
-        done = IntervalSet.from_intervals([(day(0), day(2 if self._is_recorded() else 1))])
-        return SimpleNamespace(of=lambda _: SimpleNamespace(covered=done, start=day(0)))
+    def covered(self, _: str) -> IntervalSet:
+        return IntervalSet.from_intervals([(day(0), day(2 if self._is_recorded() else 1))])
+
+    def table(self, _: str) -> Any:
+        return SimpleNamespace(start=day(0))
 
     def taken_items(self, _: str, names: Iterable[str] | None = None) -> Mapping[str, datetime]:
         if names is None:  # what an archive need not be looked at for
