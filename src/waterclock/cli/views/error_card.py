@@ -69,14 +69,17 @@ def card(error: WaterclockError, *, width: int | None = None) -> Text:
 
 
 def _excerpt(line: str, loud: str) -> Text:
-    is_caret = bool(line) and set(line) <= set(" |^~0123456789") and "^" in line
-    return Text(f"  {line}", style=loud if is_caret else "")
+    return Text(f"  {line}", style=loud if _is_carets(line) else "")
+
+
+def _is_carets(line: str) -> bool:
+    return "^" in line and set(line) <= set(" |^~0123456789")
 
 
 def _cropped(lines: list[str], width: int | None) -> list[str]:
     """Cut lines that are wider than the terminal to the part around the carets, alike, so that carets stay in place."""
     room = 0 if width is None else width - 3
-    at = min((line.index("^") for line in lines if "^" in line), default=0)
+    at = min((line.index("^") for line in lines if _is_carets(line)), default=0)
     gutter = max((line.find("| ") + 2 for line in lines), default=0)
     if room < gutter + 20 or max(map(len, lines)) <= room:
         return lines

@@ -18,6 +18,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quoted
+from waterclock.storage.folds.fold import with_all_columns
 from waterclock.storage.log.live_files import is_readable
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
@@ -153,22 +154,10 @@ def _compared(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)
-    then = _with_columns_of(now, _last_by_key(work, table, _state_then(work, spark, table, read)))
+    state = _last_by_key(work, table, _state_then(work, spark, table, read))
+    then = with_all_columns(state, now.schema.json())  # columns that came since are NULL there
     gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
     return now.exceptAll(then), gone
-
-
-def _with_columns_of(now: DataFrame, then: DataFrame) -> DataFrame:
-    """Return the columns of `now`, NULL where `then` did not have one yet."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    there = set(then.columns)
-    return then.select(
-        *(
-            F.col(quoted(field.name)) if field.name in there else F.lit(None).cast(field.dataType).alias(field.name)
-            for field in now.schema.fields
-        )
-    )
 
 
 def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input) -> DataFrame:

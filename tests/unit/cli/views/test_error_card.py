@@ -20,6 +20,13 @@ def test_a_line_wider_than_the_terminal_is_cut_around_its_carets(width: int) -> 
     assert source.endswith("…") == (not source.endswith("AS l"))
 
 
+def test_a_caret_of_the_source_is_not_taken_for_one_of_ours() -> None:
+    line = f"SELECT a ^ b, {'x' * 60} AS long, misspelt"
+    error = WaterclockError("E301", "x", excerpt=f"3 | {line}\n  | {' ' * line.index('misspelt')}^^^^^^^^")
+    _, source, carets = card(error, width=50).plain.splitlines()
+    assert source[carets.index("^") :] == "misspelt"
+
+
 @pytest.mark.parametrize("width", [None, 200])
 def test_a_line_that_fits_is_shown_as_it_is(width: int | None) -> None:
     assert card(ERROR, width=width).plain.splitlines()[1:] == [
