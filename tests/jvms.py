@@ -12,18 +12,25 @@ import tempfile
 from pathlib import Path
 
 ARCHIVE = Path(sys.prefix) / "classes.jsa"  # of this environment's jars
-SPARK_DEFAULTS = Path(__file__).parent / "spark"
 # Most of what a short-lived JVM costs is its second compiler, whose work never pays here. Without it Java sets aside
 # 48 MB for code, and throws away what it compiled when these are full.
 _OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m", "-Xlog:disable", "-Xlog:all=error:stderr")
+# In a folder of configuration they would stand in the JVM's class path, and Java would take no archive of classes.
+_SPARK = {
+    # a query of a test runs once, on a few rows: compiling it takes longer than running it
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # nor is each expression told where in Python it was made, and each plan held to be sound after each rule
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+}
 
 
 def set_jvms(*, compile_queries: bool) -> None:
     """Set what JVMs are given that this process and its children start; what is set already stays."""
     archive = (f"-XX:SharedArchiveFile={ARCHIVE}",) if ARCHIVE.exists() else ()
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join((*_OPTIONS, *archive)))
-    if not compile_queries:
-        os.environ.setdefault("SPARK_CONF_DIR", str(SPARK_DEFAULTS))
+    spark = () if compile_queries else tuple(f"-D{name}={value}" for name, value in _SPARK.items())
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join((*_OPTIONS, *archive, *spark)))
 
 
 def write_archive() -> None:
