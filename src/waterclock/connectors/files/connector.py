@@ -211,7 +211,7 @@ class FilesCollector:
         archive = self.setting.options.get("archive")
         return land.Landing(
             folder=folder_of(self.setting),
-            archive=self.setting.folder / str(archive) if archive else self.setting.archive / self.setting.name,
+            archive=_placed(self.setting, str(archive)) if archive else self.setting.archive / self.setting.name,
             stamp_zone=str(unit.options.get("stamp_zone", "UTC")),
             settle_seconds=float(str(unit.options.get("settle", 0))),
         )
@@ -236,7 +236,13 @@ def folder_of(setting: Setting) -> Path:
             why="files are read from and written to folders of this machine: other storages: not yet",
             fix=f"connections.{setting.name} = {{ path = 'data/new' }} in waterclock.toml",
         )
-    return setting.folder / path
+    return _placed(setting, path)
+
+
+def _placed(setting: Setting, path: str) -> Path:
+    """Return the folder a path means; one with `..` without it, for Spark tells of a file by another name there."""
+    folder = setting.folder / path
+    return folder.resolve() if ".." in folder.parts else folder
 
 
 def _reading(unit: Unit) -> Reading:

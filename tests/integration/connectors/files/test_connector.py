@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,6 +111,24 @@ def test_files_may_have_any_name(spark: SparkSession, folder: LandingFolder, nam
     other = next(item for found, item in items.items() if found != name)
     read = rows(reader.read_items(spark, unit, {DAY: [items[name]], DAY + HOUR: [other]}, declared(), "UTC"))
     assert {row["id"]: row["timelabel"] for row in read} == {"1": "20130101000000", "2": "20130101010000"}
+
+
+def test_a_folder_may_be_told_by_the_way_up_from_the_project(spark: SparkSession, folder: LandingFolder) -> None:
+    for at in range(2):
+        stamp = DAY + at * HOUR + timedelta(minutes=59)
+        folder.put(stamp, [{"id": str(at), "at": ""}, {"id": str(at), "at": f"{DAY + at * HOUR:%Y-%m-%d %H:%M:%S}"}])
+    setting = folder.setting
+    way = {"path": f"../{setting.folder.name}/{setting.options['path']}"}
+    reader = FilesCollector(replace(setting, options={**setting.options, **way}))
+    first, second = reader.arrivals(folder.unit).items
+    labelled = reader.read_items(spark, folder.unit, {DAY: [first], DAY + HOUR: [second]}, declared(), "UTC")
+    assert {(row["id"], row["timelabel"]) for row in rows(labelled)} == {
+        ("0", "20130101000000"),
+        ("1", "20130101010000"),
+    }
+    read = reader.read_windows(spark, folder.unit, WindowRequest("at", [Window(DAY, DAY + HOUR)]), declared(), "UTC")
+    assert [row["id"] for row in rows(read)] == ["0"]
+    assert dict(read.set_aside()) == {"rows without a data time": 1}  # the other is of the next window's file
 
 
 @pytest.mark.parametrize("columns", [declared(("id", "INT")), declared(("id", "INT"), is_open=False)])
