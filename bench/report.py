@@ -20,6 +20,7 @@ BENCHES = (
     "ledger",
     "flights",
     "chain",
+    "backfill",
     "big_slice",
     "long_session",
     "restate",

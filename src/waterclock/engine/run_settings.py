@@ -30,7 +30,7 @@ class RunSettings:
     """
 
     threads: int = 4
-    group_cap: int = 31
+    group_cap: int = 366
     catch_up: int = 1000
     attempts: int = 3
     retry_wait: float = 1.0

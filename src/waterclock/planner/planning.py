@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import groupby, islice
 
 from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.oldest_read import oldest_needed
@@ -21,6 +22,8 @@ from waterclock.planner.ticks import Ticks
 from waterclock.planner.to_do import ToDo, to_do_by_table
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
+
+_MOST_BY_DATA_TIME = 31
 
 
 class Planner:
@@ -137,7 +140,7 @@ class Planner:
         within = front.reached(within_reach(node, judge.facts.settlement.settled, self.graph.nodes))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
         ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
-        return _shared(node, past, tuple(ready), request.group_cap)
+        return _shared(node, past, tuple(ready), _most_together(node, request))
 
     def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: Request) -> Judge:
         starts, force, only, clock = self.starts(snapshot, now), request.force, request.only, request.clock
@@ -210,6 +213,13 @@ def _holds(spans: IntervalSet | None, label: datetime) -> bool:
 def _enough(node: Node, cap: int) -> int:
     """Say how many ready batches are worth finding: one where only one is offered."""
     return 1 if node.is_single and not node.groups_in_order else cap
+
+
+def _most_together(node: Node, request: Request) -> int:
+    """Say how many labels may share a claim; by data time each notes all items that were read for all of them."""
+    source = node.table.source
+    is_by_data_time = source is not None and source.batching is Batching.DATA_TIME
+    return min(request.group_cap, _MOST_BY_DATA_TIME) if is_by_data_time else request.group_cap
 
 
 def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:

@@ -272,6 +272,15 @@ class TestOrder:
         found = plan(flow(A), EMPTY, NOW, Request(group_cap=3))
         assert offered(found, "a") == [["01-01", "01-02", "01-03"], ["01-04"]]
 
+    def test_labels_by_data_time_share_a_claim_up_to_a_month(self) -> None:
+        later = at("2013-03-01")
+        found = plan(flow(A), EMPTY, later, Request(group_cap=366))
+        assert [len(group.batches) for group in found.groups] == [31, 28]
+        arrived = collect("a", batching=Batching.ARRIVAL_TIME)
+        assert [len(group.batches) for group in plan(flow(arrived), EMPTY, later, Request(group_cap=366)).groups] == [
+            59
+        ]
+
     def test_arrival_windows_seal_in_order_and_may_share_a_claim(self) -> None:
         arrived = collect("a", batching=Batching.ARRIVAL_TIME)
         assert offered(plan(flow(arrived), EMPTY, NOW, Request(group_cap=3)), "a") == [["01-01", "01-02", "01-03"]]

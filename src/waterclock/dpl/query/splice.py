@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference
+from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference, ValueReference
 from waterclock.spark_sql import quoted
 
 MARKERS = {"WINDOW_START": "wc_window_start", "WINDOW_END": "wc_window_end", "TIMELABEL": "wc_timelabel"}
@@ -65,18 +66,50 @@ class Spliced:
         return count + max(units, 0)
 
 
+class InPlace(Protocol):
+    """What is put in place of what a query names, on one line each: the other lines stay the user's."""
+
+    def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:
+        """Return a relation for a reference in a query's text."""
+
+    def of_value(self, query: Query, value: ValueReference) -> str:
+        """Return an expression for a value of the batch in a query's text."""
+
+    def between(self, query: Query) -> Mapping[int, str]:
+        """Return what is put in at offsets of a query's text where nothing was."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ByName:
+    name_of: Callable[[Read | Flat], str]
+
+    def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:  # noqa: ARG002
+        return self.name_of(read)
+
+    def of_value(self, query: Query, value: ValueReference) -> str:  # noqa: ARG002
+        return f":{MARKERS[value.name]}"
+
+    def between(self, query: Query) -> Mapping[int, str]:  # noqa: ARG002
+        return {}
+
+
 def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
     """Put `name_of(read)` in place of every read, views in place of their names, and markers for the batch's values.
 
     `name_of` gives a name or any relation on one line. An alias is added where the user gave none. A query that says
     UNION ALL BY NAME is spliced branch by branch.
     """
+    return splice_by(query, _ByName(name_of))
+
+
+def splice_by(query: Query, ways: InPlace) -> Spliced:
+    """Put in place of what a query names what `ways` says; otherwise as `splice`."""
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
     parts: list[str] = []
     pieces: list[Piece] = []
     at = 0
-    for text, source, origin, is_copied in _pieces(query, name_of):
+    for text, source, origin, is_copied in _pieces(query, ways):
         if text:
             parts.append(text)
             pieces.append(Piece(at, source, origin, is_copied))
@@ -117,43 +150,44 @@ def flats_of(query: Query) -> tuple[Flat, ...]:
     return tuple(found)
 
 
-def _pieces(query: Query, name_of: Callable[[Read | Flat], str]) -> Iterator[tuple[str, SourceText, int, bool]]:
+def _pieces(query: Query, ways: InPlace) -> Iterator[tuple[str, SourceText, int, bool]]:
     source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
     position = 0
-    for start, end, kind, what in _edits(query):
+    for start, end, what in _edits(query, ways):
         yield query.text[position:start], source, position, True
-        if kind == "alias":
-            yield f" AS {quoted(str(what))}", source, max(start - 1, 0), False
-        elif isinstance(what, TableReference):
-            yield from _reference(what, source, name_of)
+        if isinstance(what, TableReference):
+            yield from _reference(query, what, source, ways)
+        elif isinstance(what, ValueReference):
+            yield ways.of_value(query, what), source, start, False
         else:
-            yield f":{MARKERS[str(what)]}", source, start, False
+            yield what, source, max(start - 1, 0), False
         position = end
     yield query.text[position:], source, position, True
 
 
-def _edits(query: Query) -> Iterator[tuple[int, int, str, TableReference | str]]:
-    edits: list[tuple[int, int, int, str, TableReference | str]] = []
+def _edits(query: Query, ways: InPlace) -> Iterator[tuple[int, int, TableReference | ValueReference | str]]:
+    edits: list[tuple[int, int, int, TableReference | ValueReference | str]] = []
     for reference in query.tables:
-        edits.append((reference.start, 0, reference.end, "table", reference))
+        edits.append((reference.start, 0, reference.end, reference))
         if reference.alias is not None:
-            edits.append((reference.alias_at, 1, reference.alias_at, "alias", reference.alias))
-    edits.extend((value.start, 0, value.end, "value", value.name) for value in query.values)
-    for start, _, end, kind, what in sorted(edits, key=lambda edit: edit[:3]):
-        yield start, end, kind, what
+            edits.append((reference.alias_at, 1, reference.alias_at, f" AS {quoted(reference.alias)}"))
+    edits.extend((value.start, 0, value.end, value) for value in query.values)
+    edits.extend((at, 2, at, text) for at, text in ways.between(query).items())
+    for start, _, end, what in sorted(edits, key=lambda edit: edit[:3]):
+        yield start, end, what
 
 
 def _reference(
-    reference: TableReference, source: SourceText, name_of: Callable[[Read | Flat], str]
+    query: Query, reference: TableReference, source: SourceText, ways: InPlace
 ) -> Iterator[tuple[str, SourceText, int, bool]]:
     at = reference.start
     read = reference.read or reference.flat
     if read is not None:
-        yield name_of(read), source, at, False
+        yield ways.of_read(query, reference, read), source, at, False
         return
     if reference.view is None:
         raise ValueError(f"the reference at {at} names neither a table nor a view")
     columns = ", ".join(quoted(column) for column in reference.view_columns)
     yield (f"(SELECT {columns} FROM (" if columns else "("), source, at, False
-    yield from _pieces(reference.view, name_of)
+    yield from _pieces(reference.view, ways)
     yield ("))" if columns else ")"), source, at, False

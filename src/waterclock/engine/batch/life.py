@@ -172,18 +172,25 @@ class _Attempt:
         return Written(changed(written.manifests, bound.again), written.measures), made.notes
 
     def _write(self, claim: Claim, made: Made) -> Written:
-        return write_slices(
-            made.frame,
-            folder=self.folder,
-            claim=claim.number,
-            labels=claim.request.labels,
-            lake=self.work.lake,
-            measures=row_measures(self.table),
-            merge=self.table.merge if self.table.kind is not Kind.PUBLISH else None,
-            code=self.table.fingerprint,
-            source=made.notes.source,
-            name=self.table.name,
-        )
+        """Write and seal the slices, part by part."""
+        manifests: list[Manifest] = []
+        measures: dict[datetime, Mapping[str, Any]] = {}
+        for part in made.parts:
+            written = write_slices(
+                part.frame,
+                folder=self.folder,
+                claim=claim.number,
+                labels=part.labels,
+                lake=self.work.lake,
+                measures=row_measures(self.table),
+                merge=self.table.merge if self.table.kind is not Kind.PUBLISH else None,
+                code=self.table.fingerprint,
+                source=made.notes.source,
+                name=self.table.name,
+            )
+            manifests += written.manifests
+            measures |= written.measures
+        return Written(tuple(manifests), measures)
 
     def _audit(self, claim: Claim, written: Written, notes: Notes) -> dict[datetime, Verdict]:
         """Judge each label; what the source's one reading set aside is told with the newest."""

@@ -13,8 +13,8 @@ from waterclock.batches.records import Slice
 from waterclock.engine.batch.give_up import rows_given_up
 from waterclock.engine.batch.publish import publish_frame
 from waterclock.engine.batch.publish_changes import is_whole
-from waterclock.engine.batch.results import Made, Notes
-from waterclock.engine.batch.transform import transform_frame
+from waterclock.engine.batch.results import Made, Notes, Part
+from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.collect.collect import gather
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
@@ -25,12 +25,12 @@ from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.folds.table_columns import state_schema
 from waterclock.storage.folds.versions import MISSING, raw_known, require_fit, require_instant
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.slices.conform import conform
+from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -55,10 +55,11 @@ def make(
     Of a table that folds, a row may lack columns: a change that does not carry one keeps its older value.
     """
     known = _known(work, table)
+    labels = tuple(batch.label for batch in group.batches)
     if group.verb == GIVE_UP:
         frame, notes = rows_given_up(work, spark, table, group, known)
         shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
-        return Made(shaped.frame, _stored(table, shaped.schema), notes)
+        return Made([Part(labels, shaped.frame)], _stored(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
         gathered = gather(work, spark, table, group, bound.again, now)
         shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=table.is_fold)
@@ -68,7 +69,8 @@ def make(
             (*shaped.left_out, *gathered.collected.left_out),
             gathered.after,
         )
-        return Made(shaped.frame, _stored(table, shaped.schema), notes)
+        all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
+        return Made([Part(all_labels, shaped.frame)], _stored(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
         return _transformed(work, spark, table, group, bound, known)
     # what is not listed is left out already; what marks the rows that go is of no list
@@ -76,19 +78,33 @@ def make(
     frame = publish_frame(work, spark, table, group, bound.pins)
     source = {batch.label: {"is_whole": True} for batch in group.batches if is_whole(work, table, batch)}
     shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold)
-    return Made(shaped.frame, _stored(table, shaped.schema), Notes(source, left_out=shaped.left_out))
+    notes = Notes(source, left_out=shaped.left_out)
+    return Made([Part(labels, shaped.frame)], _stored(table, shaped.schema), notes)
 
 
 def _transformed(
     work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, known: StructType | None
 ) -> Made:
-    columns, frame = table.columns, transform_frame(work, spark, table, group.batches, bound.pins)
+    parts: list[Part] = []
+    left_out: dict[str, None] = {}
+    schema: StructType | None = None
+    for batches, frame in transform_parts(work, spark, table, group.batches, bound.pins):
+        shaped = _conformed(table, frame, known)
+        schema = schema or shaped.schema
+        left_out |= dict.fromkeys(shaped.left_out)
+        parts.append(Part(tuple(batch.label for batch in batches), shaped.frame))
+    if schema is None:
+        raise AssertionError(f"a group of {table.name} without labels")
+    return Made(parts, _stored(table, schema), Notes(left_out=tuple(left_out)))
+
+
+def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conformed:
+    columns = table.columns
     if table.temporal is not None:
         require_instant(frame.schema.json(), table.temporal, table=table.name)
     if MISSING in frame.columns and not columns.is_open:
         columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
-    shaped = conform(frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False)
-    return Made(shaped.frame, _stored(table, shaped.schema), Notes(left_out=shaped.left_out))
+    return conform(frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False)
 
 
 def _known(work: Workplace, table: Table) -> StructType | None:

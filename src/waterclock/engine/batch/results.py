@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -32,12 +32,17 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """Rows of one group, declared types applied, nothing run yet.
+class Part:
+    """Rows of some labels of a group, written by one Spark job; several labels stand in the frame's `timelabel`."""
 
-    `frame` holds a `timelabel` where the group has several labels. `schema` is what the table becomes.
-    """
-
+    labels: tuple[datetime, ...]
     frame: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Rows of one group, declared types applied, nothing run yet. `schema` is what the table becomes."""
+
+    parts: Sequence[Part]
     schema: StructType
     notes: Notes

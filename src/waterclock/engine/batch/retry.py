@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from datetime import datetime
 
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
@@ -16,22 +17,28 @@ from waterclock.planner.plan import Group
 
 
 def carry_out_with_retries(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:
-    """Carry a group out with the patience its errors deserve; gives one report, or one a label where it was split.
+    """Carry a group out with the patience its errors deserve; gives one report, or one a part where it was split.
 
     Transient errors are tried again with a growing wait; permanent ones are not, nor is what needs a JVM that is gone.
-    A group of several labels that fails is split, so that one bad label does not hold the others. After it, no claim of
-    the group is open.
+    A group of several labels that fails is split into halves, these again, until each bad label stands alone and holds
+    no others. After it, no claim of the group is open.
 
     Raises  E701 to E704 where Spark does not start: before any claim, and the same for every group of the run
     """
     work.sessions.root()
+    return tuple(_in_parts(work, group, now))
+
+
+def _in_parts(work: Workplace, group: Group, now: datetime) -> Iterator[GroupReport]:
     report = _try(work, group, now)
-    if report.error is None or _is_final(report) or len(group.batches) == 1:
-        return (report,)
-    work.listener.said(
-        f"{group.table}: {len(group.batches)} labels failed together ({report.error.what}); taken one by one"
-    )
-    return tuple(_try(work, dataclasses.replace(group, batches=(batch,)), now) for batch in group.batches)
+    count = len(group.batches)
+    if report.error is None or _is_final(report) or count == 1:
+        yield report
+        return
+    how = "one by one" if count == 2 else "in two parts"
+    work.listener.said(f"{group.table}: {count} labels failed together ({report.error.what}); taken {how}")
+    for batches in (group.batches[: count // 2], group.batches[count // 2 :]):
+        yield from _in_parts(work, dataclasses.replace(group, batches=batches), now)
 
 
 def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import flats_of, reads_of, splice
+from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
@@ -26,20 +26,57 @@ if TYPE_CHECKING:
     # the rows of each Read of one window, and of each Flat that was made of them
     _Frames = dict[Any, DataFrame]
 
+# Spark plans a query for each window of a union, and runs what each has to exchange before the whole
+MOST_QUERIES_OF_A_JOB = 31
 
-def transform_frame(
+
+def transform_parts(
     work: Workplace,
     spark: SparkSession,
     table: Table,
     batches: Sequence[Batch],
-    pins: Mapping[datetime, tuple[PinnedRead, ...]],
-) -> DataFrame:
-    """Return the rows of all `batches`, each batch's with its label in `timelabel`.
+    pins: Pins,
+) -> list[tuple[Sequence[Batch], DataFrame]]:
+    """Return the rows of all `batches`, each with its label in `timelabel`, and the batches that each frame has.
 
-    Every batch's query is bound to its own window and reads; Spark runs their union as one job.
+    One query for many windows where Spark can turn it into one; else every batch's query is bound to its own window
+    and reads, and Spark runs the union of some of them as one job.
     """
-    frames = [labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in batches]
-    return reduce(lambda left, right: left.unionByName(right), frames)
+    if len(batches) == 1 or table.query is None or _flats(table):
+        return _window_by_window(work, spark, table, batches, pins)
+    parts: list[tuple[Sequence[Batch], DataFrame]] = []
+    for share in shares_of(work, batches, pins):
+        rows = _together(work, spark, table, share, pins) if len(share) > 1 else None
+        parts += _window_by_window(work, spark, table, share, pins) if rows is None else [(share, rows)]
+    return parts
+
+
+def _together(
+    work: Workplace, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
+) -> DataFrame | None:
+    """Return the rows of windows by one query, or one for each branch of a UNION ALL BY NAME; None otherwise."""
+    if table.query is None:
+        return None
+    branches = []
+    for query in table.query.branches or (table.query,):
+        rows = rows_of_windows(work, spark, query, batches, pins)
+        if rows is None:
+            return None
+        branches.append(rows)
+    return _by_name(table, branches) if table.query.branches else branches[0]
+
+
+def _window_by_window(
+    work: Workplace, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
+) -> list[tuple[Sequence[Batch], DataFrame]]:
+    parts: list[tuple[Sequence[Batch], DataFrame]] = []
+    for start in range(0, len(batches), MOST_QUERIES_OF_A_JOB):
+        share = batches[start : start + MOST_QUERIES_OF_A_JOB]
+        frames = [
+            labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in share
+        ]
+        parts.append((share, reduce(lambda left, right: left.unionByName(right), frames)))
+    return parts
 
 
 def rows_over(

@@ -76,9 +76,23 @@ def test_a_group_that_fails_is_split_and_only_the_bad_label_fails(monkeypatch: p
         return LASTING if any(one.label == day(2) for one in tried.batches) else None
 
     attempts, reports, work = carried(monkeypatch, only_with_2, group("a.b", 1, 2, 3))
-    assert attempts == [[1, 2, 3], [1], [2], [3]]
+    assert attempts == [[1, 2, 3], [1], [2, 3], [2], [3]]
     assert [report.error for report in reports] == [None, LASTING, None]
-    assert work.listener.said_ == ["a.b: 3 labels failed together (division by zero); taken one by one"]
+    assert work.listener.said_ == [
+        "a.b: 3 labels failed together (division by zero); taken in two parts",
+        "a.b: 2 labels failed together (division by zero); taken one by one",
+    ]
+
+
+def test_one_bad_label_of_a_year_costs_some_attempts_and_not_one_for_each_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    def only_with_77(tried: Group) -> WaterclockError | None:
+        return LASTING if any(one.label == day(77) for one in tried.batches) else None
+
+    attempts, reports, _ = carried(monkeypatch, only_with_77, group("a.b", *range(1, 366)))
+    assert len(attempts) <= 19
+    assert sorted(label for report in reports for label in attempts[report.claim - 1]) == list(range(1, 366))
+    (failed,) = [report for report in reports if report.error]
+    assert [batch.label for batch in failed.group.batches] == [day(77)]
 
 
 def test_what_lost_its_spark_is_neither_tried_again_nor_split(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,138 @@
+"""Finds in a query what is to be said otherwise where it is asked of many windows at once, by LATERAL.
+
+Spark takes a window's own rows neither on the right of a join from the left nor a window's own time beside aggregates.
+The first can be said in the join's condition, the second be put in once the rows are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.flow.declarations import Query, TableReference, ValueReference
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_SETS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+_FROM_THE_LEFT = frozenset({TokenType.LEFT, TokenType.SEMI, TokenType.ANTI})
+_ENDS_A_CONDITION = frozenset(
+    {TokenType.JOIN, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.UNION}
+)
+_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
+
+
+@dataclass(frozen=True, slots=True)
+class WindowWise:
+    """What of one query's text is to be said otherwise.
+
+    `joined` are the reads on the right of a join from the left, by where they start: the name that the read goes by,
+    and the offset behind the join's ON. `columns` are the values that are a column of the query's result and nothing
+    else, by where they start: the column's name.
+    """
+
+    joined: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    columns: Mapping[int, str] = field(default_factory=dict)
+
+
+def window_wise(query: Query, *, is_whole: bool) -> WindowWise:
+    """Look through a query's text; only where it `is_whole`, no view's, are its columns those of the result.
+
+    What is not found for sure is left out: Spark refuses the whole then, and each window is asked for itself.
+    """
+    tokens = dialect().tokenize(query.text)
+    at = {token.start: index for index, token in enumerate(tokens)}
+    depths = list(_depths(tokens))
+    joined = {
+        reference.start: found
+        for reference in query.tables
+        if reference.read is not None and (found := _joined(tokens, depths, at, reference)) is not None
+    }
+    columns = dict(_columns(tokens, depths, at, query.values)) if is_whole else {}
+    return WindowWise(joined, columns)
+
+
+def _depths(tokens: Sequence[Token]) -> Iterator[int]:
+    """Return how many brackets are around each token; those of an opening one count it, those of a closing one too."""
+    depth = 0
+    for token in tokens:
+        depth += token.token_type in _OPENING
+        yield depth
+        depth -= token.token_type in _CLOSING
+
+
+def _joined(
+    tokens: Sequence[Token], depths: Sequence[int], at: Mapping[int, int], reference: TableReference
+) -> tuple[str, int] | None:
+    first = at[reference.start]
+    before = [token.token_type for token in tokens[max(first - 3, 0) : first]]
+    if not before or before[-1] is not TokenType.JOIN or not _FROM_THE_LEFT & set(_kind_of_join(before)):
+        return None
+    behind = next((index for index in range(first, len(tokens)) if tokens[index].start >= reference.end), len(tokens))
+    if behind < len(tokens) and tokens[behind].token_type is TokenType.ALIAS:
+        behind += 1
+    name = reference.alias
+    if name is None:
+        if behind >= len(tokens) or tokens[behind].token_type not in _NAMES:
+            return None
+        name = tokens[behind].text
+        behind += 1
+    if behind >= len(tokens) or tokens[behind].token_type is not TokenType.ON:
+        return None
+    condition = _condition(tokens, depths, behind)
+    if any(kind is TokenType.OR for kind in condition) or _brings_all(tokens, name):
+        return None
+    return name, tokens[behind].end + 1
+
+
+def _kind_of_join(before: Sequence[TokenType]) -> Sequence[TokenType]:
+    """Return the words of a join right before JOIN: `LEFT`, `LEFT OUTER`, `LEFT ANTI`, `SEMI`."""
+    words = before[:-1]
+    return words if words and words[-1] in {TokenType.OUTER, TokenType.SEMI, TokenType.ANTI} else words[-1:]
+
+
+def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Iterator[TokenType]:
+    """Return the tokens of a join's condition that are in no brackets of their own, or some more behind it."""
+    for token, depth in zip(tokens[on + 1 :], depths[on + 1 :], strict=True):
+        if depth < depths[on] or (depth == depths[on] and token.token_type in _CLOSING | _ENDS_A_CONDITION):
+            return
+        if depth == depths[on]:
+            yield token.token_type
+
+
+def _brings_all(tokens: Sequence[Token], name: str) -> bool:
+    """Tell whether some `*` may bring all columns of a name: then what is added to them would show."""
+    for index, token in enumerate(tokens):
+        if token.token_type is not TokenType.STAR or index == 0:
+            continue
+        before = tokens[index - 1].token_type
+        if before is TokenType.DOT and tokens[index - 2].text.lower() != name.lower():
+            continue
+        is_count = before is TokenType.L_PAREN and tokens[index - 2].text.lower() == "count"
+        if not is_count and before not in _NAMES | {TokenType.NUMBER, TokenType.R_PAREN, TokenType.R_BRACKET}:
+            return True
+    return False
+
+
+def _columns(
+    tokens: Sequence[Token], depths: Sequence[int], at: Mapping[int, int], values: Sequence[ValueReference]
+) -> Iterator[tuple[int, str]]:
+    top = [index for index, depth in enumerate(depths) if not depth]
+    selects = [index for index in top if tokens[index].token_type is TokenType.SELECT]
+    if len(selects) != 1 or any(tokens[index].token_type in _SETS for index in top):
+        return
+    until = next((index for index in top if index > selects[0] and tokens[index].token_type is TokenType.FROM), None)
+    for value in values:
+        first = at[value.start]
+        if until is None or not selects[0] < first < until or depths[first]:
+            continue
+        behind = next(index for index in range(first, len(tokens)) if tokens[index].start >= value.end)
+        words = [token.token_type for token in tokens[behind : behind + 3]]
+        name = tokens[behind + 1].text
+        is_alone = sum(token.text.lower() == name.lower() for token in tokens) == 1
+        begins = tokens[first - 1].token_type in {TokenType.SELECT, TokenType.COMMA, TokenType.DISTINCT}
+        is_named = words[0] is TokenType.ALIAS and words[1] in _NAMES and words[2] in {TokenType.COMMA, TokenType.FROM}
+        if begins and is_named and is_alone:
+            yield value.start, name

@@ -1,0 +1,207 @@
+"""Makes the rows of many windows by one query of Spark's.
+
+The user's query stands, as it was written, behind a LATERAL: in place of what it reads stand the rows of one window,
+and Spark turns that into one query over the rows of all windows, grouped, ranked, joined and made distinct within each
+of them. What it cannot turn it refuses, before anything runs: a window's rows on the left of an outer join, queries
+within expressions, a window's own time inside of an aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from waterclock.batches.records import Slice
+from waterclock.dpl.query.splice import MARKERS, Spliced, reads_of, splice_by
+from waterclock.dpl.query.window_wise import WindowWise, window_wise
+from waterclock.engine.reads.pin import PinnedRead, frame_of, nothing_of
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.declarations import Flat, Query, Read, Table, TableReference, ValueReference
+from waterclock.planner.plan import Batch
+from waterclock.spark_sql import quoted
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_of_slices, table_schema
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Pins = Mapping[datetime, tuple[PinnedRead, ...]]
+
+WINDOW = "wc_window"
+_WINDOWS = "wc_windows"
+# rows that several windows read are there once for each: beyond this a query for each window reads them as well
+_MOST_COPIES = 4
+
+
+def shares_of(work: Workplace, batches: Sequence[Batch], pins: Pins) -> list[Sequence[Batch]]:
+    """Share windows out to queries, in their order: no query reads more of a table's files than Spark lists quickly."""
+    shares: list[list[Batch]] = [[]]
+    files: dict[Read, int] = {}
+    for batch in batches:
+        own = {pinned.read: _number_of_files(work, pinned) for pinned in pins[batch.label]}
+        if shares[-1] and any(files.get(read, 0) + count > FILES_READ_DIRECTLY for read, count in own.items()):
+            shares.append([])
+            files = {}
+        shares[-1].append(batch)
+        files = {read: files.get(read, 0) + count for read, count in own.items()}
+    return list(shares)
+
+
+def rows_of_windows(
+    work: Workplace, spark: SparkSession, query: Query, batches: Sequence[Batch], pins: Pins
+) -> DataFrame | None:
+    """Return the rows of all windows, each window's with its label in `timelabel`; None where that takes more queries.
+
+    Cost: no job here. The query has a scan for each read, and the exchanges of one window's query.
+    """
+    frames: dict[Read, DataFrame] = {}
+    for read in reads_of(query):
+        shown = [next(each for each in pins[batch.label] if each.read == read) for batch in batches]
+        frame = _read_by_all(work, spark, shown)
+        if frame is None or WINDOW in map(str.lower, frame.columns[:-1]):
+            return None
+        frames[read] = frame
+    if not frames:
+        return None
+    ways = _OfWindows(query, {read: (f"wc_all_{at}", frame.columns) for at, (read, frame) in enumerate(frames.items())})
+    for read, frame in frames.items():
+        frame.createOrReplaceTempView(ways.reads[read][0])
+    _windows(spark, batches).createOrReplaceTempView(_WINDOWS)
+    spliced = splice_by(query, ways)
+    try:
+        return _of_all_windows(work, spark, spliced, ways.columns())
+    except PySparkException:
+        return None  # asked window by window, it tells where the user's own text is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class _OfWindows:
+    """What stands in a query of many windows. `reads` gives the view of each read, and its columns."""
+
+    query: Query
+    reads: Mapping[Read, tuple[str, Sequence[str]]]
+    found: dict[int, WindowWise] = field(default_factory=dict)
+
+    def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:
+        if isinstance(read, Flat):
+            raise TypeError("a FLAT is made for each window")
+        name, columns = self.reads[read]
+        if columns[-1] != WINDOW:
+            return name
+        shown = ", ".join(map(quoted, columns[:-1]))
+        if reference.start in self._said(query).joined:
+            return f"(SELECT {shown}, {WINDOW} AS {_key_of(reference)} FROM {name})"
+        return f"(SELECT {shown} FROM {name} WHERE {WINDOW} = {_WINDOWS}.{WINDOW})"
+
+    def of_value(self, query: Query, value: ValueReference) -> str:
+        if value.start in self._said(query).columns:
+            return "CAST(NULL AS STRING)" if value.name == "TIMELABEL" else "CAST(NULL AS TIMESTAMP)"
+        return f"{_WINDOWS}.{MARKERS[value.name]}"
+
+    def between(self, query: Query) -> Mapping[int, str]:
+        joined = self._said(query).joined
+        return {
+            on: f" {quoted(name)}.{_key_of(reference)} = {_WINDOWS}.{WINDOW} AND "
+            for reference in query.tables
+            if reference.read is not None and self.reads[reference.read][1][-1] == WINDOW
+            for name, on in [joined.get(reference.start, ("", 0))]
+            if on
+        }
+
+    def columns(self) -> dict[str, str]:
+        """Return the columns that are put in behind the query, and the value that each is."""
+        names = {value.start: MARKERS[value.name] for value in self.query.values}
+        return {name: names[start] for start, name in self._said(self.query).columns.items()}
+
+    def _said(self, query: Query) -> WindowWise:
+        return self.found.setdefault(id(query), window_wise(query, is_whole=query is self.query))
+
+
+def _key_of(reference: TableReference) -> str:
+    return f"{WINDOW}_{reference.start}"
+
+
+def _of_all_windows(work: Workplace, spark: SparkSession, query: Spliced, columns: Mapping[str, str]) -> DataFrame:
+    register_functions(spark, work.root, work.flow, [query.text])
+    variables = {name: value for name, value in work.project.variables.items() if f":{name}" in query.text}
+    of_window = ", ".join(f"{_WINDOWS}.{name}" for name in MARKERS.values())
+    text = f"SELECT wc_made.*, {of_window} FROM {_WINDOWS}, LATERAL (\n{query.text}\n) AS wc_made"
+    rows = spark.sql(text, args=variables)
+    rows = rows.withColumns({name: F.col(value) for name, value in columns.items()}) if columns else rows
+    label = MARKERS["TIMELABEL"]
+    rows = rows.drop(TIMELABEL, *(name for name in MARKERS.values() if name != label))
+    rows = rows.withColumnRenamed(label, TIMELABEL)
+    rows.schema  # noqa: B018 - over Spark Connect a query is looked at when its columns are asked for
+    return rows
+
+
+def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
+    times = pa.timestamp("us", "UTC")
+    columns = {
+        WINDOW: pa.array(range(len(batches)), pa.int32()),
+        MARKERS["WINDOW_START"]: pa.array([batch.window.start for batch in batches], times),
+        MARKERS["WINDOW_END"]: pa.array([batch.window.end for batch in batches], times),
+        MARKERS["TIMELABEL"]: pa.array([batch.window.label for batch in batches], pa.string()),
+    }
+    return spark.createDataFrame(pa.table(columns))
+
+
+def _read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
+    """Return what windows read of one table, each row with the number of its window; without it where all read alike.
+
+    None where a window reads what is no sealed slice: a state that is folded, or one that is to be made.
+    """
+    first, table = shown[0], work.flow.tables[shown[0].read.table]
+    if all(_what(each) == _what(first) for each in shown):
+        return frame_of(spark, work.lake, work.flow, first)
+    if table.is_fold or any(each.steps for each in shown):
+        return None
+    pieces = {piece.slice_path: piece for each in shown for piece in each.slices}
+    copies = sum(piece.rows for each in shown for piece in each.slices)
+    if "" in pieces or copies > _MOST_COPIES * sum(piece.rows for piece in pieces.values()):
+        return None
+    folder = work.lake.folder(table.name)
+    manifests = [read_manifest(folder, path) for path in pieces]
+    return _numbered(spark, _rows_of(work, spark, table, folder, manifests), shown)
+
+
+def _rows_of(
+    work: Workplace, spark: SparkSession, table: Table, folder: str, manifests: Sequence[Manifest]
+) -> DataFrame:
+    if not manifests:
+        return nothing_of(spark, work.lake, table)
+    return frame_of_slices(spark, folder, manifests, table_schema(folder))
+
+
+def _numbered(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead]) -> DataFrame:
+    """Give rows the number of the window that reads them, once for each; the rows of a slice bear its label."""
+    read_by = [(label_of(piece.label), number) for number, each in enumerate(shown) for piece in each.slices]
+    numbers = pa.table(
+        {
+            TIMELABEL: pa.array([label for label, _ in read_by], pa.string()),
+            WINDOW: pa.array([number for _, number in read_by], pa.int32()),
+        }
+    )
+    of_label = F.broadcast(spark.createDataFrame(numbers).withColumnRenamed(TIMELABEL, "wc_label"))
+    return rows.join(of_label, rows[TIMELABEL] == of_label["wc_label"]).select(*map(quoted, rows.columns), WINDOW)
+
+
+def _what(pinned: PinnedRead) -> tuple[object, ...]:
+    return pinned.input.version, pinned.steps, tuple(_slice(piece) for piece in pinned.slices)
+
+
+def _slice(piece: Slice) -> tuple[object, ...]:
+    return piece.label, piece.claim, piece.version
+
+
+def _number_of_files(work: Workplace, pinned: PinnedRead) -> int:
+    folder = work.lake.folder(pinned.read.table)
+    return sum(len(read_manifest(folder, piece.slice_path).files) for piece in pinned.slices if piece.slice_path)
