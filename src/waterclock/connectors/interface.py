@@ -97,13 +97,15 @@ class Collected:
 
     `frame` has the columns that were asked for and, but for a snapshot, the STRING column `timelabel`. `set_aside`
     gives counts of rows that belong to no window; it may wait for the one action on `frame`, so call it after that.
-    `left_out` are columns of the source that a closed list does not name. `source` goes into the manifest.
+    `left_out` are columns of the source that a closed list does not name. `source` goes into the manifest. `is_empty`
+    says that there are surely no rows: nothing waits for an action then, for there is none.
     """
 
     frame: DataFrame
     set_aside: Callable[[], Mapping[str, int]] = _nothing
     left_out: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
+    is_empty: bool = False
 
 
 @runtime_checkable

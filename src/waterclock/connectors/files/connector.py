@@ -203,9 +203,10 @@ class FilesCollector:
         label = sf.lit("").alias(TIMELABEL)
         if items:
             scanned = scan(spark, [items[-1].path], _reading(unit), columns, zone)
-            return Collected(scanned.frame.drop(FILE_KEY).select("*", label).limit(0), source={"items": []})
+            nothing = scanned.frame.drop(FILE_KEY).select("*", label).limit(0)
+            return Collected(nothing, source={"items": []}, is_empty=True)
         fields = [sf.lit(None).cast(column.type or "STRING").alias(column.name) for column in columns.named]
-        return Collected(spark.range(0).select(*fields, label), source={"items": []})
+        return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
 
     def _landing(self, unit: Unit) -> land.Landing:
         archive = self.setting.options.get("archive")

@@ -84,7 +84,7 @@ def collected(
         frame = spark.createDataFrame(pa.Table.from_batches(read, _schema(extract)))
     else:
         frame = _by_workers(spark, connection, extract, partitions)
-    return Collected(frame, lambda: counts, left_out, source)
+    return Collected(frame, lambda: counts, left_out, source, is_empty=not rows)
 
 
 def carried(error: BaseException) -> WaterclockError | None:

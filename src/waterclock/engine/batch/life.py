@@ -187,6 +187,7 @@ class _Attempt:
                 code=self.table.fingerprint,
                 source=made.notes.source,
                 name=self.table.name,
+                of_nothing=part.of_nothing,
             )
             manifests += written.manifests
             measures |= written.measures

@@ -70,7 +70,8 @@ def make(
             gathered.after,
         )
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
-        return Made([Part(all_labels, shaped.frame)], _stored(table, shaped.schema), notes)
+        of_nothing = gathered.collected.is_empty
+        return Made([Part(all_labels, shaped.frame, of_nothing)], _stored(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
         return _transformed(work, spark, table, group, bound, known)
     # what is not listed is left out already; what marks the rows that go is of no list
@@ -92,10 +93,16 @@ def _transformed(
         shaped = _conformed(table, frame, known)
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
-        parts.append(Part(tuple(batch.label for batch in batches), shaped.frame))
+        of_nothing = all(_has_no_rows(work, pinned) for batch in batches for pinned in bound.pins[batch.label])
+        parts.append(Part(tuple(batch.label for batch in batches), shaped.frame, of_nothing))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     return Made(parts, _stored(table, schema), Notes(left_out=tuple(left_out)))
+
+
+def _has_no_rows(work: Workplace, pinned: PinnedRead) -> bool:
+    is_slices = not work.flow.tables[pinned.read.table].is_fold
+    return not pinned.slices or (is_slices and not any(piece.rows for piece in pinned.slices))
 
 
 def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conformed:

@@ -33,10 +33,14 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of some labels of a group, written by one Spark job; several labels stand in the frame's `timelabel`."""
+    """Rows of some labels of a group, written by one Spark job; several labels stand in the frame's `timelabel`.
+
+    `of_nothing`: no row was read for them, so that there may be none.
+    """
 
     labels: tuple[datetime, ...]
     frame: DataFrame
+    of_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

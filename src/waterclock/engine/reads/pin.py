@@ -23,6 +23,7 @@ from waterclock.storage.slices.read import (
     frame_at,
     frame_of_slices,
     frame_of_version,
+    no_rows,
     table_schema,
 )
 from waterclock.timelabel.label import TIMELABEL
@@ -113,7 +114,7 @@ def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
     Raises:
         WaterclockError: E705 where the table has no batch yet and its columns have no declared types.
     """
-    return spark.createDataFrame([], empty_schema(lake.folder(table.name), table))
+    return no_rows(spark, empty_schema(lake.folder(table.name), table))
 
 
 def labelled(frame: DataFrame, label: str) -> DataFrame:

@@ -117,10 +117,15 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
     """Return the rows of Parquet files below the table's folder, in the columns and types of a schema's JSON."""
     wanted = StructType.fromJson(json.loads(schema))
     if not paths:
-        return spark.createDataFrame([], wanted)
+        return no_rows(spark, wanted)
     # without the look-up the folders y=, m=, d= would become columns
     reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
     return reader.parquet(*(literal_path(str(Path(folder, path))) for path in paths))
+
+
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return a frame without rows, of which Spark knows that it has none: what is made of it mostly takes no job."""
+    return spark.createDataFrame([], schema).limit(0)
 
 
 def _live_paths(

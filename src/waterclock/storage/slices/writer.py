@@ -73,8 +73,11 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     merge: Merge | None = None,
     source: Mapping[datetime, Mapping[str, Any]] | None = None,
     name: str = "",
+    of_nothing: bool = False,
 ) -> Written:
     """Write and seal one slice per label: one Spark job, or two where a group needs a scan for its measures.
+
+    No job where a frame that was made `of_nothing` has no rows: Spark mostly sees that in its plan.
 
     A frame for several labels holds theirs as text in the column `timelabel`; one label's is set here. A label without
     rows has a sealed slice without files. Each slice's files hold `timelabel` first, for readers of the bare files.
@@ -89,7 +92,9 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     ordered = _with_label(frame, labels)
     draft = _Draft(folder, name or _table_of(folder), claim, schema_text(ordered.schema), code)
     taken = [*measures, *(order_measures(merge) if merge else ())]
-    if len(labels) == 1:
+    if of_nothing and _is_empty(ordered, draft.table):
+        found = _write_nothing(frame, draft, paths, measures)
+    elif len(labels) == 1:
         row = _write_one(ordered, Path(folder, paths[labels[0]]), taken, draft.table)
         found = {labels[0]: row} if row else {}
     else:
@@ -264,12 +269,34 @@ def _scan(
     """Digest and measure a group by one scan of its files. A label without rows has the digest of nothing."""
     drafts = [draft.manifest(label, paths[label], files[label], {}, {}) for label in paths]
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
-    nothing = {ROWS: 0, HIGH: 0, LOW: 0}
-    if measures and len(rows) < len(paths):
-        # what a count or a sum is of no rows, Spark knows
+    nothing = _of_no_rows(frame, measures) if len(rows) < len(paths) else {}
+    return {label: rows.get(label_of(label), nothing) for label in paths}
+
+
+def _of_no_rows(frame: DataFrame, measures: Measures) -> dict[str, Any]:
+    """Return the digest and the measures of no rows: what a count or a sum is of these, Spark knows."""
+    nothing: dict[str, Any] = {ROWS: 0, HIGH: 0, LOW: 0}
+    if measures:
         found = frame.limit(0).agg(*(column.alias(name) for name, column in measures)).first()
         nothing |= found.asDict() if found else {}
-    return {label: rows.get(label_of(label), nothing) for label in paths}
+    return nothing
+
+
+def _is_empty(frame: DataFrame, table: str) -> bool:
+    with _told(table):
+        return bool(frame.isEmpty())
+
+
+def _write_nothing(
+    frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], measures: Measures
+) -> dict[datetime, Mapping[str, Any]]:
+    """Leave each label's folder empty."""
+    fault("make")
+    for path in paths.values():
+        leaf = Path(draft.folder, path)
+        shutil.rmtree(leaf, ignore_errors=True)
+        leaf.mkdir(parents=True)
+    return dict.fromkeys(paths, _of_no_rows(frame, measures))
 
 
 def _table_of(folder: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
@@ -20,7 +22,7 @@ from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices import writer
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import is_sealed, read_manifest
-from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
+from waterclock.storage.slices.read import frame_at, frame_of_slices, no_rows, table_schema
 from waterclock.storage.slices.writer import Written, write_slices
 from waterclock.timelabel.label import label_of
 
@@ -112,6 +114,36 @@ def test_a_group_without_any_rows_is_sealed_too(spark: SparkSession, lake: Lake)
     nothing = in_hours(spark, 10, 2).where("xxhash64(id) = 1")  # which Spark finds out only as it runs
     written = write(lake, nothing, 7, T, T + HOUR)
     assert [(manifest.rows, manifest.digest) for manifest in written.manifests] == [(0, "0:0:0")] * 2
+
+
+@pytest.mark.parametrize("labels", [(T,), (T, T + HOUR)])
+def test_nothing_made_of_nothing_costs_no_spark_job_and_is_what_writing_it_gives(
+    spark: SparkSession, lake: Lake, labels: tuple[datetime, ...]
+) -> None:
+    schema = StructType.fromDDL("id BIGINT, timelabel STRING")
+    merge = Merge(("id",), ("id",), "id < 0")
+    frame = no_rows(spark, schema).where("id > 1").groupBy("id", "timelabel").count()
+    written = write(lake, frame, 7, *labels, merge=merge)
+    before = jobs(spark)
+    sealed = write(lake, frame, 8, *labels, merge=merge, of_nothing=True)
+    assert jobs(spark) == before
+    for one, other in zip(written.manifests, sealed.manifests, strict=True):
+        same = {"claim": one.claim, "slice_path": one.slice_path, "sealed_at": one.sealed_at}
+        assert replace(other, **same) == one
+        assert read_manifest(lake.folder(TABLE), other.slice_path) == other
+    measures = [("none", F.sum("id")), ("count", F.count("*"))]
+    asked = write(lake, frame, 9, *labels, measures=measures, of_nothing=True)
+    assert list(asked.measures.values()) == [{"none": None, "count": 0}] * len(labels)
+
+
+def test_rows_made_of_nothing_are_written(spark: SparkSession, lake: Lake) -> None:
+    counted = no_rows(spark, StructType.fromDDL("id BIGINT")).agg(F.count("*").alias("n"))
+    (manifest,) = write(lake, counted, of_nothing=True).manifests
+    assert (manifest.rows, len(manifest.files)) == (1, 1)
+
+
+def jobs(spark: SparkSession) -> int:
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def test_timelabel_is_stored_first_and_the_queries_own_is_not(spark: SparkSession, lake: Lake, folder: str) -> None:
