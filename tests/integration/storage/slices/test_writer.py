@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
@@ -120,7 +120,7 @@ def test_a_group_without_any_rows_is_sealed_too(spark: SparkSession, lake: Lake)
 def test_nothing_made_of_nothing_costs_no_spark_job_and_is_what_writing_it_gives(
     spark: SparkSession, lake: Lake, labels: tuple[datetime, ...]
 ) -> None:
-    schema = StructType.fromDDL("id BIGINT, timelabel STRING")
+    schema = StructType().add("id", LongType()).add("timelabel", StringType())
     merge = Merge(("id",), ("id",), "id < 0")
     frame = no_rows(spark, schema).where("id > 1").groupBy("id", "timelabel").count()
     written = write(lake, frame, 7, *labels, merge=merge)
@@ -128,8 +128,7 @@ def test_nothing_made_of_nothing_costs_no_spark_job_and_is_what_writing_it_gives
     sealed = write(lake, frame, 8, *labels, merge=merge, of_nothing=True)
     assert jobs(spark) == before
     for one, other in zip(written.manifests, sealed.manifests, strict=True):
-        same = {"claim": one.claim, "slice_path": one.slice_path, "sealed_at": one.sealed_at}
-        assert replace(other, **same) == one
+        assert replace(other, claim=one.claim, slice_path=one.slice_path, sealed_at=one.sealed_at) == one
         assert read_manifest(lake.folder(TABLE), other.slice_path) == other
     measures = [("none", F.sum("id")), ("count", F.count("*"))]
     asked = write(lake, frame, 9, *labels, measures=measures, of_nothing=True)
@@ -137,7 +136,7 @@ def test_nothing_made_of_nothing_costs_no_spark_job_and_is_what_writing_it_gives
 
 
 def test_rows_made_of_nothing_are_written(spark: SparkSession, lake: Lake) -> None:
-    counted = no_rows(spark, StructType.fromDDL("id BIGINT")).agg(F.count("*").alias("n"))
+    counted = no_rows(spark, StructType().add("id", LongType())).agg(F.count("*").alias("n"))
     (manifest,) = write(lake, counted, of_nothing=True).manifests
     assert (manifest.rows, len(manifest.files)) == (1, 1)
 
