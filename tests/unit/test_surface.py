@@ -10,6 +10,15 @@ import waterclock as wc
 from waterclock.timelabel.window import Window
 
 
+def test_a_run_with_nothing_to_do_loads_no_spark_and_no_delta() -> None:
+    code = (
+        "import sys, waterclock.engine.runner, waterclock.cli.actions.run\n"
+        "print([name for name in ('deltalake', 'pyarrow', 'numpy', 'pandas', 'pyspark') if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"
+
+
 def test_every_public_name_is_there() -> None:
     assert sorted(wc.__all__) == sorted(set(wc.__all__)) == dir(wc)
     assert all(getattr(wc, name) is not None for name in wc.__all__)

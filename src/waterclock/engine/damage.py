@@ -16,7 +16,6 @@ from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, RECOMPUTE
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished
-from waterclock.storage.log.live_files import is_live
 from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
@@ -72,6 +71,9 @@ def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
         return _shown_error(table, where, why)
     piece = current_slice(work, table.name, place.label)
     if piece is None or piece.slice_path != place.slice_path:
+        # loads delta-rs, which a run with nothing to do can spare
+        from waterclock.storage.log.live_files import is_live
+
         return _shown_error(table, where, why) if is_live(work.lake.folder(place.table), place.path) else None
     is_manifest = place.path.endswith(".json") or place.path == place.slice_path
     return slice_error(work, table, piece, where=where, why=why, is_manifest=is_manifest)

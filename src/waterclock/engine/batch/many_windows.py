@@ -42,16 +42,25 @@ _MOST_COPIES = 4
 
 
 def shares_of(work: Workplace, batches: Sequence[Batch], pins: Pins) -> list[Sequence[Batch]]:
-    """Share windows out to queries, in their order: no query reads more of a table's files than Spark lists quickly."""
+    """Share windows out to queries, in their order: no query reads more of a table's files than Spark lists quickly.
+
+    Cost: a look at the manifest of each slice that is read, once, however many windows read it.
+    """
     shares: list[list[Batch]] = [[]]
-    files: dict[Read, int] = {}
+    files: dict[tuple[Read, str], int] = {}
+    held: dict[Read, dict[str, int]] = {}
     for batch in batches:
-        own = {pinned.read: _number_of_files(work, pinned) for pinned in pins[batch.label]}
-        if shares[-1] and any(files.get(read, 0) + count > FILES_READ_DIRECTLY for read, count in own.items()):
+        own = {pinned.read: _files_by_slice(work, pinned, files) for pinned in pins[batch.label]}
+        joined = {read: held.get(read, {}) | counts for read, counts in own.items()}
+        is_much = any(
+            sum(counts.values()) > FILES_READ_DIRECTLY and len(counts) > len(held.get(read, {}))
+            for read, counts in joined.items()
+        )
+        if shares[-1] and is_much:
             shares.append([])
-            files = {}
+            joined = own
         shares[-1].append(batch)
-        files = {read: files.get(read, 0) + count for read, count in own.items()}
+        held = joined
     return list(shares)
 
 
@@ -202,6 +211,13 @@ def _slice(piece: Slice) -> tuple[object, ...]:
     return piece.label, piece.claim, piece.version
 
 
-def _number_of_files(work: Workplace, pinned: PinnedRead) -> int:
+def _files_by_slice(work: Workplace, pinned: PinnedRead, known: dict[tuple[Read, str], int]) -> dict[str, int]:
+    """Return how many files each slice has that a window reads; `known` keeps those looked at."""
     folder = work.lake.folder(pinned.read.table)
-    return sum(len(read_manifest(folder, piece.slice_path).files) for piece in pinned.slices if piece.slice_path)
+    counts = {}
+    for path in (piece.slice_path for piece in pinned.slices if piece.slice_path):
+        key = pinned.read, path
+        if key not in known:
+            known[key] = len(read_manifest(folder, path).files)
+        counts[path] = known[key]
+    return counts
