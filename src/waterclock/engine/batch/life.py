@@ -175,6 +175,7 @@ class _Attempt:
         """Write and seal the slices, part by part."""
         manifests: list[Manifest] = []
         measures: dict[datetime, Mapping[str, Any]] = {}
+        of_rows = row_measures(self.table)
         for part in made.parts:
             written = write_slices(
                 part.frame,
@@ -182,7 +183,7 @@ class _Attempt:
                 claim=claim.number,
                 labels=part.labels,
                 lake=self.work.lake,
-                measures=row_measures(self.table),
+                measures=of_rows,
                 merge=self.table.merge if self.table.kind is not Kind.PUBLISH else None,
                 code=self.table.fingerprint,
                 source=made.notes.source,
@@ -279,7 +280,7 @@ class _Attempt:
 
     def _give_back(self, claim: Claim, error: WaterclockError) -> None:
         if len(self.group.batches) > 1:
-            self.work.ledger.claims.close_lost(claim, why=f"to be taken one by one: {error.what}")
+            self.work.ledger.claims.close_lost(claim, why=f"to be taken in parts: {error.what}")
             return
         # a passing reason makes the batch due again at once: the next run carries on with it
         may_pass = error.transient or error.code in MENDED_ELSEWHERE

@@ -61,7 +61,7 @@ def shares_of(work: Workplace, batches: Sequence[Batch], pins: Pins) -> list[Seq
             joined = own
         shares[-1].append(batch)
         held = joined
-    return list(shares)
+    return [*shares]
 
 
 def rows_of_windows(

@@ -56,6 +56,11 @@ TOGETHER = {
     "the day before": "SELECT k, count(*) AS n FROM PREVIOUS(raw.sales) GROUP BY k",
     "of some days": "SELECT k, count(*) AS n FROM PAST(raw.sales, '2 days') GROUP BY k",
     "a state": "SELECT s.id, l.n FROM raw.sales s JOIN raw.lands l ON s.k = l.k",
+    "what all read": "SELECT s.id, f.n FROM raw.sales s LEFT JOIN LATEST(raw.folded) f USING (k)",
+    "from the left of what all read": "SELECT f.k, s.id FROM LATEST(raw.folded) f LEFT JOIN raw.sales s ON f.k = s.k",
+    "what all read, counted": (
+        "SELECT f.k, count(s.id) AS c FROM LATEST(raw.folded) f LEFT JOIN raw.sales s ON f.k = s.k GROUP BY f.k"
+    ),
     "a function": "SELECT id, doubled(v) AS v FROM raw.sales",
 }
 EACH = {
@@ -116,15 +121,21 @@ def made(work: Workplace, spark: SparkSession, batches: Sequence[Batch]) -> tupl
     return len(parts), Counter(tuple(sorted((key, str(value)) for key, value in row.items())) for row in rows)
 
 
+def asked(work: Workplace, case: str) -> tuple[Sequence[Batch], Counter[Any]]:
+    """Return the batches of a case, and their rows by a query for each."""
+    batches = group_of(work, case).batches
+    expected = Counter[Any]()
+    for batch in batches:
+        expected += made(work, work.sessions.own(), [batch])[1]
+    return batches, expected
+
+
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.sampled(6)) for case in TOGETHER])
 def test_one_query_gives_what_one_for_each_window_gives(
     collected: Tiny, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with collected.opened() as work:
-        batches = group_of(work, case).batches
-        expected = Counter[Any]()
-        for batch in batches:
-            expected += made(work, work.sessions.own(), [batch])[1]
+        batches, expected = asked(work, case)
         monkeypatch.setattr(transform, "_window_by_window", None)  # it must not be needed
         assert made(work, work.sessions.own(), batches) == (1, expected)
 
@@ -134,9 +145,6 @@ def test_what_spark_does_not_turn_into_one_is_asked_window_by_window(
     collected: Tiny, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with collected.opened() as work:
-        batches = group_of(work, case).batches
-        expected = Counter[Any]()
-        for batch in batches:
-            expected += made(work, work.sessions.own(), [batch])[1]
+        batches, expected = asked(work, case)
         monkeypatch.setattr(transform, "MOST_QUERIES_OF_A_JOB", 4)
         assert made(work, work.sessions.own(), batches) == (2, expected)
