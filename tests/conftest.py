@@ -7,7 +7,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +26,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 HERE = Path(__file__).parent
 DURATIONS = HERE / "durations.txt"
+TOGETHER = ("tests/integration/storage/folds/", "tests/integration/temporal/")
 MOST_SECONDS_OF_A_UNIT_TEST = (
     2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check
 )
@@ -104,6 +105,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.path not in with_jvm, -seconds.get(file, 0.0), item.path not in slow
 
     items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the files of a folder whose tests ask Spark for the same things to one worker: its JVM has learned them."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class ByWhatIsAsked(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+
+    return ByWhatIsAsked(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -108,6 +108,7 @@ def test_a_damaged_file_gives_the_right_answer_or_an_error_that_mends_it(
     assert_answers(tiny, made, without=lost)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("table", ["shop.items", "shop.prices"])
 def test_several_lost_slices_of_a_fold_are_made_again_one_after_the_other(tiny: Tiny, made: Made, table: str) -> None:
     for leaf in leaves_of(tiny, table)[:2]:
@@ -189,6 +190,7 @@ def test_a_whole_label_is_not_given_up(tiny: Tiny) -> None:
         assert not ledger.reads.snapshot(tiny.load().flow).of("shop.prices").requested
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("table", ["shop.orders", "marts.spent"])
 def test_a_copy_that_was_put_back_is_noticed_before_anything_is_written(tiny: Tiny, made: Made, table: str) -> None:
     folder = folder_of(tiny, table)

@@ -54,9 +54,13 @@ def outputs(spark: SparkSession, query: str) -> dict[str, list[str]]:
     return {name.lower(): sorted({repr(row[at]) for row in made}) for at, name in enumerate(made[0].__fields__)}
 
 
-def test_an_output_changes_with_the_columns_that_lineage_names_and_with_no_others(spark: SparkSession) -> None:
-    asked = {query: cases for query, cases in CASES.items() if not _FILTERS.search(query)}
-    assert len(asked) > 20
+@pytest.mark.sampled(1)
+def test_an_output_changes_with_the_columns_that_lineage_names_and_with_no_others(
+    spark: SparkSession, *, is_long: bool
+) -> None:
+    found = [query for query in CASES if not _FILTERS.search(query)]
+    assert len(found) > 20
+    asked = {query: CASES[query] for query in found[:: 1 if is_long else 3]}
     wrong = []
     for query, cases in asked.items():
         put(spark)

@@ -195,6 +195,7 @@ STOCK: tuple[list[tuple[Any, ...]], ...] = (
 STANDING = "SELECT sku, colour, size FROM shop.stock WHERE rec_is_current ORDER BY sku"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("nulls", "current", "versions"),
     [

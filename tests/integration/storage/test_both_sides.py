@@ -161,6 +161,7 @@ def test_m2_the_id_outlives_a_checkpoint_by_either(spark: SparkSession, tmp_path
     assert version(folder) == 13
 
 
+@pytest.mark.soak
 def test_m3_vacuum_leaves_every_sealed_slice(spark: SparkSession, tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     slices = [sealed(folder, hour(0), claim, rows_of(claim, claim + 100), files=2) for claim in (1, 2)]
@@ -278,6 +279,7 @@ def test_table_schema_is_sparks_own(spark: SparkSession, tmp_path: Path) -> None
     assert table_schema(folder) == spark.read.format("delta").load(folder).schema
 
 
+@pytest.mark.soak
 @both_types
 def test_a_version_is_read_alike_from_its_files_and_through_delta(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool

@@ -39,19 +39,20 @@ COLUMNS = ("x", "f", "t", "n", "d", "m", "s", "maybe", "id", "st.a")
 OF_ONE_FILE = ("id = 7", "t = timestamp_micros(7 * 999983)", "m = -12.993", "st.a = 7", "d = DATE'1970-01-01'")
 
 
+@pytest.mark.sampled(1)
 def test_every_predicate_finds_through_delta_what_it_finds_in_the_bare_files(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, *, is_long: bool
 ) -> None:
     bare, through = _both(spark, tmp_path)
     # Parquet's own dictionaries do tell the two zeros apart: here the question is what Delta skips
     spark.conf.set("spark.sql.parquet.filterPushdown", "false")
-    conditions = [*map(F.expr, FIXED), *_compared(bare)]
+    conditions = [*map(F.expr, FIXED), *_compared(bare)][:: 1 if is_long else 3]
     counts = [F.count_if(condition).alias(f"c{index}") for index, condition in enumerate(conditions)]
     expected = tuple(bare.agg(*counts).first() or ())
     found = tuple(through.where(condition).count() for condition in conditions)
     spark.conf.unset("spark.sql.parquet.filterPushdown")
     assert found == expected
-    assert sum(expected) > 100
+    assert sum(expected) > (100 if is_long else 30)
 
 
 def test_files_are_skipped_at_all(spark: SparkSession, tmp_path: Path) -> None:

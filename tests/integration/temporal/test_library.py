@@ -78,6 +78,7 @@ def test_a_future_version_is_current_once_it_is_known(spark: SparkSession) -> No
     assert compute_temporal(raw, "c", time="t").where("rec_is_current").select("a").collect() == [("y",)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
 def test_times_become_instants_in_the_declared_zone_whatever_the_session_s(spark: SparkSession, zone: str) -> None:
     with session_in(spark, zone):

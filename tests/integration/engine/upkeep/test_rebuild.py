@@ -88,6 +88,7 @@ def test_a_table_that_was_spoilt_is_made_again_of_its_slices(tiny: Tiny) -> None
     assert tiny.run(day(4)).done == 0  # nobody is stale: it holds what it held
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["shop.items", "marts.days", "marts.latest"])
 def test_a_table_whose_log_is_lost_is_made_again_of_its_stage(tiny: Tiny, name: str) -> None:
     before, digests = rows(tiny, name), tiny.digests()

@@ -128,6 +128,7 @@ def named(rows: Sequence[Row], schema: str = SCHEMA) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+@pytest.mark.soak
 def test_a_random_history_ends_as_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     dice = random.Random(5)
     planes = Planes(spark, tmp_path, BY_ORDER)
@@ -329,6 +330,7 @@ def test_a_change_feed_learns_which_rows_changed(spark: SparkSession, tmp_path: 
     assert {row["k"] for row in feed.collect()} == {1}
 
 
+@pytest.mark.soak
 def test_vacuum_keeps_the_state_and_takes_what_no_version_needs(spark: SparkSession, tmp_path: Path, road: str) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     for number in range(1, 4):
