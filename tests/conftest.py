@@ -112,7 +112,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give the files of a folder whose tests ask Spark for the same things to one worker: its JVM has learned them."""
     from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-    class ByWhatIsAsked(LoadFileScheduling):
+    class ByWhatIsAsked(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
