@@ -26,7 +26,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 HERE = Path(__file__).parent
 DURATIONS = HERE / "durations.txt"
-TOGETHER = ("tests/integration/storage/folds/", "tests/integration/temporal/")
+TOGETHER = ("tests/integration/engine/", "tests/integration/storage/folds/", "tests/integration/temporal/")
 MOST_SECONDS_OF_A_UNIT_TEST = (
     2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check
 )
@@ -96,15 +96,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     take files in this order end together. Within a file the order is as random as before.
     """
     leave_to_soak(items)
-    seconds = recorded()
+    seconds: Counter[str] = Counter()
+    for file, of_file in recorded().items():
+        seconds[given_together(file)] += of_file  # type: ignore[assignment]  # of float values
     with_jvm = {item.path for item in items if item.get_closest_marker("spark")}
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 
     def place(item: pytest.Item) -> tuple[bool, float, bool]:
-        file = item.nodeid.partition("::")[0]
-        return item.path not in with_jvm, -seconds.get(file, 0.0), item.path not in slow
+        return item.path not in with_jvm, -seconds[given_together(item.nodeid)], item.path not in slow
 
     items.sort(key=place)
+
+
+def given_together(nodeid: str) -> str:
+    """Return what goes to one worker: a folder of those that go together, else the file."""
+    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -114,7 +120,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByWhatIsAsked(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+            return given_together(nodeid)
 
     return ByWhatIsAsked(config, log) if config.getoption("dist") == "loadfile" else None
 

@@ -163,6 +163,7 @@ def test_the_fold_of_many_random_histories_is_as_by_hand(spark: SparkSession, tm
     assert planes.folded() == expected
 
 
+@pytest.mark.soak
 def test_late_and_replayed_changes_never_beat_newer_ones(spark: SparkSession, tmp_path: Path) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     planes.add([(1, 5, "u", "new"), (2, 5, "u", "x")])

@@ -209,6 +209,7 @@ def test_slices_in_any_order_come_to_the_oracle_s_versions(
         assert accounts.as_of(number) == accounts.wanted(rules, before=number), number
 
 
+@pytest.mark.soak
 @by_every_road
 def test_keys_whose_rows_all_vanish_leave_the_table(spark: SparkSession, tmp_path: Path) -> None:
     accounts = Accounts(spark, tmp_path, declared(PLAIN))

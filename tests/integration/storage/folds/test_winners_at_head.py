@@ -241,6 +241,7 @@ def folder_of(path: str) -> str:
     return path[path.index("_stage/") :].rsplit("/", 1)[0]
 
 
+@pytest.mark.soak
 def test_a_late_label_does_not_bring_back_what_is_deleted(spark: SparkSession, tmp_path: Path, road: str) -> None:
     del road
     planes = Restated(spark, tmp_path)
@@ -250,6 +251,7 @@ def test_a_late_label_does_not_bring_back_what_is_deleted(spark: SparkSession, t
     assert {key: row["v"] for key, row in planes.state().items()} == {2: "late"}
 
 
+@pytest.mark.soak
 def test_a_row_that_a_restated_slice_lacks_is_gone(spark: SparkSession, tmp_path: Path, road: str) -> None:
     del road
     planes = Restated(spark, tmp_path)
@@ -260,6 +262,7 @@ def test_a_row_that_a_restated_slice_lacks_is_gone(spark: SparkSession, tmp_path
     assert {key: row["v"] for key, row in planes.state().items()} == {1: "a", 3: "c"}
 
 
+@pytest.mark.soak
 def test_a_deletion_before_the_stored_state_beats_a_late_row_of_a_lower_order(
     spark: SparkSession, tmp_path: Path, road: str
 ) -> None:
