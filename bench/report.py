@@ -18,6 +18,7 @@ from pathlib import Path
 BENCHES = (
     "commands",
     "ledger",
+    "commits",
     "flights",
     "chain",
     "backfill",

@@ -72,7 +72,7 @@ def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
     piece = current_slice(work, table.name, place.label)
     if piece is None or piece.slice_path != place.slice_path:
         # loads delta-rs, which a run with nothing to do can spare
-        from waterclock.storage.log.live_files import is_live
+        from waterclock.storage.log.open_tables import is_live
 
         return _shown_error(table, where, why) if is_live(work.lake.folder(place.table), place.path) else None
     is_manifest = place.path.endswith(".json") or place.path == place.slice_path

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import CommitProperties, RemoveAction
+from deltalake.transaction import CommitProperties
 
 from waterclock.spark_sql import quoted
+from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.commit_history import commits_after
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.live_files import LiveFile, files_with_deletion_vectors, is_plain, live_files
+from waterclock.storage.log.live_files import LiveFile
 from waterclock.storage.log.open_tables import opened
 from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 
@@ -48,8 +47,8 @@ class Joinable:
 def joinable(folder: str) -> Joinable:
     """Find the small live files of a table that are worth joining."""
     with opened(folder) as table:
-        small = [file for file in live_files(table) if file.size < _SMALL]
-        if not table.metadata().partition_columns:
+        small = [file for file in table.files.values() if file.size < _SMALL]
+        if not table.partition_columns:
             found = small if len(small) >= _MANY_IN_TABLE else []
             return Joinable(len(found), sum(file.size for file in found))
     by_label: defaultdict[str, list[LiveFile]] = defaultdict(list)
@@ -76,9 +75,9 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
 def unneeded_files(folder: str, hours: int) -> list[Path]:
     """List the data files outside of the stage that no version of the last hours needs."""
     with opened(folder) as table:
-        if not is_plain(table):
+        if not table.is_plain:
             return []  # deletion vectors lie in files of their own, of which delta-rs knows too little
-        paths = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+        paths = table.delta().vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
     return [path for path in (Path(folder, unquote(name)) for name in paths) if path.is_file()]
 
 
@@ -88,10 +87,12 @@ def vacuum(folder: str, hours: int, identity: Identity) -> None:
     By delta-rs: Spark's takes a minute for a tiny table, and tells of it on the terminal.
     """
     with opened(folder) as table:
-        if is_plain(table):
+        if table.is_plain:
             # the table's own retention is made so long that no LITE of anybody reaches the stage: ours is said here
             said = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
-            table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=said)
+            table.delta().vacuum(
+                hours, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=said
+            )
 
 
 def oldest_readable(folder: str, before: datetime) -> int:
@@ -104,7 +105,7 @@ def oldest_readable(folder: str, before: datetime) -> int:
 def droppable(folder: str, before: str) -> tuple[int, int]:
     """Count the live files, and their bytes, that hold nothing but windows before a label."""
     with opened(folder) as table:
-        gone = [file for file in live_files(table) if _newest(file) < before]
+        gone = [file for file in table.files.values() if _newest(file) < before]
     return len(gone), sum(file.size for file in gone)
 
 
@@ -115,11 +116,11 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
     """
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
-            marked = _marked(table, folder)
-            gone = [file for file in live_files(table) if _newest(file) < before and file.path not in marked]
+            marked = table.marked
+            gone = [file for file in table.files.values() if _newest(file) < before and file.path not in marked]
             if not gone:
                 return None
-            version = _try_drop(table, gone, identity)
+            version = try_commit(table, Change(removes=removes_of(gone)), identity)
         if version is not None:
             return version
     return None
@@ -129,51 +130,19 @@ def keep_versions(folder: str, days: int, identity: Identity) -> bool:
     """Have the log keep commits and claims' ids for so many days; True where that was to be changed."""
     wanted = dict.fromkeys(_KEPT, f"interval {days} days")
     with opened(folder) as table:
-        known = table.metadata().configuration
+        known = table.configuration
         if all(known.get(key) == value for key, value in wanted.items()):
             return False
         try:
-            table.alter.set_table_properties(
+            table.delta().alter.set_table_properties(
                 wanted,
                 commit_properties=CommitProperties(
                     custom_metadata={"userMetadata": identity.to_json()}, max_commit_retries=0
                 ),
             )
         except CommitFailedError:
-            table.update_incremental()
             return False
         return True
-
-
-def _try_drop(table: DeltaTable, gone: Sequence[LiveFile], identity: Identity) -> int | None:
-    shown = table.version()
-    now = int(time.time() * 1000)
-    partitioned = table.metadata().partition_columns
-    labels = sorted({str(file.label) for file in gone}) if partitioned else []
-    try:
-        table.create_write_transaction(
-            # a partition is emptied by its filter, a file of a table without partitions by its path (M6)
-            [] if partitioned else [RemoveAction(file.path, True, now, file.size, {}) for file in gone],  # noqa: FBT003
-            "overwrite" if partitioned else "append",
-            Schema.from_json(table.schema().to_json()),
-            partition_by=partitioned or None,
-            partition_filters=[(TIMELABEL, "in", labels)] if partitioned else None,
-            commit_properties=CommitProperties(
-                custom_metadata={"userMetadata": identity.to_json()}, max_commit_retries=0
-            ),
-        )
-    except CommitFailedError:
-        table.update_incremental()
-        if table.version() == shown:
-            raise
-        return None
-    return shown + 1
-
-
-def _marked(table: DeltaTable, folder: str) -> Collection[str]:
-    if "deletionVectors" not in (table.protocol().reader_features or ()):
-        return ()
-    return files_with_deletion_vectors(table, folder)
 
 
 def _newest(file: LiveFile) -> str:
@@ -187,7 +156,7 @@ def _newest(file: LiveFile) -> str:
 
 def _version(folder: str) -> int:
     with opened(folder) as table:
-        return int(table.version())
+        return table.version
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quoted
 from waterclock.storage.folds.fold import with_all_columns
-from waterclock.storage.log.live_files import is_readable
+from waterclock.storage.log.open_tables import is_readable
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
 from waterclock.timelabel.label import TIMELABEL

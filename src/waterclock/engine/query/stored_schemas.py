@@ -28,7 +28,7 @@ def stored_columns(lake: Lake, table: str) -> dict[str, str]:
         return {}
     try:
         with opened(folder) as found:
-            fields = json.loads(found.schema().to_json())["fields"]
+            fields = json.loads(found.schema)["fields"]
     except WaterclockError:
         return {}
     return {field["name"]: type_words(field["type"]) for field in fields}

@@ -21,7 +21,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, Read
 from waterclock.spark_sql import quoted
 from waterclock.storage.folds.version_counts import version_counts
-from waterclock.storage.log.live_files import live_bytes
+from waterclock.storage.log.open_tables import live_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

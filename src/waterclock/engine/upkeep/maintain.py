@@ -24,7 +24,6 @@ from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.live_files import live_files
 from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.inventory import Leaf, bytes_below, leaves, made_again, remove, size_of
 from waterclock.storage.tidying import (
@@ -159,8 +158,8 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
         revisions.sort(key=lambda row: (row[2], row[1]))
     live: set[str] = set()
     if table.kind is not Kind.PUBLISH and table_exists(folder):
-        with opened(folder) as delta:
-            live = {file.path.rpartition("/")[0] for file in live_files(delta)}
+        with opened(folder) as shown:
+            live = {path.rpartition("/")[0] for path in shown.files}
     return Known(
         claims=work.ledger.keeping.known_claims(table.name),
         current={piece.label: piece.claim for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER)},

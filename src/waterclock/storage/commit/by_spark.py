@@ -1,4 +1,4 @@
-"""Commits sealed slices by Spark where delta-rs must not: by `replaceWhere`, under the same claim's id."""
+"""Commits sealed slices by Spark where pointers alone will not do: by `replaceWhere`, under the same claim's id."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import OpenTable, opened
 from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import TIMELABEL
 
@@ -57,9 +57,9 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
             if not table_exists(folder):  # else somebody was quicker
                 raise WaterclockError("E615", "the table cannot be created", where=folder, why=str(error)) from error
     with opened(folder) as table:
-        refuse_stranger(table, folder, project)
-        if table.metadata().partition_columns != wanted:
-            raise partitioned_otherwise(folder, table.metadata().partition_columns, wanted)
+        refuse_stranger(table, project)
+        if table.partition_columns != wanted:
+            raise partitioned_otherwise(folder, table.partition_columns, wanted)
 
 
 def require_owner(folder: str, project: str) -> None:
@@ -68,18 +68,18 @@ def require_owner(folder: str, project: str) -> None:
     Raises  E601 naming the owner
     """
     with opened(folder) as table:
-        refuse_stranger(table, folder, project)
+        refuse_stranger(table, project)
 
 
-def refuse_stranger(table: DeltaTable, folder: str, project: str) -> None:
+def refuse_stranger(table: OpenTable, project: str) -> None:
     """Refuse a table whose properties name another project, or none (E601)."""
-    owner = table.metadata().configuration.get(PROJECT)
+    owner = table.configuration.get(PROJECT)
     if owner == project:
         return
     raise WaterclockError(
         "E601",
         f"the table belongs to project {owner}" if owner else "the table belongs to no project",
-        where=folder,
+        where=table.folder,
         why=f"project {project} may not write it: a table has one writer",
         fix="read it through a connection of type waterclock, or store this project elsewhere",
     )

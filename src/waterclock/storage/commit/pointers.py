@@ -1,4 +1,4 @@
-"""Makes a sealed slice part of its table: one commit of pointers to it, by delta-rs.
+"""Makes a sealed slice part of its table: one commit of pointers to it.
 
 Each rule M1 to M6 (docs/decisions/commits-are-pointers.md) was found by breaking it: rows were lost, doubled or
 hidden without an error.
@@ -10,27 +10,28 @@ import random
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable, Schema
+from deltalake import Schema
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.storage.commit.change import Change, change_for, change_of_state, may_rewrite
+from waterclock.storage.commit.change import change_for, change_of_state, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_stranger
+from waterclock.storage.commit.write_commit import Change, try_commit
 from waterclock.storage.log.delta_log import find_claim, head
-from waterclock.storage.log.identity import Identity, Killed, app_id
-from waterclock.storage.log.live_files import LiveFile, live_files
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.live_files import LiveFile
+from waterclock.storage.log.open_tables import OpenTable, opened
 from waterclock.storage.slices.manifest import DataFile, Manifest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.slices.type_checks import check_files
-from waterclock.storage.types import schema_text, widened
-from waterclock.timelabel.label import TIMELABEL
+from waterclock.storage.types import fields_of, schema_text, widened
 
 if TYPE_CHECKING:
     from waterclock.storage.types import Schema as AnySchema
@@ -52,26 +53,26 @@ def commit_slices(
     without one the table takes the slices' new columns. Cost: 10 ms at 100 commits, 20 ms at 1,000.
 
     Raises  Killed       where the claim was killed first
-            NeedsSpark   where delta-rs must not write; nothing was committed then
+            NeedsSpark   where pointers alone will not do; nothing was committed then
             E601, E616, E617 where the table is another's, or the slices do not fit it
             E622         where others commit so often that none of our looks was still true
     """
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
     for look in range(_MOST_LOOKS):
         with opened(folder) as table:
-            seen = _seen(table, folder, identity.claim)
+            seen = _seen(table, identity.claim)
             if seen is not None:
                 return seen
-            refuse_stranger(table, folder, identity.project)
-            wide = _schema_with(table.schema().to_json(), new)
+            refuse_stranger(table, identity.project)
+            wide = _schema_with(table.schema, new)
             for manifest in manifests:
                 check_files(manifest, wide)
-            change = change_for(table, folder, manifests, mode)
-            if change.mode == "append" and wide != table.schema().to_json():
+            change = change_for(table, manifests, mode)
+            if wide != table.schema:
                 _add_columns(table, wide, identity)
                 continue
             fault("looked")
-            version = _try_commit(table, change, wide, identity)
+            version = try_commit(table, change, identity)
         if version is not None:
             return version
         time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next looks
@@ -82,7 +83,7 @@ def commit_slices(
 class MergeLook:
     """What a MERGE finds: the version under its claim's id if there is one (`done`), else the table as it is.
 
-    `base` is the version looked at, `schema` the table's. `may_rewrite`: delta-rs may commit a whole new state.
+    `base` is the version looked at, `schema` the table's. `may_rewrite`: a whole new state may be put there.
     """
 
     done: int | None
@@ -99,16 +100,16 @@ def prepare_merge(folder: str, identity: Identity, manifest: Manifest) -> MergeL
     """
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
-            known = table.schema().to_json()
-            seen = _seen(table, folder, identity.claim)
+            known = table.schema
+            seen = _seen(table, identity.claim)
             if seen is not None:
-                return MergeLook(seen, table.version(), known)
-            refuse_stranger(table, folder, identity.project)
+                return MergeLook(seen, table.version, known)
+            refuse_stranger(table, identity.project)
             wide = _schema_with(known, [manifest.schema])
             check_files(manifest, wide)
             if wide == known:
-                live = tuple(live_files(table))
-                return MergeLook(None, table.version(), known, live, may_rewrite(table, folder))
+                live = tuple(table.files.values())
+                return MergeLook(None, table.version, known, live, may_rewrite(table))
             _add_columns(table, wide, identity)
     raise _too_busy(folder)
 
@@ -135,14 +136,14 @@ def _try_state(
     folder: str, identity: Identity, files: Sequence[DataFile], base: int, instead_of: Sequence[LiveFile] | None
 ) -> int | None:
     with opened(folder) as table:
-        seen = _seen(table, folder, identity.claim)
+        seen = _seen(table, identity.claim)
         if seen is not None:
             return seen
-        if table.version() != base:
+        if table.version != base:
             return None
-        change = change_of_state(files, instead_of)
+        change = change_of_state(table, files, instead_of)
         fault("looked")
-        return _try_commit(table, change, table.schema().to_json(), identity)
+        return try_commit(table, change, identity)
 
 
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:
@@ -152,12 +153,11 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
     """
     for look in range(_MOST_LOOKS):
         with opened(folder) as table:
-            if table.transaction_version(app_id(claim)) is not None:
+            if table.has_claim(claim):
                 return
-            owner = project or table.metadata().configuration.get(PROJECT) or ""
-            identity = Identity.of_kill(claim, project=owner)
+            identity = Identity.of_kill(claim, project=project or table.configuration.get(PROJECT) or "")
             fault("looked")
-            if _try_commit(table, Change(), table.schema().to_json(), identity) is not None:
+            if try_commit(table, Change(), identity) is not None:
                 return
         time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311
     raise _too_busy(folder)
@@ -177,42 +177,11 @@ def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
     return commit_nothing(folder, identity) if done is None else done
 
 
-def _try_commit(table: DeltaTable, change: Change, schema: str, identity: Identity) -> int | None:
-    """Commit on exactly the version that `table` shows; None where another commit came first (M1)."""
-    shown = table.version()
-    actions: list[AddAction | RemoveAction] = [*change.removes, *change.adds]
-    partitioned = table.metadata().partition_columns
-    filters: Any = [(TIMELABEL, "in", change.labels)] if change.labels and change.mode == "overwrite" else None
-    try:
-        table.create_write_transaction(
-            actions,
-            change.mode,
-            Schema.from_json(schema),
-            partition_by=partitioned or None,
-            partition_filters=filters,
-            commit_properties=_properties(identity),
-        )
-    except CommitFailedError:
-        table.update_incremental()
-        if table.version() == shown:
-            raise
+def _seen(table: OpenTable, claim: int) -> int | None:
+    """Return the version that bears the claim's id; nothing in the log would refuse it a second time."""
+    if not table.has_claim(claim):
         return None
-    return shown + 1
-
-
-def _properties(identity: Identity) -> CommitProperties:
-    now = int(time.time() * 1000)
-    return CommitProperties(
-        custom_metadata={"userMetadata": identity.to_json()},
-        max_commit_retries=0,  # delta-rs's own retries accept what the look no longer holds for (M1)
-        app_transactions=[Transaction(app_id(identity.claim), 1, now)],  # without a time Spark does not see it (M2)
-    )
-
-
-def _seen(table: DeltaTable, folder: str, claim: int) -> int | None:
-    """Return the version that bears the claim's id; delta-rs would not refuse it a second time."""
-    if table.transaction_version(app_id(claim)) is None:
-        return None
+    folder = table.folder
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":
         raise Killed(claim, where=folder)
@@ -232,17 +201,18 @@ def _schema_with(table: str, new: Sequence[str]) -> str:
     return table
 
 
-def _add_columns(table: DeltaTable, wide: str, identity: Identity) -> None:
-    """Widen an unpartitioned table that is appended to: only an overwrite can do so with its data."""
-    known = {field.name for field in table.schema().fields}
+def _add_columns(table: OpenTable, wide: str, identity: Identity) -> None:
+    """Widen a table by columns, in a commit of delta-rs's: it knows which features of a table their types ask for."""
+    known = fields_of(table.schema)
     added = [field for field in Schema.from_json(wide).fields if field.name not in known]
     metadata = {"userMetadata": Identity(identity.project, identity.table, "widen", (), "", 0, "").to_json()}
-    try:
-        table.alter.add_columns(
+    delta = table.delta()
+    if delta.version() != table.version:
+        return  # others were quicker: who widens looks again
+    with suppress(CommitFailedError):
+        delta.alter.add_columns(
             added, commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0)
         )
-    except CommitFailedError:
-        table.update_incremental()
 
 
 def _too_busy(folder: str) -> WaterclockError:

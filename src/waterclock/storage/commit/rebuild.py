@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import CommitProperties, RemoveAction, Transaction
-
 from waterclock.faults import fault
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.by_spark import version_of
-from waterclock.storage.commit.change import NeedsSpark, add_of, may_rewrite
+from waterclock.storage.commit.change import NeedsSpark, may_rewrite
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices, commit_state
+from waterclock.storage.commit.write_commit import Change, add_of, removes_of, try_commit
 from waterclock.storage.log.delta_log import is_unfinished
 from waterclock.storage.log.identity import RECREATED, Identity, app_id
-from waterclock.storage.log.live_files import live_files
 from waterclock.storage.log.open_tables import forget, opened
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema
+from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -34,8 +30,8 @@ _MOST_LOOKS = 20
 def shows(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
     """Tell whether a table shows exactly the files of these slices, in this layout."""
     with opened(folder) as table:
-        columns = table.metadata().partition_columns
-        live = {file.path for file in live_files(table)}
+        columns = table.partition_columns
+        live = set(table.files)
     return live == _paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
 
 
@@ -65,8 +61,7 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
     """
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
-            base, has_layout = int(table.version()), may_rewrite(table, folder)
-            names = [field.name for field in table.schema().fields]
+            base, has_layout, names = table.version, may_rewrite(table), list(fields_of(table.schema))
         if not has_layout or set(names) != set(state.columns):
             break
         version = try_whole_state(folder, identity, state.select(*map(quoted, names)), base=base)
@@ -103,8 +98,9 @@ def raise_versions(folder: str, *, project: str, above: int) -> None:
     """Let a table's versions go on above the last one that anybody knows, by commits of nothing. Cost: 10 ms each."""
     nothing = Identity(project, "", RECREATED, (), "", 0, "")
     with opened(folder) as table:
-        while table.version() < above:
-            _commit_nothing(table, nothing)
+        while table.version < above:
+            try_commit(table, Change(), nothing)
+            table.follow()
 
 
 def set_log_aside(folder: str, stamp: str) -> str:
@@ -118,8 +114,8 @@ def set_log_aside(folder: str, stamp: str) -> str:
 def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
     """Swap pointers in a partitioned table; None where it is laid out otherwise, or holds labels that it should not."""
     with opened(folder) as table:
-        live = {(file.label, file.path) for file in live_files(table)}
-        is_so = table.metadata().partition_columns == [TIMELABEL]
+        live = {(file.label, file.path) for file in table.files.values()}
+        is_so = table.partition_columns == [TIMELABEL]
     wanted = {(label_of(manifest.label), file.path) for manifest in manifests for file in manifest.files}
     labels = {label for label, _ in live ^ wanted}
     if not is_so or not labels <= {label_of(manifest.label) for manifest in manifests}:
@@ -137,33 +133,18 @@ def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> in
     wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
     for _ in range(_MOST_LOOKS):
         with opened(folder) as table:
-            if not may_rewrite(table, folder):
+            if not may_rewrite(table):
                 return None
-            shown, live, now = table.version(), {file.path: file for file in live_files(table)}, int(time.time() * 1000)
             # what is live stays so: added again it would be hidden from Spark (M5)
-            gone = [RemoveAction(path, True, now, file.size, {}) for path, file in live.items() if path not in wanted]  # noqa: FBT003
+            gone = [file for path, file in table.files.items() if path not in wanted]
             new = [
-                add_of(file, {}, int(manifest.sealed_at.timestamp() * 1000))
+                add_of(file, None, int(manifest.sealed_at.timestamp() * 1000))
                 for path, (file, manifest) in wanted.items()
-                if path not in live
+                if path not in table.files
             ]
-            try:
-                table.create_write_transaction(
-                    [*gone, *new],
-                    "append",
-                    Schema.from_json(table.schema().to_json()),
-                    commit_properties=CommitProperties(
-                        custom_metadata={"userMetadata": identity.to_json()},
-                        max_commit_retries=0,
-                        app_transactions=[Transaction(app_id(identity.claim), 1, now)],
-                    ),
-                )
-            except CommitFailedError:
-                table.update_incremental()
-                if table.version() == shown:
-                    raise
-                continue
-            return int(shown) + 1
+            version = try_commit(table, Change(new, removes_of(gone)), identity)
+        if version is not None:
+            return version
     return None
 
 
@@ -192,17 +173,6 @@ def _paths(manifests: Sequence[Manifest]) -> set[str]:
 def _version_of_all(folder: str, identity: Identity) -> int:
     """Return the newest version of a table that shows all it is to show; one that says so, where its log is new."""
     with opened(folder) as table:
-        if is_unfinished(folder, table.version()):
-            _commit_nothing(table, identity)
-        return int(table.version())
-
-
-def _commit_nothing(table: DeltaTable, identity: Identity) -> None:
-    table.create_write_transaction(
-        [],
-        "append",
-        Schema.from_json(table.schema().to_json()),
-        partition_by=table.metadata().partition_columns or None,
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": identity.to_json()}, max_commit_retries=0),
-    )
-    table.update_incremental()
+        if is_unfinished(folder, table.version):
+            try_commit(table, Change(), identity)
+        return table.version

@@ -42,7 +42,7 @@ def commit_winners(
     """Put the winners into the table, in one commit; gives the version that bears the claim's id.
 
     Cost: one Spark job while the table is small; beyond, a look at its keys and the files that change; a Delta MERGE
-    (seconds) where delta-rs must not write, which runs under the session's confs: the session must be the batch's.
+    (seconds) where pointers alone will not do, which runs under the session's confs: the session must be the batch's.
 
     Raises  Killed where the claim was killed first
     """

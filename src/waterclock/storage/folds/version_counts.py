@@ -21,7 +21,6 @@ from waterclock.temporal import Numbers
 from waterclock.temporal.measure import LONG_KEY
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
 # Up to here the keys are counted in this process, in milliseconds; beyond, Spark does it.
@@ -41,10 +40,14 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
     if known is not None:
         return known
     with opened(folder) as newest:
-        table = newest if newest.version() == version else version_if_kept(folder, version)
-        counts = None if table is None else _counts_here(table, folder, keys)
-    if table is None:
-        return None
+        shown = (list(newest.files), newest.is_plain) if newest.version == version else None
+    if shown is None:
+        table = version_if_kept(folder, version)
+        if table is None:
+            return None
+        shown = ([file.path for file in live_files(table)], is_plain(table))
+    paths, is_as_written = shown
+    counts = _counts_here([Path(folder, path) for path in paths], keys) if is_as_written else None
     found = _counts_by_spark(spark, folder, version, keys) if counts is None else _numbers(counts)
     with _lock:
         _kept[folder, version] = found
@@ -53,11 +56,9 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
     return found
 
 
-def _counts_here(table: DeltaTable, folder: str, keys: Sequence[str]) -> pa.ChunkedArray | None:
+def _counts_here(paths: Sequence[Path], keys: Sequence[str]) -> pa.ChunkedArray | None:
     """Count in this process, by Arrow; None where there are too many rows, or types that it does not group."""
-    if not is_plain(table):
-        return None
-    files = [pq.ParquetFile(Path(folder, file.path)) for file in live_files(table)]
+    files = [pq.ParquetFile(path) for path in paths]
     if sum(file.metadata.num_rows for file in files) > _MOST_ROWS_HERE:
         return None
     parts = [file.read(columns=list(keys)) for file in files]

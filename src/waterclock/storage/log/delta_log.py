@@ -38,13 +38,13 @@ class ForeignCommit:
 
 def table_exists(folder: str) -> bool:
     """Tell whether the folder holds a Delta table."""
-    return _file(folder, 0).exists() or _checkpointed(folder) > _NONE
+    return commit_file(folder, 0).exists() or checkpointed(folder) > _NONE
 
 
 def head(folder: str, *, after_version: int = _NONE) -> int:
     """Return the newest version, -1 without one. Cost: a look-up per commit after `after_version` or the checkpoint."""
-    version = max(after_version, _checkpointed(folder))
-    while _file(folder, version + 1).exists():
+    version = max(after_version, checkpointed(folder))
+    while commit_file(folder, version + 1).exists():
         version += 1
     return version
 
@@ -68,7 +68,7 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
     sought = f'"{app_id(claim)}"'.encode()
     for version in range(newest, _NONE, -1):
         try:
-            text = _file(folder, version).read_bytes()
+            text = commit_file(folder, version).read_bytes()
         except FileNotFoundError:
             break
         if sought in text and (found := _claimed(_actions(folder, version, text), claim)) is not None:
@@ -91,6 +91,20 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
             by = str(info.get("userName") or info.get("engineInfo") or "unknown")
             found.append(ForeignCommit(version, str(info.get("operation", "unknown")), at, by))
     return found
+
+
+def actions_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Give the commits after a version and what each did, as far as their files lie there.
+
+    Raises  E643 where one is torn or damaged
+    """
+    while True:
+        version += 1
+        try:
+            text = commit_file(folder, version).read_bytes()
+        except FileNotFoundError:
+            return
+        yield version, _actions(folder, version, text)
 
 
 def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
@@ -127,11 +141,11 @@ def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tup
     version = after_version + 1
     while True:
         try:
-            yield version, _file(folder, version).read_bytes()
+            yield version, commit_file(folder, version).read_bytes()
         except FileNotFoundError:
-            if _checkpointed(folder) < version:
+            if checkpointed(folder) < version:
                 return
-            if not _file(folder, version).exists():  # it may have been written since
+            if not commit_file(folder, version).exists():  # it may have been written since
                 raise _expired(folder, version, claim) from None
             continue
         version += 1
@@ -168,7 +182,7 @@ def table_of(folder: str) -> str:
 
 
 def _actions(folder: str, version: int, text: bytes) -> list[dict[str, Any]]:
-    return _parsed(_file(folder, version), text)
+    return _parsed(commit_file(folder, version), text)
 
 
 def _parsed(path: Path, text: bytes) -> list[dict[str, Any]]:
@@ -190,7 +204,8 @@ def _changes_data(action: dict[str, Any]) -> bool:
     return any(bool(action.get(kind, {}).get("dataChange")) for kind in ("add", "remove"))
 
 
-def _file(folder: str, version: int) -> Path:
+def commit_file(folder: str, version: int) -> Path:
+    """Return where the file of a commit lies."""
     return Path(folder, "_delta_log", f"{version:020d}.json")
 
 
@@ -199,13 +214,13 @@ def is_older_than(folder: str, version: int) -> bool:
 
     Cost: a look-up, and one more where the version's file was cleaned away.
     """
-    return version > _NONE and not _file(folder, version).exists() and _checkpointed(folder) < version
+    return version > _NONE and not commit_file(folder, version).exists() and checkpointed(folder) < version
 
 
 def is_recreated(folder: str, version: int) -> bool:
     """Tell whether a version only stands in for one of a log that was lost, and holds nothing of what that held."""
     try:
-        identity = identity_in(info_of(actions_of(_file(folder, version))))
+        identity = identity_in(info_of(actions_of(commit_file(folder, version))))
     except FileNotFoundError:
         return False
     return identity is not None and identity.kind == RECREATED
@@ -218,18 +233,19 @@ def is_unfinished(folder: str, version: int) -> bool:
     Cost: a look at one commit.
     """
     try:
-        has_said_so = RECREATED.encode() in _file(folder, version).read_bytes()
+        has_said_so = RECREATED.encode() in commit_file(folder, version).read_bytes()
         return has_said_so and is_recreated(folder, version)
     except (FileNotFoundError, WaterclockError):
         return False  # cleaned away, or damaged: who reads it says so
 
 
-def _checkpointed(folder: str) -> int:
+def checkpointed(folder: str) -> int:
+    """Return the version of the newest checkpoint, -1 without one. Cost: a read of a small file."""
     log = Path(folder, "_delta_log")
     try:
         return int(json.loads((log / "_last_checkpoint").read_bytes())["version"])
     except FileNotFoundError:
-        return _NONE if _file(folder, 0).exists() else _newest_checkpoint(log)
+        return _NONE if commit_file(folder, 0).exists() else _newest_checkpoint(log)
     except (OSError, ValueError, KeyError, TypeError):
         return _newest_checkpoint(log)
 

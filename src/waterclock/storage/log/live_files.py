@@ -1,4 +1,4 @@
-"""Lists the files that make up a table, on the snapshot that delta-rs shows."""
+"""Lists the files that make up a version of a table, as delta-rs shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from deltalake.exceptions import DeltaError
 
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows
-from waterclock.storage.log.open_tables import opened
 from waterclock.timelabel.label import TIMELABEL
 
 _WITH_COLUMN_MAPPING = 2
@@ -30,7 +29,7 @@ class LiveFile:
 
 
 def live_files(table: DeltaTable) -> list[LiveFile]:
-    """List the live files. Cost: about a millisecond for 1,000."""
+    """List the live files. Cost: some milliseconds for 1,000."""
     actions = pa.table(table.get_add_actions(flatten=True))
     names = set(actions.column_names)
 
@@ -40,7 +39,7 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
     return [
         LiveFile(*parts)
         for parts in zip(
-            actions.column("path").to_pylist(),
+            map(unquote, actions.column("path").to_pylist()),
             actions.column("size_bytes").to_pylist(),
             column(f"partition.{TIMELABEL}"),
             column(f"min.{TIMELABEL}"),
@@ -48,18 +47,6 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
             strict=True,
         )
     ]
-
-
-def live_bytes(folder: str) -> int:
-    """Return the size of a table as it is now. Cost: some milliseconds."""
-    with opened(folder) as table:
-        return sum(file.size for file in live_files(table))
-
-
-def is_live(folder: str, path: str) -> bool:
-    """Tell whether the table shows a file, named below its folder. Cost: some milliseconds."""
-    with opened(folder) as table:
-        return any(file.path == path for file in live_files(table))
 
 
 def may_hold(file: LiveFile, label: str) -> bool:
@@ -86,14 +73,6 @@ def version_if_kept(folder: str, version: int, low: str | None = None, high: str
     table = _whole(folder, version, low, high)
     same = version if table is not None else last_of_same_rows(folder, version)
     return table if same == version else _whole(folder, same, low, high)
-
-
-def is_readable(folder: str, version: int) -> bool:
-    """Tell whether a version's rows can still be read; that of the newest one can."""
-    with opened(folder) as table:
-        if table.version() == version:
-            return True
-    return version_if_kept(folder, version) is not None
 
 
 def _whole(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
-from waterclock.storage.log.live_files import is_plain, live_files, may_hold_any, version_if_kept
+from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, may_hold_any, version_if_kept
 from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -67,14 +67,16 @@ def frame_if_kept(
     table = version_if_kept(folder, version, *bounds)
     if table is None:
         return None
-    direct = _direct(table, bounds, is_partitioned=is_partitioned)
+    direct = _direct(
+        live_files(table), table.schema().to_json(), bounds, is_plain=is_plain(table), is_partitioned=is_partitioned
+    )
     return _within(_frame(spark, folder, table.version(), direct), bounds)
 
 
 def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFrame:
     """Return the rows of a version of an unpartitioned table, wherever OPTIMIZE and VACUUM have left them."""
     with opened(folder) as table:
-        is_newest = table.version() == version
+        is_newest = table.version == version
     kept = None if is_newest else frame_if_kept(spark, folder, version, is_partitioned=False)
     return frame_at(spark, folder, version, is_partitioned=False) if kept is None else kept
 
@@ -110,7 +112,7 @@ def table_schema(folder: str) -> StructType:
     Raises  E623 where there is no table
     """
     with opened(folder) as table:
-        return StructType.fromJson(json.loads(table.schema().to_json()))
+        return StructType.fromJson(json.loads(table.schema))
 
 
 def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schema: str) -> DataFrame:
@@ -134,19 +136,28 @@ def _live_paths(
     """List the live files that may hold labels within the bounds, and the schema; None where Delta must read them."""
     try:
         with opened(folder) as kept:
-            table = kept if kept.version() == version else DeltaTable(folder, version=version)
-            return _direct(table, bounds, is_partitioned=is_partitioned)
+            if kept.version == version:
+                files, schema, plain = list(kept.files.values()), kept.schema, kept.is_plain
+            else:
+                table = DeltaTable(folder, version=version)
+                files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
     except DeltaError:
         return None  # a type or feature that Spark knows and delta-rs does not
+    return _direct(files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
 
 
 def _direct(
-    table: DeltaTable, bounds: tuple[str | None, str | None], *, is_partitioned: bool
+    files: Sequence[LiveFile],
+    schema: str,
+    bounds: tuple[str | None, str | None],
+    *,
+    is_plain: bool,
+    is_partitioned: bool,
 ) -> tuple[list[str], str] | None:
-    if not is_plain(table):
+    if not is_plain:
         return None
-    paths = [file.path for file in live_files(table) if may_hold_any(file, *bounds)]
+    paths = [file.path for file in files if may_hold_any(file, *bounds)]
     # Spark leaves the partition's column out of files that it writes itself, such as those of OPTIMIZE
     if is_partitioned and not all(path.startswith(f"{STAGE}/") for path in paths):
         return None
-    return (paths, table.schema().to_json()) if len(paths) <= FILES_READ_DIRECTLY else None
+    return (paths, schema) if len(paths) <= FILES_READ_DIRECTLY else None

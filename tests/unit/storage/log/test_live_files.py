@@ -9,7 +9,8 @@ from deltalake import DeltaTable
 from tests.slices import commit, hour, identity, new_table, rows_of, version
 from waterclock.storage.commit.pointers import commit_nothing
 from waterclock.storage.log.delta_log import last_of_same_rows
-from waterclock.storage.log.live_files import is_readable, relative_path, version_if_kept
+from waterclock.storage.log.live_files import relative_path, version_if_kept
+from waterclock.storage.log.open_tables import is_readable
 
 
 def test_every_version_can_be_read_until_vacuum_takes_its_files(tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+"""Writes a commit into a table's log: one file, put where none is.
+
+Checkpoints, and what they allow to be cleaned away, are delta-rs's.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from deltalake.exceptions import DeltaError
+
+from waterclock.storage.lake import put_if_absent
+from waterclock.storage.log.delta_log import commit_file
+from waterclock.storage.log.identity import Identity, app_id
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from waterclock.storage.log.live_files import LiveFile
+    from waterclock.storage.log.open_tables import OpenTable
+    from waterclock.storage.slices.manifest import DataFile
+
+# A checkpoint costs as much as the table has files; what lies after it is read commit by commit.
+_LEAST_BETWEEN_CHECKPOINTS, _FILES_A_COMMIT = 10, 200
+
+# signs that a log's path holds as they are; others are told by their codes
+_PLAIN = "/=:+,;@&$!*'()~"
+
+Action = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Change:
+    """What one commit does to the table as it was looked at: the actions that add and remove files.
+
+    `is_overwrite`: what is added stands for what is removed, of the same labels or of all.
+    """
+
+    adds: list[Action] = field(default_factory=list)
+    removes: list[Action] = field(default_factory=list)
+    is_overwrite: bool = False
+
+
+def add_of(file: DataFile, label: str | None, at: int) -> Action:
+    """Return the action that adds a file, made at `at` (milliseconds), to a label's partition or to a regular table."""
+    return {
+        "add": {
+            "path": quote(file.path, safe=_PLAIN),
+            "partitionValues": _partition(label),
+            "size": file.size,
+            "modificationTime": at,
+            "dataChange": True,
+            "stats": file.stats,
+        }
+    }
+
+
+def removes_of(files: Sequence[LiveFile]) -> list[Action]:
+    """Return the actions that remove live files: of the very snapshot, with their true size (M6)."""
+    now = _now()
+    return [
+        {
+            "remove": {
+                "path": quote(file.path, safe=_PLAIN),
+                "deletionTimestamp": now,
+                "dataChange": True,
+                "extendedFileMetadata": True,
+                "partitionValues": _partition(file.label),
+                "size": file.size,
+            }
+        }
+        for file in files
+    ]
+
+
+def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | None:
+    """Commit on exactly the version that the table is at; None where another commit came first (M1).
+
+    The commit bears the id of the identity's claim, where it has one. Cost: a small file; a checkpoint now and then.
+    """
+    version = table.version + 1
+    actions = [_info(change, identity, table), *_claimed(identity), *change.removes, *change.adds]
+    text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
+    if not put_if_absent(commit_file(table.folder, version), text):
+        return None
+    table.follow()
+    if version % _between_checkpoints(table.file_count) == 0:
+        with suppress(DeltaError):  # it is committed; who opens the table tells what is wrong with its log
+            delta = table.delta()
+            delta.create_checkpoint()
+            delta.cleanup_metadata()
+    return version
+
+
+def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
+    mode = "Overwrite" if change.is_overwrite else "Append"
+    told = {"mode": mode, "partitionBy": json.dumps(table.partition_columns)}
+    return {
+        "commitInfo": {
+            "timestamp": _now(),
+            "operation": "WRITE",
+            "operationParameters": told,
+            "engineInfo": "waterclock",
+            "userMetadata": identity.to_json(),
+        }
+    }
+
+
+def _claimed(identity: Identity) -> list[Action]:
+    """Return the claim's id with its time, without which Spark does not see it (M2)."""
+    if not identity.claim:
+        return []
+    return [{"txn": {"appId": app_id(identity.claim), "version": 1, "lastUpdated": _now()}}]
+
+
+def _partition(label: str | None) -> dict[str, str]:
+    return {} if label is None else {TIMELABEL: label}
+
+
+def _between_checkpoints(files: int) -> int:
+    """Return every how many commits there is a checkpoint: more for many files, so that a commit costs the same."""
+    return max(_LEAST_BETWEEN_CHECKPOINTS, files // _FILES_A_COMMIT)
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
