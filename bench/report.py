@@ -17,6 +17,7 @@ from pathlib import Path
 
 BENCHES = (
     "commands",
+    "cold",
     "ledger",
     "commits",
     "flights",

@@ -36,11 +36,12 @@ def open_workplace(
     sessions: Sessions | None = None,
     ledger: Ledger | None = None,
     is_question: bool = False,
+    lasts: bool = False,
 ) -> Iterator[Workplace]:
     """Open a project for work, and close what was opened; `sessions` given from outside are left open.
 
     Creates the storage folder and the ledger where nothing ever ran; for a question, the ledger in memory alone.
-    `ledger` is one that is being made again. Starts no JVM.
+    `ledger` is one that is being made again. Starts no JVM; one that is started is set for days where the work `lasts`.
 
     Raises  E421 where the ledger is gone from a storage that has tables, E422 where it is damaged
     """
@@ -48,7 +49,7 @@ def open_workplace(
     ledger = ledger or open_ledger(project) or Ledger.open("sqlite://" if is_question else project.ledger)
     if not is_question:
         storage.mkdir(parents=True, exist_ok=True)
-    own = sessions or Sessions(work_folder=storage / "spark")
+    own = sessions or Sessions(work_folder=storage / "spark", lasts=lasts)
     try:
         yield Workplace(
             project,

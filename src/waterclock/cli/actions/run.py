@@ -99,7 +99,8 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
     )
     settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
     begun = time.perf_counter()
-    with open_workplace(project, settings=settings, listener=progress, sessions=sessions) as work:
+    lasts = asked.watch_seconds is not None
+    with open_workplace(project, settings=settings, listener=progress, sessions=sessions, lasts=lasts) as work:
         with progress.shown():
             now = now_of(asked.now, project.flow, work.ledger)
             until = None if asked.until is None else now_of(asked.until, project.flow)

@@ -35,15 +35,32 @@ _BOUNDS = {
     "spark.sql.resultQueryStage.maxThreadThreshold": "16",
 }
 
+# Half of the CPU of a small run went to Java's second compiler, for code that was hardly run again. It waits for what
+# is run fifty times as often as usual, as loops over many rows are (docs/decisions/spark-settings.md).
+_COMPILE_LATE = (
+    "-XX:Tier4InvocationThreshold=250000",
+    "-XX:Tier4MinInvocationThreshold=30000",
+    "-XX:Tier4CompileThreshold=750000",
+    "-XX:Tier4BackEdgeThreshold=2000000",
+)
+
 
 class Sessions:
     """Starts Spark on first use and gives each batch a session of its own.
 
     A batch's confs, temporary views and functions are seen by that batch alone. Nothing starts before `root` or
-    `own` is called: a run with nothing to do needs no JVM.
+    `own` is called: a run with nothing to do needs no JVM. One that `lasts` is set for days, others for minutes.
     """
 
-    def __init__(self, *, work_folder: Path, master: str = "local[*]", confs: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        work_folder: Path,
+        master: str = "local[*]",
+        confs: Mapping[str, str] | None = None,
+        lasts: bool = False,
+    ) -> None:
+        self._lasts = lasts
         self._master = master
         self._work = work_folder
         self._confs = dict(confs or {})
@@ -86,7 +103,7 @@ class Sessions:
         if there is not None:
             return there
         try:
-            session, self._log = _opened(self._master, self._work, self._confs)
+            session, self._log = _opened(self._master, self._work, self._confs, lasts=self._lasts)
         except WaterclockError as refusal:
             self._refusal = refusal
             raise
@@ -198,10 +215,10 @@ def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> Sp
 
     Raises  E701 to E704 where Java, Delta's jars or the JVM are not to be had, with what was looked at
     """
-    return _opened(master, work_folder, confs)[0]
+    return _opened(master, work_folder, confs, lasts=True)[0]
 
 
-def _opened(master: str, work_folder: Path, confs: Mapping[str, str]) -> tuple[SparkSession, JvmLog]:
+def _opened(master: str, work_folder: Path, confs: Mapping[str, str], *, lasts: bool) -> tuple[SparkSession, JvmLog]:
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -228,7 +245,7 @@ def _opened(master: str, work_folder: Path, confs: Mapping[str, str]) -> tuple[S
         "spark.jars": ",".join(jar.absolute().as_uri() for jar in delta_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.driver.extraJavaOptions": _java_options(work_folder),
+        "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts),
         "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
@@ -258,7 +275,7 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _java_options(work_folder: Path) -> str:
+def _java_options(work_folder: Path, *, lasts: bool) -> str:
     return " ".join(
         _as_one_option(option)
         for option in (
@@ -268,6 +285,7 @@ def _java_options(work_folder: Path) -> str:
             "-XX:+UseParallelGC",
             # hash tables are walked through memory: a join of ten million facts took a fifth less CPU with them
             *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
+            *(() if lasts else _COMPILE_LATE),
         )
     )
 

@@ -135,7 +135,7 @@ def test_a_spark_that_did_not_start_is_not_tried_again_until_it_is_revived(
 
     tried: list[int] = []
 
-    def opened(*_: object) -> object:
+    def opened(*_: object, **__: object) -> object:
         tried.append(1)
         raise WaterclockError("E701", "java is missing")
 
