@@ -26,7 +26,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 HERE = Path(__file__).parent
 DURATIONS = HERE / "durations.txt"
-TOGETHER = ("tests/integration/engine/", "tests/integration/storage/folds/", "tests/integration/temporal/")
+TOGETHER = (
+    "tests/e2e/",
+    "tests/faults/",
+    "tests/integration/engine/",
+    "tests/integration/storage/folds/",
+    "tests/integration/temporal/",
+)
 MOST_SECONDS_OF_A_UNIT_TEST = (
     2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +59,11 @@ class Striking(Passing):
             raise Struck(f"{point} of {table} is temporarily unavailable")
 
 
-def run_all(tiny: Tiny, heard: Passing, schedule: Sequence[datetime]) -> None:
+def run_all(tiny: Tiny, heard: Passing) -> None:
     tiny.heard = heard
     prepare(tiny)
     with striking(heard.pass_by):
-        for now in schedule:
+        for now in SCHEDULE:
             outcome = tiny.run(now)
             for _ in range(LOOKS):
                 # a claim whose settling was struck stays open until its lease has run out
@@ -81,22 +79,20 @@ def is_left(outcome: RunOutcome) -> bool:
     return outcome.plan is not None and bool(outcome.plan.groups)
 
 
-@pytest.mark.sampled(1)
 def test_a_fault_at_every_step_of_every_kind_of_batch_changes_nothing_in_the_end(
-    tmp_path: Path, spark: SparkSession, *, is_long: bool
+    tmp_path: Path, spark: SparkSession
 ) -> None:
     undisturbed, disturbed = (Tiny(tmp_path / name, spark) for name in ("undisturbed", "disturbed"))
     disturbed.settings = type(disturbed.settings)(threads=2, attempts=40, retry_wait=0.0, lease=LEASE, who="a test")
     quiet, struck = Passing(), Striking()
-    schedule = SCHEDULE if is_long else SCHEDULE[::3]
-    run_all(undisturbed, quiet, schedule)
-    run_all(disturbed, struck, schedule)
+    run_all(undisturbed, quiet)
+    run_all(disturbed, struck)
     wanted, found = standing(undisturbed), standing(disturbed)
     for part, rows in wanted.items():
         assert found[part] == rows, part
     for table, points in quiet.passed.items():
         assert points <= struck.passed[table], table
-    assert len(struck.passed) > len(wanted["batches"]) / len(schedule) / 2
+    assert len(struck.passed) > len(wanted["batches"]) / len(SCHEDULE) / 2
     assert_no_fewer_points(quiet.passed)
 
 

@@ -110,14 +110,15 @@ def snapshot(
     """Return what the planner needs of the flow's tables, or of those named; tables not seen yet are left out.
 
     `asking` are labels by verb and table that somebody may ask to restate: they count as requested.
-    Cost: nine queries, and one read of the inputs of each batch that may be stale; none of them grows with history
+    Cost: nine queries, and one read of the inputs of each batch that may be stale; none of them grows with history.
+    What is done is read of the named tables alone.
     """
     wanted = set(flow.tables if tables is None else tables)
     with database.read() as connection:
         first = connection.execute(_LEDGER).one()
         found = {row.name: row for row in connection.execute(_TABLES)}
         read = {
-            kind: _by_table(connection, query)
+            kind: _by_table(connection, query, tables)
             for kind, query in (("coverage", _COVERAGE), ("codes", _CODES), ("troubles", _TROUBLES))
         }
         claimed = _by_table(connection, _CLAIMS)
@@ -162,8 +163,13 @@ def _requested(connection: sa.Connection, asking: Asking) -> Rows:
     return rows
 
 
-def _by_table(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> Rows:
+def _by_table(
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], names: Collection[str] | None = None
+) -> Rows:
+    """Return the rows of a query by the table they are about: of those named, or of all."""
     rows: defaultdict[str, list[AnyRow]] = defaultdict(list)
+    if names is not None:
+        query = query.where(query.selected_columns.table_name.in_(sorted(names)))
     for row in connection.execute(query):
         rows[row.table_name].append(row)
     return rows

@@ -180,6 +180,7 @@ def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restor
     assert tiny.run(day(4)).done == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["", "TEMPORAL"])
 def test_a_column_that_comes_later_is_delivered_with_what_changed(
     tmp_path: Path, spark: SparkSession, mode: str

@@ -224,6 +224,7 @@ def test_two_different_rows_of_one_key_and_order_are_refused(spark: SparkSession
     assert version(planes.folder) == 0
 
 
+@pytest.mark.soak
 def test_equal_rows_are_one_row(spark: SparkSession, tmp_path: Path) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     planes.add([(1, 1, "u", "a"), (1, 1, "u", "a")])

@@ -350,6 +350,7 @@ def work_so_far(spark: SparkSession) -> tuple[dict[int, tuple[int, int]], int]:
     return told, int(context.dagScheduler().numTotalJobs())
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("road", ["written anew", "copied"], indirect=True)
 def test_where_another_commit_came_between_it_is_put_in_again(spark: SparkSession, tmp_path: Path) -> None:
     accounts = Accounts(spark, tmp_path, declared(PLAIN))

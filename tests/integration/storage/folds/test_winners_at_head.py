@@ -321,6 +321,7 @@ def test_a_restated_slice_with_two_rows_of_one_key_and_order_is_refused(spark: S
     assert version(planes.folder) == before
 
 
+@pytest.mark.soak
 def test_a_restatement_is_done_once_and_never_after_its_kill(spark: SparkSession, tmp_path: Path, road: str) -> None:
     del road
     planes = Restated(spark, tmp_path)
