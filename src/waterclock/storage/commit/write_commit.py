@@ -90,7 +90,7 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
         return None
     table.follow()
     if version % _between_checkpoints(table.file_count) == 0:
-        with suppress(DeltaError):  # it is committed; who opens the table tells what is wrong with its log
+        with suppress(DeltaError, OSError):  # it is committed; who opens the table tells what is wrong with its log
             delta = table.delta()
             delta.create_checkpoint()
             delta.cleanup_metadata()

@@ -116,7 +116,7 @@ class OpenTable:
     def has_claim(self, claim: int) -> bool:
         """Tell whether a commit bears the claim's id. Cost: as many claims as the log knows of, the first time."""
         if self._claims is None:
-            self._claims = _transactions_in(self.folder)
+            self._claims = _transactions_in(self.folder, self.version)
         if self._claims is None:
             return self.delta().transaction_version(app_id(claim)) is not None
         return app_id(claim) in self._claims
@@ -176,23 +176,25 @@ class OpenTable:
         self._marked.discard(path)
 
 
-def _transactions_in(folder: str) -> set[str] | None:
-    """Return the ids of all transactions that a log knows of; None where its checkpoint is of another kind than ours.
+def _transactions_in(folder: str, version: int) -> set[str] | None:
+    """Return the ids of all transactions that a log knows of at a version; None where its files do not tell them all.
 
     Cost: a column of the newest checkpoint and the commits since, some milliseconds for 26,000 ids.
     """
-    newest = checkpointed(folder)
+    checkpoint = read = checkpointed(folder)
     found: set[str] = set()
-    if newest >= 0:
-        path = Path(folder, "_delta_log", f"{newest:020d}.checkpoint.parquet")
+    if checkpoint >= 0:
+        path = Path(folder, "_delta_log", f"{checkpoint:020d}.checkpoint.parquet")
         try:
             column = pq.ParquetFile(path).read(columns=["txn"])["txn"]
         except (OSError, KeyError, pa.ArrowException):
             return None  # in parts, or with its actions elsewhere
         found.update(pc.struct_field(column.drop_null(), "appId").to_pylist())
-    for _, actions in actions_after(folder, newest):
+    for commit, actions in actions_after(folder, checkpoint):
+        read = commit
         found.update(str(action["txn"]["appId"]) for action in actions if "txn" in action)
-    return found
+    # a claim that is overlooked would be committed twice: commits are cleaned away, and a checkpoint may be named late
+    return found if read >= version else None
 
 
 def _place_of(file: LiveFile) -> str:

@@ -152,3 +152,15 @@ def test_claims_are_found_in_a_checkpoint_of_parts(tmp_path: Path) -> None:
         (log / f"{number:020d}.json").unlink()
     found = OpenTable(folder)
     assert (found.has_claim(3), found.has_claim(11), found.has_claim(99)) == (True, True, False)
+
+
+def test_claims_are_found_where_an_older_checkpoint_is_named(tmp_path: Path) -> None:
+    folder = new_table(tmp_path)
+    for claim in range(1, 22):
+        commit(folder, claim, {hour(claim): rows_of(claim)})
+    log = Path(folder, "_delta_log")
+    (log / "_last_checkpoint").write_text(json.dumps({"version": 10, "size": 24}))
+    for number in range(21):
+        (log / f"{number:020d}.json").unlink()
+    found = OpenTable(folder)
+    assert [found.has_claim(claim) for claim in (3, 15, 21, 99)] == [True, True, True, False]
