@@ -18,12 +18,8 @@ from tests.made_once import build_commands_once, migrate_once
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# CI repeats a run exactly; at a desk the examples are new each time. The machine's speed is no finding.
-settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
-
+EXAMPLES = 40  # of a property, every day; the soak tries ten times as many
 HERE = Path(__file__).parent
 DURATIONS = HERE / "durations.txt"
 TOGETHER = (
@@ -44,8 +40,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     set_jvms(compile_queries=is_soak(config))
+    set_properties(EXAMPLES * 10 if is_soak(config) else EXAMPLES)
     if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(config.rootpath), "durations-recorder")
+
+
+def set_properties(examples: int) -> None:
+    """Set how many examples hypothesis tries. CI repeats a run exactly; at a desk they are new each time."""
+    settings.register_profile(
+        "waterclock",
+        max_examples=examples,
+        derandomize=bool(os.environ.get("CI")),
+        deadline=None,  # the machine's speed is no finding
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("waterclock")
 
 
 def is_soak(config: pytest.Config) -> bool:
@@ -102,6 +111,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     take files in this order end together. Within a file the order is as random as before.
     """
     leave_to_soak(items)
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.sampled(EXAMPLES))
     seconds: Counter[str] = Counter()
     for file, of_file in recorded().items():
         seconds[given_together(file)] += of_file  # type: ignore[assignment]  # of float values

@@ -77,11 +77,11 @@ def now(days: int) -> str:
 def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str, *, is_long: bool) -> Path:
     """The example after some days, run as the demo runs it, on a terminal: `now` steps through every due instant.
 
-    In the tests of every day it begins as the first day is over, with all of that to be caught up with.
+    In the tests of every day it begins four hours before the last day is over, with all else to be caught up with.
     """
     folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, days)
-    first = "2013-01-01T05:00Z" if is_long else "2013-01-02T05:00Z"
+    first = "2013-01-01T05:00Z" if is_long else f"2013-01-{1 + days:02d}T01:00Z"
     run = ["run", "--now", first, "--until", now, "--project", str(folder)]
     with terminal([sys.executable, "-m", "waterclock", *run]) as window:
         said = window.ends(timeout=900)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ledgers import day, desk
@@ -16,7 +16,6 @@ SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), min_size=1, m
 STEPS = st.lists(st.tuples(st.booleans(), SPANS), max_size=25)
 
 
-@settings(max_examples=60)
 @given(STEPS)
 def test_covered_spans_are_a_set_of_days_kept_as_few_intervals(steps: list[tuple[bool, list[tuple[int, int]]]]) -> None:
     opened = desk()

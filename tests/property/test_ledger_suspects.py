@@ -205,11 +205,11 @@ class Suspects(RuleBasedStateMachine):
 
 
 TestSuspects = Suspects.TestCase
-TestSuspects.settings = settings(max_examples=20, stateful_step_count=40, phases=[Phase.generate])
+TestSuspects.settings = settings(max_examples=10, stateful_step_count=40, phases=[Phase.generate])
 
 
 @pytest.mark.soak
 class TestManySuspects(Suspects.TestCase):  # type: ignore[valid-type,misc]  # made by hypothesis
-    """The same, of ten times as many histories."""
+    """The same, of twenty times as many histories."""
 
     settings = settings(max_examples=200, stateful_step_count=40, phases=[Phase.generate])

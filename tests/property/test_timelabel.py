@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from waterclock.errors import WaterclockError
@@ -120,7 +120,6 @@ def boundaries_by_minutes(unit: TimeUnit, zone: str, start: datetime, end: datet
 # --- cadences ---
 
 
-@settings(max_examples=80)
 @given(zones_with_instants(), st.sampled_from(CALENDAR))
 def test_calendar_boundaries_are_those_found_minute_by_minute(where: tuple[str, datetime], period: Period) -> None:
     zone, t = where
@@ -156,7 +155,6 @@ def test_minute_boundaries_divide_the_utc_day(where: tuple[str, datetime], perio
 periods = st.sampled_from(CALENDAR + MINUTES)
 
 
-@settings(max_examples=150)
 @given(zones_with_instants(), periods)
 def test_floor_ceil_next_and_previous_agree(where: tuple[str, datetime], period: Period) -> None:
     zone, t = where
@@ -181,7 +179,6 @@ def span_of(period: Period) -> timedelta:
     return timedelta(minutes=period.minutes)
 
 
-@settings(max_examples=100)
 @given(zones_with_instants(), periods, st.floats(0, 12), st.floats(-1, 1))
 def test_windows_tile_time_and_are_counted_without_making_them(
     where: tuple[str, datetime], period: Period, length: float, shift: float
@@ -211,7 +208,6 @@ def test_shifting_and_counting_days_step_over_skipped_dates(zone: str, days: int
     assert cadence.shift(end, -days) == start
 
 
-@settings(max_examples=100)
 @given(zones_with_instants(), periods, st.timedeltas(timedelta(0), timedelta(days=40)))
 def test_the_last_due_boundary_is_the_newest_whose_delay_has_passed(
     where: tuple[str, datetime], period: Period, delay: timedelta
@@ -263,7 +259,6 @@ def test_every_span_of_words_is_legal_or_refused_with_a_legal_one(amount: int, u
         assert [str(parse_period(text)) for text in legal] == legal
 
 
-@settings(max_examples=100)
 @given(zones_with_instants(), st.integers(0, 400), st.sampled_from([TimeUnit.DAY, TimeUnit.WEEK]))
 def test_days_before_the_start_of_a_local_date_are_the_start_of_one(
     where: tuple[str, datetime], amount: int, unit: TimeUnit
@@ -288,7 +283,6 @@ def test_elapsed_spans_undo_each_other(t: datetime, amount: int, zone: str) -> N
     assert t - duration.before(t, zone) == duration.elapsed() == timedelta(minutes=amount)
 
 
-@settings(max_examples=100)
 @given(zones_with_instants())
 def test_a_local_time_is_read_back_at_its_first_pass(where: tuple[str, datetime]) -> None:
     zone, t = where
@@ -316,6 +310,7 @@ def is_minute_boundary(t: datetime, period: str) -> bool:
     return ((t - EPOCH) // MINUTE) % parse_period(period).count == 0
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "zone",
     [
@@ -371,7 +366,6 @@ def test_minutes_fit_where_a_day_shows_it(reader: Period, read: Period) -> None:
     assert fits(Cadence(reader, zone="Asia/Kolkata"), Cadence(read)) == by_hand
 
 
-@settings(max_examples=50)
 @given(st.sampled_from(CALENDAR), st.sampled_from(CALENDAR), st.sampled_from(ZONES), st.sampled_from(ZONES))
 def test_what_fits_by_rule_is_never_cut(reader: Period, read: Period, zone: str, other: str) -> None:
     of_reader, of_read = Cadence(reader, zone=zone), Cadence(read, zone=other)
@@ -430,7 +424,6 @@ def uniform(found: list[datetime], start: datetime, end: datetime) -> set[tuple[
     return legal
 
 
-@settings(max_examples=100)
 @given(
     st.one_of(
         st.tuples(field(0, 59), field(0, 23), STAR, STAR, STAR),
@@ -522,7 +515,6 @@ def assert_normal(covered: IntervalSet) -> None:
     assert edges == sorted(set(edges))
 
 
-@settings(max_examples=150)
 @given(span_lists, span_lists)
 def test_interval_sets_are_sets_of_minutes(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
     a, b, in_a, in_b = intervals(left), intervals(right), as_set(left), as_set(right)
@@ -539,7 +531,6 @@ def test_interval_sets_are_sets_of_minutes(left: list[tuple[int, int]], right: l
     assert bool(a) == bool(in_a)
 
 
-@settings(max_examples=150)
 @given(span_lists, spans)
 def test_covering_and_gaps_are_those_of_the_minutes(pairs: list[tuple[int, int]], span: tuple[int, int]) -> None:
     covered, held = intervals(pairs), as_set(pairs)
