@@ -56,7 +56,7 @@ def verdicts(outcome: ScenarioOutcome) -> list[str]:
     return [str(step.verdict) for step in outcome.steps if not step.step.is_background]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", HOLDS, ids=lambda path: path.stem)
 def test_what_is_specified_holds(spark: SparkSession, project: Project, path: Path) -> None:
     outcome = run(spark, project, path.read_text(encoding="utf-8"))
