@@ -48,16 +48,16 @@ def three_days(folder: Path, spark: SparkSession) -> Tiny:
     return tiny
 
 
-@pytest.fixture
-def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
-    """Three days that a test goes on with."""
-    return three_days(tmp_path, spark)
-
-
 @pytest.fixture(scope="module")
 def asked_alone(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
     """Three days that tests only ask."""
     return three_days(tmp_path_factory.mktemp("three_days"), spark)
+
+
+@pytest.fixture
+def tiny(asked_alone: Tiny, tmp_path: Path) -> Tiny:
+    """Three days that a test goes on with."""
+    return asked_alone.copied(tmp_path / "three_days")
 
 
 def asked(tiny: Tiny, sql: str, tick: str, **more: Any) -> Answer:

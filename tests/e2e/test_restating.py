@@ -32,10 +32,19 @@ def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
     return Tiny(tmp_path, spark)
 
 
-def three_days(tiny: Tiny) -> None:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    """Return three days that were run; nothing of them is changed."""
+    tiny = Tiny(tmp_path_factory.mktemp("three_days"), spark)
     tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
     tiny.declare(FLOW)
     assert tiny.run(day(4)).done == 9
+    return tiny
+
+
+@pytest.fixture
+def three_days(made: Tiny, tmp_path: Path) -> Tiny:
+    return made.copied(tmp_path / "three_days")
 
 
 def ask(tiny: Tiny, table: str, verb: str, *days: int) -> None:
@@ -47,29 +56,27 @@ def revisions(tiny: Tiny) -> dict[str, int]:
     return {name: tiny.runs_of(name) for name in ("shop.orders", "sales.revenue", "sales.is_large")}
 
 
-def test_recollect_asks_the_source_again_and_the_ripple_ends_where_nothing_changed(tiny: Tiny) -> None:
-    three_days(tiny)
-    tiny.shop("UPDATE orders SET amount = 25 WHERE id = 2")
-    ask(tiny, "shop.orders", "recollect", 1, 2)
-    outcome = tiny.run(day(4))
+def test_recollect_asks_the_source_again_and_the_ripple_ends_where_nothing_changed(three_days: Tiny) -> None:
+    three_days.shop("UPDATE orders SET amount = 25 WHERE id = 2")
+    ask(three_days, "shop.orders", "recollect", 1, 2)
+    outcome = three_days.run(day(4))
     assert not outcome.failed, described(outcome)
     # day 1 is equal and ends there; day 2 changes the revenue, which is large neither before nor after
     assert outcome.done == 4
-    assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY 1") == [
+    assert three_days.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY 1") == [
         (label, revenue) for label, revenue in zip(labels(1, 2, 3), (10, 25, 30), strict=True)
     ]
-    assert tiny.run(day(4)).done == 0
+    assert three_days.run(day(4)).done == 0
 
 
-def test_recompute_of_a_collect_keeps_what_was_collected(tiny: Tiny) -> None:
-    three_days(tiny)
-    tiny.shop("UPDATE orders SET amount = 25 WHERE id = 2")
-    before = tiny.digests()
-    ask(tiny, "shop.orders", "recompute", 2)
-    outcome = tiny.run(day(4))
+def test_recompute_of_a_collect_keeps_what_was_collected(three_days: Tiny) -> None:
+    three_days.shop("UPDATE orders SET amount = 25 WHERE id = 2")
+    before = three_days.digests()
+    ask(three_days, "shop.orders", "recompute", 2)
+    outcome = three_days.run(day(4))
     assert not outcome.failed, described(outcome)
     assert outcome.done == 1
-    assert tiny.digests() == before
+    assert three_days.digests() == before
 
 
 def test_recompute_of_what_arrived_reads_its_archived_items_with_the_columns_of_today(tiny: Tiny) -> None:
@@ -102,48 +109,45 @@ def test_an_archived_item_that_is_gone_is_named_and_the_label_keeps_its_rows(tin
     assert tiny.rows("SELECT page, visitor FROM web.visits") == [("home", "1")]
 
 
-def test_a_transform_is_recomputed_alone_and_what_it_changes_follows(tiny: Tiny) -> None:
-    three_days(tiny)
-    tiny.declare(FLOW.replace("sum(amount) AS", "sum(amount) * 10 AS"))
-    ask(tiny, "sales.revenue", "recompute", 2, 3)
-    outcome = tiny.run(day(4))
+def test_a_transform_is_recomputed_alone_and_what_it_changes_follows(three_days: Tiny) -> None:
+    three_days.declare(FLOW.replace("sum(amount) AS", "sum(amount) * 10 AS"))
+    ask(three_days, "sales.revenue", "recompute", 2, 3)
+    outcome = three_days.run(day(4))
     assert not outcome.failed, described(outcome)
     assert outcome.done == 4
-    assert tiny.rows("SELECT timelabel, is_large FROM sales.is_large ORDER BY 1") == [
+    assert three_days.rows("SELECT timelabel, is_large FROM sales.is_large ORDER BY 1") == [
         (label, is_large) for label, is_large in zip(labels(1, 2, 3), (False, True, True), strict=True)
     ]
 
 
-def test_the_rows_of_a_restated_label_are_kept_and_told_in_its_trail(tiny: Tiny) -> None:
-    three_days(tiny)
-    tiny.shop("UPDATE orders SET amount = 25 WHERE id = 2")
-    ask(tiny, "shop.orders", "recollect", 2)
-    tiny.run(day(4))
-    with tiny.ledger() as ledger:
+def test_the_rows_of_a_restated_label_are_kept_and_told_in_its_trail(three_days: Tiny) -> None:
+    three_days.shop("UPDATE orders SET amount = 25 WHERE id = 2")
+    ask(three_days, "shop.orders", "recollect", 2)
+    three_days.run(day(4))
+    with three_days.ledger() as ledger:
         first, second = [attempt.revision for attempt in ledger.past.audit("shop.orders", day(2)).attempts]
     assert first is not None
     assert second is not None
-    folder = tiny.root / ".waterclock" / "tables" / "shop" / "orders"
+    folder = three_days.root / ".waterclock" / "tables" / "shop" / "orders"
     assert (folder / first.slice_path).is_dir()
     assert (folder / second.slice_path).is_dir()
     assert first.digest != second.digest
 
 
-def test_on_restate_report_leaves_stale_batches_until_they_are_asked_for(tiny: Tiny) -> None:
-    three_days(tiny)
-    tiny.declare(FLOW.replace("sales.revenue PARTITIONED AS", "sales.revenue PARTITIONED ON RESTATE REPORT AS"))
-    tiny.shop("UPDATE orders SET amount = 250 WHERE id = 2")
-    ask(tiny, "shop.orders", "recollect", 2)
-    outcome = tiny.run(day(4))
+def test_on_restate_report_leaves_stale_batches_until_they_are_asked_for(three_days: Tiny) -> None:
+    three_days.declare(FLOW.replace("sales.revenue PARTITIONED AS", "sales.revenue PARTITIONED ON RESTATE REPORT AS"))
+    three_days.shop("UPDATE orders SET amount = 250 WHERE id = 2")
+    ask(three_days, "shop.orders", "recollect", 2)
+    outcome = three_days.run(day(4))
     assert outcome.done == 1
     assert outcome.plan is not None
     assert outcome.plan.reported == {"sales.revenue": (day(2),)}
-    ask(tiny, "sales.revenue", "recompute", 2)
-    outcome = tiny.run(day(4))
+    ask(three_days, "sales.revenue", "recompute", 2)
+    outcome = three_days.run(day(4))
     assert outcome.done == 2
     assert outcome.plan is not None
     assert outcome.plan.reported == {}
-    assert tiny.rows(f"SELECT is_large FROM sales.is_large WHERE timelabel = '{labels(2)[0]}'") == [(True,)]
+    assert three_days.rows(f"SELECT is_large FROM sales.is_large WHERE timelabel = '{labels(2)[0]}'") == [(True,)]
 
 
 PUBLISHED = (
