@@ -13,7 +13,7 @@ Snapshot        The files of the newest stamp at or before the run's now; where 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -113,10 +113,11 @@ class FilesCollector:
         """Columns of the newest complete file; None where there is none, or where it is no CSV."""
         from waterclock.connectors.files.file_schemas import shapes_of
 
-        items = [item for item in self.arrivals(unit).items if self._format(item) == "csv"]
-        if not items:
+        newest = (item for items in self._newest_first(unit) for item in reversed(items))
+        item = next((item for item in newest if self._format(item) == "csv"), None)
+        if item is None:
             return None
-        shapes = shapes_of([items[-1].path], _reading(unit), Columns())
+        shapes = shapes_of([item.path], _reading(unit), Columns())
         return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
@@ -159,8 +160,11 @@ class FilesCollector:
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import sorted_into_windows
 
-        items = self.arrivals(unit).items
-        chosen = _candidates(items, request)
+        names, span = (
+            landed_names.names_of(unit.path),
+            (request.windows[0].start, request.windows[-1].end + request.slack),
+        )
+        chosen = land.list_between(self._landing(unit), names, span, now=datetime.now(UTC))
         if not chosen:
             return self._no_rows(spark, unit, columns, zone)
         scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone, time=request.time_column)
@@ -177,20 +181,29 @@ class FilesCollector:
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
-        items = self.arrivals(unit).items
-        if not items:
-            raise _nothing_to_read(unit)
-        chosen = list(items)
-        if landed_names.has_stamps(landed_names.names_of(unit.path), items):
-            chosen = _newest(items, now)
+        chosen = self._of_one_stamp(unit, now)
         if not chosen:
-            raise _all_later(unit, items[0], now)
+            items = self.arrivals(unit).items
+            raise _all_later(unit, items[0], now) if items else _nothing_to_read(unit)
         scanned = scan(spark, [item.path for item in chosen], _reading(unit), columns, zone)
         return Collected(
             scanned.frame.drop(FILE_KEY),
             left_out=scanned.left_out,
             source={"items": [_position(item) for item in chosen]},
         )
+
+    def _of_one_stamp(self, unit: Unit, now: datetime | None) -> Sequence[Item]:
+        """Return the files of the newest stamp that is not later than `now`; all where names of a glob hold none."""
+        names = landed_names.names_of(unit.path)
+        if not names.supplier:
+            items = self.arrivals(unit).items
+            if not landed_names.has_stamps(names, items):
+                return items
+        return next(self._newest_first(unit, until=now), ())
+
+    def _newest_first(self, unit: Unit, until: datetime | None = None) -> Iterator[tuple[Item, ...]]:
+        names = landed_names.names_of(unit.path)
+        return land.newest_first(self._landing(unit), names, now=datetime.now(UTC), until=until)
 
     def _no_rows(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
         """Return a frame without rows, with the columns of the newest file, or those declared where there is none."""
@@ -199,7 +212,7 @@ class FilesCollector:
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
-        items = self.arrivals(unit).items
+        items = next(self._newest_first(unit), ())
         label = sf.lit("").alias(TIMELABEL)
         if items:
             scanned = scan(spark, [items[-1].path], _reading(unit), columns, zone)
@@ -269,13 +282,6 @@ def _reading(unit: Unit) -> Reading:
     )
 
 
-def _candidates(items: Sequence[Item], request: WindowRequest) -> list[Item]:
-    start, until = request.windows[0].start, request.windows[-1].end + request.slack
-    chosen = [item for item in items if start <= item.stamp < until]
-    later = [item for item in items if item.stamp >= until]
-    return chosen + [item for item in later if item.stamp == later[0].stamp]
-
-
 def _position(item: Item) -> dict[str, object]:
     return {"name": item.name, "stamp": item.stamp.isoformat(), "size": item.size}
 
@@ -297,12 +303,6 @@ def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str
         found = TIMELABEL
     unknown = f"raise_error(concat('a file that nobody asked for was read: ', {FILE_KEY}))"
     return frame.selectExpr(*names, f"coalesce({found}, {unknown}) AS {TIMELABEL}")
-
-
-def _newest(items: Sequence[Item], now: datetime | None) -> list[Item]:
-    """Return the items of the newest stamp, of those that are not later than `now`; `items` are oldest first."""
-    there = [item for item in items if now is None or item.stamp <= now]
-    return [item for item in there if item.stamp == there[-1].stamp]
 
 
 def _all_later(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockError:

@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
@@ -37,7 +37,6 @@ FORMATS = {
 }
 COMPRESSIONS = ("gz", "bz2", "zst")
 
-_DAY = timedelta(days=1)
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
 _STAMP = r"[0-9]{4}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}"
 _ANY_STAMP = re.compile(rf"(?<![0-9])({_STAMP}|[0-9]{{8}}T?[0-9]{{6}})(?![0-9])")
@@ -116,11 +115,9 @@ def find(
 ) -> Finds:
     """Find a unit's files below a folder: those whose names are not among `without`, and are among `only`."""
     finds = Finds()
-    for path, name in _paths(root, names, finds):
-        if name in without or (only is not None and name not in only):
-            continue
+    for path, name in _paths(root, names, finds, without, only):
         try:
-            one = _named(path, name, root, names, zone) if names.supplier else _matched(path, name, zone)
+            one = named_at(path, name, root, names, zone)
         except FileNotFoundError:
             continue  # it has moved to the archive since the folder was listed
         if isinstance(one, Report):
@@ -130,32 +127,51 @@ def find(
     return finds
 
 
-def _paths(root: Path, names: Names, finds: Finds) -> Iterator[tuple[str, str]]:
-    """Return what may be of the unit, each with the name that its item would have."""
+def _paths(
+    root: Path, names: Names, finds: Finds, without: Collection[str], only: Collection[str] | None
+) -> Iterator[tuple[str, str]]:
+    """Give what may be of the unit, each with the name that its item would have."""
     if names.supplier:
-        for path in _walk(root / names.supplier / names.source, finds):
-            yield path, path.rpartition(os.sep)[2]
+        yield from _walk(root / names.supplier / names.source, finds, without, only)
         return
     for found in sorted(root.glob(names.path)) if root.is_dir() else ():
         relative = found.relative_to(root).as_posix()
+        if relative in without or (only is not None and relative not in only):
+            continue
         if found.is_file() and not any(part.startswith((".", "_")) for part in relative.split("/")):
             yield str(found), relative
 
 
-def _walk(folder: Path | str, finds: Finds) -> Iterator[str]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        if entry.name.startswith((".", "_")):
+def _walk(
+    folder: Path | str, finds: Finds, without: Collection[str], only: Collection[str] | None
+) -> Iterator[tuple[str, str]]:
+    for name in listed(folder):
+        if name in without or name[0] in "._":
             continue
-        if not entry.is_dir():
-            yield entry.path
-        elif _DATE_FOLDER.fullmatch(entry.name):
-            yield from _walk(entry.path, finds)
+        is_dated = is_date_folder(name)
+        if only is not None and name not in only and not is_dated:
+            continue
+        path = f"{folder}{os.sep}{name}"
+        if not os.path.isdir(path):  # noqa: PTH112 - a Path costs more than the rest of a look at a name
+            if only is None or name in only:
+                yield path, name
+        elif is_dated:
+            yield from _walk(path, finds, without, only)
         else:
-            finds.reports.append(Report(entry.path, "misnamed", "a subfolder here is part of a date, such as 2017/08"))
+            finds.reports.append(Report(path, "misnamed", "a subfolder here is part of a date, such as 2017/08"))
+
+
+def listed(folder: Path | str) -> list[str]:
+    """Return the names in a folder, in no order; none where it is not there."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def is_date_folder(name: str) -> bool:
+    """Tell whether a name may be that of a subfolder with the files of a year, a month or a day."""
+    return _DATE_FOLDER.fullmatch(name) is not None
 
 
 @lru_cache
@@ -163,7 +179,15 @@ def _pattern(names: Names) -> re.Pattern[str]:
     return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({_STAMP})\.[^.].*")
 
 
-def _named(path: str, name: str, root: Path, names: Names, zone: str) -> Candidate | Report:
+def named_at(path: str, name: str, root: Path, names: Names, zone: str) -> Candidate | Report:
+    """Read the name of one file; what is misnamed or unfinished is reported.
+
+    Raises  FileNotFoundError for a file of a glob that is gone, and whose stamp is the time of its last change
+    """
+    return _landed(path, name, root, names, zone) if names.supplier else _matched(path, name, zone)
+
+
+def _landed(path: str, name: str, root: Path, names: Names, zone: str) -> Candidate | Report:
     match = _pattern(names).fullmatch(name)
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its ending says that it is still being written")
@@ -207,22 +231,6 @@ def _stamp(text: str, zone: str) -> datetime | None:
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
     """Find files below a folder by their names; free where none is wanted."""
     return find(root, names, zone, only=wanted).candidates if wanted else []
-
-
-def newest_of(root: Path, names: Names, zone: str) -> datetime | None:
-    """Return the newest stamp of a folder. Names of suppliers sort by their stamps, but for an hour set back."""
-    if not names.supplier:
-        return max((one.stamp for one in find(root, names, zone).candidates), default=None)
-    newest: datetime | None = None
-    found = ((name, path) for path, name in _paths(root, names, Finds()))
-    for name, path in sorted(found, reverse=True):
-        one = _named(path, name, root, names, zone)
-        if isinstance(one, Report):
-            continue
-        if newest is not None and one.stamp < newest - _DAY:
-            break
-        newest = one.stamp if newest is None else max(newest, one.stamp)
-    return newest
 
 
 def has_stamps(names: Names, items: Iterable[Item]) -> bool:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import filecmp
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from heapq import merge
+from itertools import groupby
 from pathlib import Path
 
+from waterclock.connectors.files.by_stamp import ByStamp
 from waterclock.connectors.files.completeness import problem_of
-from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of, newest_of
+from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
 
@@ -41,16 +44,83 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
             in a process to see that they are whole (see `completeness`)
     """
     fresh = find(existing(landing.folder), names, landing.stamp_zone)
-    archived = {one.name: one for one in find(landing.archive, names, landing.stamp_zone, without=taken).candidates}
-    reports = list(fresh.reports)
+    archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
+    found = _looked_at(landing, names, (fresh.candidates, archived), now=now, taken=taken)
+    reports = (*fresh.reports, *found.reports)
+    return Listing(found.items, tuple(sorted(reports, key=lambda report: report.path)))
+
+
+def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime], *, now: datetime) -> tuple[Item, ...]:
+    """List the complete files stamped in `[low, high)`, and those of the first stamp after, oldest first.
+
+    Raises  E804 when the landing folder is not there
+    Cost    the names of both folders; a file is looked at where its stamp is among these
+    """
+    folders = _by_stamp(landing, names)
+    items = _between(landing, names, folders, span, now)
+    for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=_stamp), key=_stamp):
+        if later := _between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
+            return (*items, *later)
+    return items
+
+
+def newest_first(
+    landing: Landing, names: Names, *, now: datetime, until: datetime | None = None
+) -> Iterator[tuple[Item, ...]]:
+    """Give the complete files stamp by stamp, from the newest, or from `until`, back.
+
+    Raises  E804 when the landing folder is not there
+    Cost    the names of both folders, and a look at the files that are taken from the iterator
+    """
+    folders = _by_stamp(landing, names)
+    ordered = merge(*(folder.newest_first(until) for folder in folders), key=_stamp, reverse=True)
+    for stamp, _ in groupby(ordered, key=_stamp):
+        if items := _between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
+            yield items
+
+
+def _by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
+    return (
+        ByStamp(existing(landing.folder), names, landing.stamp_zone),
+        ByStamp(landing.archive, names, landing.stamp_zone),
+    )
+
+
+def _stamp(one: Candidate) -> datetime:
+    return one.stamp
+
+
+def _between(
+    landing: Landing,
+    names: Names,
+    folders: tuple[ByStamp, ByStamp],
+    span: tuple[datetime, datetime],
+    now: datetime,
+) -> tuple[Item, ...]:
+    fresh, archived = (folder.between(*span) for folder in folders)
+    return _looked_at(landing, names, (fresh, archived), now=now).items
+
+
+def _looked_at(
+    landing: Landing,
+    names: Names,
+    found: tuple[Sequence[Candidate], Sequence[Candidate]],
+    *,
+    now: datetime,
+    taken: Collection[str] = (),
+) -> Listing:
+    """Tell which of new files and archived ones are complete, oldest first, and why others are not."""
+    fresh, archive = found
+    archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
+    reports: list[Report] = []
     items = {name: _item(one, is_archived=True) for name, one in archived.items()}
-    gone = {one.name for one in fresh.candidates if one.name in taken}
+    gone = {one.name for one in fresh if one.name in taken}
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
     moved: set[str] = set()
-    for one in sorted(fresh.candidates, key=lambda one: one.relative):
+    for one in sorted(fresh, key=lambda one: one.relative):
         try:
             report = _unfit(one, landing, now) or _clash(one, known.get(one.name))
-            found = _item(one, is_archived=False)
+            item = _item(one, is_archived=False)
         except FileNotFoundError:
             moved.add(one.name)
             continue
@@ -58,11 +128,10 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
             reports.append(report)
             continue
         known.setdefault(one.name, one)
-        items[one.name] = found
+        items[one.name] = item
     unseen = moved - items.keys() - set(taken)
     items |= {item.name: item for item in _archived(landing, names, unseen)}
-    ordered = sorted(items.values(), key=lambda item: (item.stamp, item.name))
-    return Listing(tuple(ordered), tuple(sorted(reports, key=lambda report: report.path)))
+    return Listing(tuple(sorted(items.values(), key=lambda item: (item.stamp, item.name))), tuple(reports))
 
 
 def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple[Item, ...]:
@@ -83,18 +152,8 @@ def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple
 
 def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime | None:
     """Return the stamp of the newest complete file, archived or not; None where there is none."""
-    stamps = []
-    fresh = find(existing(landing.folder), names, landing.stamp_zone).candidates
-    for one in sorted(fresh, key=lambda one: one.stamp, reverse=True):
-        try:
-            is_whole = _unfit(one, landing, now) is None
-        except FileNotFoundError:
-            continue
-        if is_whole:
-            stamps.append(one.stamp)
-            break
-    archived = newest_of(landing.archive, names, landing.stamp_zone)
-    return max([*stamps, *([archived] if archived else [])], default=None)
+    newest = next(newest_first(landing, names, now=now), None)
+    return newest[0].stamp if newest else None
 
 
 def existing(folder: Path) -> Path:

@@ -1,0 +1,100 @@
+"""The files of a unit in the order of their stamps: a few of many are found by their names alone.
+
+A supplier's names hold their stamps in a form that sorts as local time does: of a folder's names only those near what
+is asked for are looked at. Local time goes back at times: neighbours within two days are put in order by instants. Of a
+glob's files each name is looked at.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from heapq import merge
+from itertools import takewhile
+from pathlib import Path
+
+from waterclock.connectors.files.landed_names import Candidate, Names, find, is_date_folder, listed, named_at
+from waterclock.connectors.interface import Report
+from waterclock.timelabel.zone import nominal_zone
+
+_DISORDER = timedelta(days=2)  # more than a zone's clock was ever set
+
+
+class ByStamp:
+    """A unit's files below one folder by their stamps; what is misnamed or no longer there is left out.
+
+    Cost: a listing of the folder and a sort of its names; beyond that only for the files that are asked for
+    """
+
+    def __init__(self, root: Path, names: Names, zone: str) -> None:
+        self._root, self._names, self._zone = root, names, zone
+        self._prefix = f"{names.supplier}_{names.source}_"
+        self._folders: list[tuple[str, list[str]]] = []
+        self._candidates: list[Candidate] = []
+        if names.supplier:
+            self._list(f"{root}{os.sep}{names.supplier}{os.sep}{names.source}")
+        else:
+            self._candidates = sorted(find(root, names, zone).candidates, key=_stamp)
+
+    def between(self, low: datetime, high: datetime) -> list[Candidate]:
+        """Return the files stamped in `[low, high)`, oldest first."""
+        return list(takewhile(lambda one: one.stamp < high, self.oldest_first(low)))
+
+    def oldest_first(self, low: datetime) -> Iterator[Candidate]:
+        """Give the files stamped at `low` or later, oldest first."""
+        begin = self._name(low, -_DISORDER)
+        found = [
+            _put_in_order(self._looked_at(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
+            for folder, names in self._folders
+        ]
+        return (one for one in merge(self._candidates, *found, key=_stamp) if one.stamp >= low)
+
+    def newest_first(self, until: datetime | None = None) -> Iterator[Candidate]:
+        """Give the files stamped at `until` or before, newest first; all of them where none is said."""
+        end = None if until is None else self._name(until, _DISORDER)
+        found = [reversed(self._candidates)]
+        for folder, names in self._folders:
+            last = len(names) if end is None else bisect_left(names, end)
+            found.append(_put_in_order(self._looked_at(folder, names, range(last - 1, -1, -1)), sign=-1))
+        return (one for one in merge(*found, key=_stamp, reverse=True) if until is None or one.stamp <= until)
+
+    def _list(self, folder: str) -> None:
+        there = listed(folder)
+        self._folders.append((folder, sorted(name for name in there if name.startswith(self._prefix))))
+        for name in there:
+            if not name.startswith(self._prefix) and is_date_folder(name):
+                self._list(f"{folder}{os.sep}{name}")
+
+    def _looked_at(self, folder: str, names: Sequence[str], places: Iterable[int]) -> Iterator[Candidate]:
+        for place in places:
+            path = f"{folder}{os.sep}{names[place]}"
+            one = named_at(path, names[place], self._root, self._names, self._zone)
+            if not isinstance(one, Report) and os.path.isfile(path):  # noqa: PTH113 - cheaper than a Path
+                yield one
+
+    def _name(self, instant: datetime, margin: timedelta) -> str:
+        """Return what names of files stamped at an instant begin with."""
+        try:
+            local = instant.astimezone(nominal_zone(self._zone)) + margin
+        except OverflowError:
+            return self._prefix if margin < timedelta(0) else f"{self._prefix}~"
+        parts = (local.month, local.day, local.hour, local.minute, local.second)
+        return f"{self._prefix}{local.year:04d}_{'_'.join(f'{part:02d}' for part in parts)}"
+
+
+def _stamp(one: Candidate) -> datetime:
+    return one.stamp
+
+
+def _put_in_order(candidates: Iterator[Candidate], *, sign: int) -> Iterator[Candidate]:
+    """Order by stamps, ascending (1) or descending (-1), what is so already but for neighbours within `_DISORDER`."""
+    waiting: list[tuple[float, int, Candidate]] = []
+    for place, one in enumerate(candidates):
+        heapq.heappush(waiting, (sign * one.stamp.timestamp(), place, one))
+        while waiting and sign * (one.stamp - waiting[0][2].stamp) > _DISORDER:
+            yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
