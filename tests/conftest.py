@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from collections import Counter, defaultdict
@@ -124,6 +125,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.path not in with_jvm, -seconds[given_together(item.nodeid)], item.path not in slow
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests and what they imported out of Python's garbage collection: it took 4 % of all CPU."""
+    gc.collect()
+    gc.freeze()
 
 
 def given_together(nodeid: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +32,14 @@ class Cell:
     is_suspect: bool
     stands_from: datetime | None
     code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is stored of the batches of a span: by table the labels that are done, ascending, and all other batches."""
+
+    done: Mapping[str, Sequence[datetime]] = field(default_factory=dict)
+    others: tuple[Cell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

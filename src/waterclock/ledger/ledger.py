@@ -70,6 +70,7 @@ class Past(Section):
     """What is told of batches, runs and events."""
 
     grid = on_its_database(status.grid)
+    settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     audit = on_its_database(status.audit)
     upstream = on_its_database(provenance.upstream)

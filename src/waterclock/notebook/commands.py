@@ -206,7 +206,7 @@ def status(
     Starts no Spark.
     """
     with reading(_folder(project), env, _said(now)) as at:
-        return StatusResult(see(at, list(selection), labels, by, WIDTH), at.zone)
+        return StatusResult(see(at, list(selection), labels, by, WIDTH, is_drawn=True), at.zone)
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:

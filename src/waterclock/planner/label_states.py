@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
 
-from waterclock.batches.audit_trail import Cell
+from waterclock.batches.audit_trail import Cell, Settled
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
+from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
-from waterclock.timelabel.window import Window
+from waterclock.timelabel.label import label_of
 
 _NO_CAP = 1 << 30
 _STORED = {
@@ -46,6 +50,14 @@ class Quiet:
     stood_for: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class StatesIn:
+    """The states of the labels of a span: of some each is told, of the others only how many are in which state."""
+
+    told: tuple[LabelState, ...] = ()
+    counts: Mapping[Status, int] = field(default_factory=dict)
+
+
 def label_states(
     planner: Planner,
     snapshot: LedgerSnapshot,
@@ -61,33 +73,81 @@ def label_states(
     Cost: a plan of the span, and a few microseconds a label.
     """
     low, high = span
-    if low >= high:
-        return {name: () for name in planner.graph.nodes if only is None or name in only}
-    labels = Labels.between(low, high)
-    plan = planner.plan(snapshot, now, Request(only=only, labels=labels, cap=_NO_CAP))
-    planned: dict[str, dict[datetime, Batch]] = {}
-    for batch in plan.batches:
-        planned.setdefault(batch.table, {})[batch.label] = batch
     kept: dict[str, dict[datetime, Cell]] = {}
     for cell in stored:
         kept.setdefault(cell.table, {})[cell.label] = cell
+    told = _told(planner, snapshot, now, span, kept, only)
+    starts = planner.starts(snapshot, now)
+    found: dict[str, tuple[LabelState, ...]] = {}
+    for name, one in told.items():
+        cadence = planner.graph.nodes[name].table.cadence
+        begin = max(low, min([starts[name], *kept.get(name, ())]))  # history is not hidden by a later START
+        windows = cadence.windows(begin, min(high, cadence.last_due(now)))
+        found[name] = tuple(one.state(window.start) for window in windows)
+    return found
+
+
+def count_states(
+    planner: Planner,
+    snapshot: LedgerSnapshot,
+    now: datetime,
+    settled: Settled,
+    bounds: Mapping[str, Sequence[datetime]],
+    *,
+    apart: Mapping[str, Collection[datetime]],
+) -> dict[str, tuple[StatesIn, ...]]:
+    """Return by table the states of its due labels, span by span: those between neighbours of its `bounds`.
+
+    `settled`: what the ledger holds of all these labels; `apart`: done labels that are to be told one by one. The same
+    as counting `label_states`, but that a label which is done, or stood for, or not needed, costs nothing of its own.
+    Cost: a plan of the span, the labels that are told, and some microseconds a span.
+    """
+    span = (min(each[0] for each in bounds.values()), max(each[-1] for each in bounds.values()))
+    kept: dict[str, dict[datetime, Cell]] = {}
+    for cell in settled.others:
+        kept.setdefault(cell.table, {})[cell.label] = cell
+    told = _told(planner, snapshot, now, span, kept, bounds.keys())
     starts = planner.starts(snapshot, now)
     found = {}
-    for name, node in planner.graph.nodes.items():
-        if only is None or name in only:
-            told = _Told(
-                name,
-                snapshot.of(name).covered,
-                kept.get(name, {}),
-                planned.get(name, {}),
-                node.table.is_snapshot,
-                frozenset(plan.reported.get(name, ())),
-                frozenset(plan.behind.get(name, ())),
-            )
-            begin = max(low, min([starts[name], *kept.get(name, ())]))  # history is not hidden by a later START
-            windows = node.table.cadence.windows(begin, min(high, node.table.cadence.last_due(now)))
-            found[name] = tuple(told.state(window) for window in windows)
+    for name, of_table in bounds.items():
+        cadence, done = planner.graph.nodes[name].table.cadence, settled.done.get(name, ())
+        begin = cadence.ceil(min([starts[name], *kept.get(name, ()), *done[:1]]))
+        counted = _Counted(cadence, told[name], done, apart.get(name, ()))
+        end = cadence.last_due(now)
+        found[name] = tuple(counted.between(max(low, begin), min(high, end)) for low, high in pairwise(of_table))
     return found
+
+
+def _told(
+    planner: Planner,
+    snapshot: LedgerSnapshot,
+    now: datetime,
+    span: tuple[datetime, datetime],
+    kept: Mapping[str, Mapping[datetime, Cell]],
+    only: Collection[str] | None,
+) -> dict[str, _Told]:
+    """Return all that says something of the labels of a span, by table."""
+    planned: dict[str, dict[datetime, Batch]] = {}
+    reported: Mapping[str, Collection[datetime]] = {}
+    behind: Mapping[str, Collection[datetime]] = {}
+    if span[0] < span[1]:
+        plan = planner.plan(snapshot, now, Request(only=only, labels=Labels.between(*span), cap=_NO_CAP))
+        reported, behind = plan.reported, plan.behind
+        for batch in plan.batches:
+            planned.setdefault(batch.table, {})[batch.label] = batch
+    return {
+        name: _Told(
+            name,
+            snapshot.of(name).covered,
+            kept.get(name, {}),
+            planned.get(name, {}),
+            node.table.is_snapshot,
+            frozenset(reported.get(name, ())),
+            frozenset(behind.get(name, ())),
+        )
+        for name, node in planner.graph.nodes.items()
+        if only is None or name in only
+    }
 
 
 def quiet(planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Mapping[str, int]) -> dict[str, Quiet]:
@@ -113,7 +173,7 @@ def quiet(planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Ma
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Told:
     """All that says something of one table's labels."""
 
@@ -125,8 +185,12 @@ class _Told:
     reported: frozenset[datetime]
     behind: frozenset[datetime]
 
-    def state(self, window: Window) -> LabelState:
-        label = window.start
+    @cached_property
+    def labels(self) -> frozenset[datetime]:
+        """The labels of which more is to be said than that they are done, stood for or not needed."""
+        return frozenset((*self.stored, *self.planned, *self.reported, *self.behind))
+
+    def state(self, label: datetime) -> LabelState:
         cell, batch = self.stored.get(label), self.planned.get(label)
         if batch is not None:
             is_again = batch.is_revision and batch.status in {Status.READY, Status.WAITING}
@@ -134,10 +198,52 @@ class _Told:
         if label in self.reported:
             return LabelState(label, Status.STALE, "what it read has changed; ON RESTATE REPORT", cell)
         if label in self.behind:
-            why = f"what it read was restated since; `waterclock recompute {self.table} {window.label}` makes it again"
+            again = f"waterclock recompute {self.table} {label_of(label)}"
+            why = f"what it read was restated since; `{again}` makes it again"
             return LabelState(label, Status.BEHIND, why, cell)
         if cell is not None and cell.status is not None:
             return LabelState(label, _STORED[BatchStatus(cell.status)], "", cell)
         if self.is_snapshot or self.covered.covers_instant(label):
             return LabelState(label, Status.STOOD_FOR)
         return LabelState(label, Status.NOT_NEEDED)
+
+
+class _Counted:
+    """Counts the states of one table's labels between two instants."""
+
+    def __init__(self, cadence: Cadence, told: _Told, done: Sequence[datetime], apart: Collection[datetime]) -> None:
+        self._cadence, self._told, self._done = cadence, told, done
+        self._done_apart = [label for label in sorted({*told.labels, *apart}) if _is_in(done, label)]
+        self._apart = sorted({*told.labels, *self._done_apart})
+
+    def between(self, low: datetime, high: datetime) -> StatesIn:
+        low, high = self._cadence.ceil(low), self._cadence.ceil(high)
+        if low >= high:
+            return StatesIn()
+        told = tuple(self._state(label) for label in _within(self._apart, low, high))
+        done = len(_within(self._done, low, high)) - len(_within(self._done_apart, low, high))
+        rest = self._cadence.count(low, high) - len(told) - done
+        stood = rest if self._told.is_snapshot else self._covered(low, high) if rest else 0
+        counts = {Status.DONE: done, Status.STOOD_FOR: stood, Status.NOT_NEEDED: rest - stood}
+        return StatesIn(told, {status: count for status, count in counts.items() if count})
+
+    def _state(self, label: datetime) -> LabelState:
+        return self._told.state(label) if label in self._told.labels else LabelState(label, Status.DONE)
+
+    def _covered(self, low: datetime, high: datetime) -> int:
+        """Count the labels that are covered, and neither done nor told of."""
+        count = 0
+        for begin, end in self._told.covered & IntervalSet.from_intervals([(low, high)]):
+            first, last = self._cadence.ceil(begin), self._cadence.ceil(end)
+            known = {*_within(self._apart, first, last), *_within(self._done, first, last)}
+            count += self._cadence.count(first, last) - len(known)
+        return count
+
+
+def _within(ordered: Sequence[datetime], low: datetime, high: datetime) -> Sequence[datetime]:
+    return ordered[bisect_left(ordered, low) : bisect_left(ordered, high)]
+
+
+def _is_in(ordered: Sequence[datetime], label: datetime) -> bool:
+    place = bisect_left(ordered, label)
+    return place < len(ordered) and ordered[place] == label

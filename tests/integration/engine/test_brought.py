@@ -34,7 +34,7 @@ def session(spark: SparkSession) -> SparkSession:
     return own
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=40), replaced=TEXTS, spelt=st.sampled_from(FORMATS))
 def test_the_function_of_sql_is_the_function_on_columns(
     session: SparkSession, texts: list[str | None], replaced: str | None, spelt: str

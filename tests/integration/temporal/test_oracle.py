@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 # a seed makes hundreds of histories; shrinking a seed tells nothing, and the assertions name the rows that differ
 one_frame_each = settings(
-    max_examples=6,
+    max_examples=settings().max_examples // 13,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import pairwise
+from random import Random
 
 import pytest
 
 from tests.model.flows import at, collect, snapshot, transform
-from waterclock.batches.audit_trail import Cell
+from waterclock.batches.audit_trail import Cell, Settled
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
-from waterclock.planner.label_states import LabelState, label_states, quiet
+from waterclock.planner.label_states import LabelState, count_states, label_states, quiet
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
@@ -98,6 +101,51 @@ def test_history_before_a_later_start_stays_in_sight() -> None:
 def test_an_empty_span_has_no_states() -> None:
     flow = flow_of(collect("a.a"))
     assert label_states(Planner(flow), LedgerSnapshot(), NOW, [], (NOW, NOW)) == {"a.a": ()}
+
+
+def random_past(dice: Random, name: str, days: list[datetime]) -> tuple[TableFacts, list[Cell]]:
+    """Make up what is known of a table: labels that are done, that are not, that stand for others."""
+    done = [day for day in days if dice.random() < 0.6]
+    stood = [day for day in days if dice.random() < 0.2]
+    other = dict.fromkeys((day for day in done if dice.random() < 0.2), "running")
+    other |= {
+        day: dice.choice(["skipped", "failed", "held"]) for day in days if day not in done and dice.random() < 0.4
+    }
+    stored = [cell(name, f"{day:%Y-%m-%d}", other.get(day, "done")) for day in days if day in done or day in other]
+    skipped = [day for day, status in other.items() if status == "skipped"]
+    covered = IntervalSet.from_intervals((day, day + timedelta(days=1)) for day in (*done, *stood, *skipped))
+    asked = {day: "recompute" for day in done if dice.random() < 0.1}
+    return TableFacts(covered=covered, requested=asked), stored
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_counted_states_are_those_of_each_label(seed: int) -> None:
+    dice = Random(seed)
+    flow = flow_of(
+        collect("a.a", start=at("2013-01-03")),
+        transform("b.b", ["a.a"]),
+        transform("c.c", ["b.b"], mode=Mode.REPLACE, is_partitioned=False),
+        snapshot("d.d"),
+    )
+    days = [at("2012-12-20") + timedelta(days=n) for n in range(30)]
+    made = {name: random_past(dice, name, days) for name in flow.tables}
+    past, now = LedgerSnapshot({name: facts for name, (facts, _) in made.items()}), days[dice.randrange(10, 30)]
+    stored = [one for _, cells in made.values() for one in cells]
+    done = {name: [one.label for one in cells if one.status == "done"] for name, (_, cells) in made.items()}
+    settled = Settled(done, tuple(one for one in stored if one.status != "done"))
+    edges = sorted(dice.sample([day + timedelta(hours=hour) for day in days for hour in (0, 0, 7)], 12))
+    apart = {name: dice.sample(days, 5) for name in flow.tables}
+    found = count_states(Planner(flow), past, now, settled, dict.fromkeys(flow.tables, edges), apart=apart)
+    each = label_states(Planner(flow), past, now, stored, (days[0], edges[-1] + timedelta(days=1)))
+    for name in flow.tables:
+        for (low, high), counted in zip(pairwise(edges), found[name], strict=True):
+            wanted = [one for one in each[name] if low <= one.label < high]
+            counts = Counter(counted.counts) + Counter(one.status for one in counted.told)
+            assert counts == Counter(one.status for one in wanted), (name, low, high)
+            status_of = {one.label: one.status for one in wanted}
+            assert all(status_of[one.label] is one.status for one in counted.told)
+            told = {one.label for one in counted.told}
+            assert {day for day in apart[name] if day in status_of and day in done[name]} <= told
 
 
 def quiet_of(flow: Flow, past: dict[str, TableFacts], now: datetime = NOW) -> dict[str, tuple[int, int]]:

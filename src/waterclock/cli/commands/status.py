@@ -10,7 +10,11 @@ from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDi
 
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="PERIOD", help="What a column is: hour, day, week, month. Days, mostly, if not said."),
+    typer.Option(
+        "--by",
+        metavar="PERIOD",
+        help="What a column is: hour, day, week, month. Days, mostly, if not said; wider if too many.",
+    ),
 ]
 
 
@@ -32,7 +36,7 @@ def status(
 
     to = console()
     with reading(project, env, now) as at:
-        seen = see(at, selection, labels, by, to.width)
+        seen = see(at, selection, labels, by, to.width, is_drawn=not json)
         if json:
             print_json(status_json(seen))
         else:

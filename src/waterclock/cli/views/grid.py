@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from waterclock.cli.views.theme import State, state_of, worst
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
-from waterclock.planner.label_states import LabelState
+from waterclock.planner.label_states import StatesIn
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
 from waterclock.timelabel.zone import nominal_zone, resolve_local
@@ -70,40 +71,51 @@ def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
     return Cadence(min(periods, key=lambda period: period.minutes, default=_DAY), zone=zone)
 
 
+def wider(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
+    """Return the narrowest columns, from these on, of which a span takes no more than `most`; years where none is."""
+    units = (TimeUnit.DAY, TimeUnit.WEEK, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR)
+    longer = [each for each in map(Period, units) if each.minutes > by.period.minutes]
+    choices = [by, *(Cadence(period, zone=by.zone) for period in longer)]
+    fitting = (each for each in choices if each.count(each.floor(span[0]), each.ceil(span[1])) <= most)
+    return next(fitting, choices[-1])
+
+
 def newest_span(tables: Sequence[Table], by: Cadence, now: datetime, count: int) -> tuple[datetime, datetime]:
     """Return the span `[low, high)` of the newest `count` columns up to the newest label that is due."""
     newest = max((_newest_label(table, now) for table in tables), default=now)
-    high = by.next(_column(newest, by, by))
+    high = by.next(by.floor(newest))
     return by.shift(high, -count), high
 
 
 def make_grid(
     flow: Flow,
-    states: Mapping[str, Iterable[LabelState]],
+    states: Mapping[str, Sequence[StatesIn]],
     by: Cadence,
-    span: tuple[datetime, datetime],
+    columns: Sequence[datetime],
     warned: Container[tuple[str, datetime]] = frozenset(),
 ) -> Grid:
-    """Sort the states of labels into columns between `span`'s ends, tables in the flow's order by schema.
+    """Show the states of labels column by column, tables in the flow's order by schema.
 
-    `warned`: which done labels had warnings.
+    `columns` are their starts, `states` those of the labels between the `bounds` of each. `warned`: which done labels,
+    told one by one, had warnings.
     """
-    columns = tuple(window.start for window in by.windows(*span))
-    place = {column: at for at, column in enumerate(columns)}
-    rows = []
-    for name in _by_schema(flow, states):
-        sorted_in: list[list[State]] = [[] for _ in columns]
-        for one in states[name]:
-            at = place.get(_column(one.label, flow.tables[name].cadence, by))
-            if at is not None:
-                sorted_in[at].append(_state(one, is_warned=(name, one.label) in warned))
-        rows.append(Row(name, tuple(_cell(found) for found in sorted_in)))
-    return Grid(by, columns, tuple(rows))
+    rows = tuple(
+        Row(name, tuple(_cell(_counted(name, of_column, warned)) for of_column in states[name]))
+        for name in _by_schema(flow, states)
+    )
+    return Grid(by, tuple(columns), rows)
 
 
-def padded(span: tuple[datetime, datetime]) -> tuple[datetime, datetime]:
-    """Widen a span so that labels of every zone that fall on its dates are in it."""
-    return span[0] - timedelta(days=1), span[1] + timedelta(days=1)
+def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tuple[datetime, ...]:
+    """Return between which instants the labels of each column lie, for a table of this cadence: one more than columns.
+
+    A label belongs to a column by its local date, where its windows are days or more.
+    """
+    edges = (*(window.start for window in by.windows(*span)), span[1])
+    if cadence.zone == by.zone or TimeUnit.MINUTE in (cadence.period.unit, by.period.unit):
+        return edges
+    local = (edge.astimezone(nominal_zone(by.zone)).replace(tzinfo=None) for edge in edges)
+    return tuple(resolve_local(edge, cadence.zone) for edge in local)
 
 
 def parse_columns(text: str, zone: str) -> Cadence:
@@ -123,24 +135,22 @@ def _newest_label(table: Table, now: datetime) -> datetime:
     return table.cadence.previous(table.cadence.last_due(now))
 
 
-def _column(label: datetime, cadence: Cadence, by: Cadence) -> datetime:
-    """Return the start of the column that a label belongs to: by its local date, where its windows are days or more."""
-    if cadence.zone == by.zone or cadence.period.unit is TimeUnit.MINUTE or by.period.unit is TimeUnit.MINUTE:
-        return by.floor(label)
-    local = label.astimezone(nominal_zone(cadence.zone)).replace(tzinfo=None)
-    return by.floor(resolve_local(local, by.zone))
+def _counted(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> Counter[State]:
+    """Count what is shown of the labels of one column."""
+    counts: Counter[State] = Counter()
+    for status, count in found.counts.items():
+        counts[state_of(status)] += count
+    for one in found.told:
+        state = state_of(one.status)
+        counts[State.WARNED if state is State.OK and (name, one.label) in warned else state] += 1
+    return counts
 
 
-def _state(one: LabelState, *, is_warned: bool) -> State:
-    state = state_of(one.status)
-    return State.WARNED if is_warned and state is State.OK else state
-
-
-def _cell(states: Sequence[State]) -> GridCell | None:
-    if not states:
+def _cell(counts: Counter[State]) -> GridCell | None:
+    if not counts:
         return None
-    loudest = worst(states)
-    return GridCell(loudest, states.count(loudest), len(states))
+    loudest = worst(list(counts))
+    return GridCell(loudest, counts[loudest], counts.total())
 
 
 def _by_schema(flow: Flow, names: Iterable[str]) -> list[str]:

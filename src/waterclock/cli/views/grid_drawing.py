@@ -34,12 +34,15 @@ def cell_width(grid: Grid) -> int:
     return max(2, longest) + 1
 
 
-def print_grid(to: Console, grid: Grid) -> None:
-    """Print as many of the newest columns as the line is wide, with a legend of the states that occur."""
-    names = [row.table for row in grid.rows]
-    width = cell_width(grid)
-    shown = grid.latest(fitting(to.width, names, width))
-    left = _name_width(names)
+def fitted(grid: Grid, width: int) -> Grid:
+    """Keep as many of the newest columns as a line is wide."""
+    return grid.latest(fitting(width, [row.table for row in grid.rows], cell_width(grid)))
+
+
+def print_grid(to: Console, shown: Grid) -> None:
+    """Print a grid that fits, with a legend of the states that occur."""
+    width = cell_width(shown)
+    left = _name_width([row.table for row in shown.rows])
     for line in _header(shown, left, width, to.width):
         to.print(line, soft_wrap=True)
     for at, (_, rows) in enumerate(groupby(shown.rows, key=lambda row: row.table.partition(".")[0])):

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.opening import Reading, selected
 from waterclock.cli.views.behind import print_behind
-from waterclock.cli.views.grid import Grid, column_cadence, make_grid, newest_span, padded, parse_columns
-from waterclock.cli.views.grid_drawing import column_words, fitting, grid_json, now_line, print_grid
+from waterclock.cli.views.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
+from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
 from waterclock.cli.views.json import instant_text
 from waterclock.cli.views.labels import count_words
 from waterclock.cli.views.plan import causes_at_root, next_due_words, summary_words
 from waterclock.cli.views.theme import LOOKS, State, sign
 from waterclock.flow.declarations import Table
-from waterclock.planner.label_states import label_states
+from waterclock.planner.label_states import count_states
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
@@ -42,29 +43,49 @@ class Seen:
     env: str
 
 
-def see(at: Reading, selection: list[str] | None, labels: str | None, by: str | None, width: int) -> Seen:
-    """Look at the labels that are meant, or at the newest that fit the width."""
+def see(
+    at: Reading, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
+) -> Seen:
+    """Look at the labels that are meant, or at the newest that fit the width.
+
+    Where these are drawn and do not fit, columns are as wide as they must be, unless `by` says what they are.
+    """
     found, by_table = selected(at.flow, selection, labels)
     tables = [at.flow.tables[name] for name in found.tables]
     zone = _zone(tables, at.zone)
     cadence = column_cadence(tables, zone) if by is None else parse_columns(by, zone)
     span = _asked(by_table.values(), cadence, tables, at.now)
+    most = fitting(width, list(found.tables), _NARROWEST)
     if span is None:
-        span = newest_span(tables, cadence, at.now, fitting(width, list(found.tables), _NARROWEST))
+        span = newest_span(tables, cadence, at.now, most)
         span = _since_start(at, found.tables, cadence, span)
-    wide = padded(span)
-    stored = [] if at.ledger is None else at.ledger.past.grid(found.tables, *wide)
-    warned = {} if at.ledger is None else at.ledger.past.warned(found.tables, *wide)
-    states = label_states(at.planner, at.snapshot, at.now, stored, wide, only=found.tables)
+    elif is_drawn and by is None:
+        cadence = wider(cadence, span, most)
+        span = cadence.floor(span[0]), cadence.ceil(span[1])
     plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables))
-    return Seen(make_grid(at.flow, states, cadence, span, warned), plan, at.now, at.project.env)
+    return Seen(_grid(at, tables, cadence, span), plan, at.now, at.project.env)
+
+
+def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
+    columns = [window.start for window in cadence.windows(*span)]
+    edges = {table.name: bounds(cadence, span, table.cadence) for table in tables if columns}
+    settled, warned = Settled(), {}
+    if at.ledger is not None and edges:
+        wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())
+        settled, warned = at.ledger.past.settled(list(edges), *wide), at.ledger.past.warned(list(edges), *wide)
+    apart: dict[str, list[datetime]] = {}
+    for name, label in warned:
+        apart.setdefault(name, []).append(label)
+    states = count_states(at.planner, at.snapshot, at.now, settled, edges, apart=apart) if edges else {}
+    return make_grid(at.flow, states, cadence, columns, warned)
 
 
 def print_status(to: Console, seen: Seen, zone: str) -> None:
     """Print the grid, what needs somebody, and what comes next."""
-    to.print(now_line(seen.now, column_words(seen.grid)), soft_wrap=True)
+    shown = fitted(seen.grid, to.width)
+    to.print(now_line(seen.now, column_words(shown)), soft_wrap=True)
     to.print()
-    print_grid(to, seen.grid)
+    print_grid(to, shown)
     to.print()
     _print_problems(to, seen.plan)
     if seen.plan.behind:

@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import Attempt, Audit, Cell, Event, Revision
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.audit_trail import Attempt, Audit, Cell, Event, Revision, Settled
+from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database
@@ -40,6 +40,19 @@ _MEASURES = (
         batches.c.label < sa.bindparam("high"),
     )
 )
+_AS_TEXT = sa.cast(revisions.c.measures, sa.Text)
+_WARNED = _MEASURES.where(_AS_TEXT.like('%"warnings": [%'), _AS_TEXT.not_like('%"warnings": []%'))
+_DONE = (
+    sa.select(batches.c.label)
+    .where(
+        batches.c.table_name == sa.bindparam("of"),
+        batches.c.label >= sa.bindparam("low"),
+        batches.c.label < sa.bindparam("high"),
+        batches.c.status == BatchStatus.DONE.value,
+    )
+    .order_by(batches.c.label)
+)
+_NOT_DONE = _GRID.where(batches.c.status != BatchStatus.DONE.value)
 _NAMES = sa.select(tables.c.name)
 _BATCH = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
 _ATTEMPTS = (
@@ -90,13 +103,25 @@ def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, 
         return [_cell(row) for row in connection.execute(_GRID, values)]
 
 
+def settled(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> Settled:
+    """Return which labels in `[low, high)` are done, and the stored batches that are something else.
+
+    Cost: a pass over the batches of these labels, of which a done one gives its label alone
+    """
+    values = {"low": low, "high": high}
+    with database.read() as connection:
+        done = {name: connection.execute(_DONE, {"of": name, **values}).scalars().all() for name in names}
+        others = connection.execute(_NOT_DONE, {"names": sorted(names), **values})
+        return Settled(done, tuple(map(_cell, others)))
+
+
 def warned(
     database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> dict[tuple[str, datetime], int]:
     """Count the warnings of the rows that readers see, for the batches with a label in `[low, high)` that have any."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
-        rows = connection.execute(_MEASURES, values)
+        rows = connection.execute(_WARNED, values)
         return {(row.table_name, row.label): count for row in rows if (count := len(row.measures.get("warnings", ())))}
 
 
