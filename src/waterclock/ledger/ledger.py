@@ -76,6 +76,7 @@ class Past(Section):
     upstream = on_its_database(provenance.upstream)
     downstream = on_its_database(provenance.downstream)
     rows = on_its_database(status.status_rows)
+    columns = on_its_database(status.status_columns)
     add_event = on_its_database(runs.add_event)
     begin_run = on_its_database(runs.begin_run)
     end_run = on_its_database(runs.end_run)

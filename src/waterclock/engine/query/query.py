@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.dpl.query.asked_of import AskedOf, asked_of
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import require_log, telling_damage
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
@@ -19,7 +19,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
-from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage.log.delta_log import head, table_exists
 from waterclock.storage.rows import rows_of
@@ -29,11 +28,7 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STATUS_TABLES: Mapping[str, Callable[[Ledger], Iterable[dict[str, Any]]]] = {
-    "waterclock.batches": lambda ledger: ledger.past.rows("batches"),
-    "waterclock.inputs": lambda ledger: ledger.past.rows("inputs"),
-    "waterclock.events": lambda ledger: ledger.past.rows("events"),
-}
+STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,13 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
             raise TypeError(f"{read} is refused where no batch is")
         if read.table not in names:
             names[read.table] = f"wc_{len(names)}"
-            _frame(work, spark, read.table, moment).createOrReplaceTempView(names[read.table])
+            of_status = STATUS_TABLES.get(read.table)
+            frame = (
+                _status_frame(work, spark, read.table, asked_of(asked, read.table, of_status))
+                if of_status is not None
+                else _frame(work, spark, read.table, moment)
+            )
+            frame.createOrReplaceTempView(names[read.table])
         return names[read.table]
 
     spliced = splice(asked, name_of)
@@ -115,8 +116,6 @@ def _collected(frame: DataFrame, limit: int) -> Answer:
 
 
 def _frame(work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None) -> DataFrame:
-    if name in STATUS_TABLES:
-        return _status_frame(work, spark, name)
     require_log(work, name)
     if moment is not None:
         return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
@@ -152,7 +151,23 @@ def require_table(flow: Flow, name: str) -> Table:
     return flow.tables[name]
 
 
-def _status_frame(work: Workplace, spark: SparkSession, name: str) -> DataFrame:
-    types = STATUS_COLUMNS[name.partition(".")[2]]
-    schema = ", ".join(f"`{column}` {kind}" for column, kind in types.items())
-    return spark.createDataFrame([tuple(row.values()) for row in STATUS_TABLES[name](work.ledger)], schema)
+def _status_frame(work: Workplace, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:
+    """Return a status table as far as it is asked for: NULL in all other columns, without rows that are asked away."""
+    import pyarrow as pa
+
+    types = STATUS_TABLES[name]
+    conditions = [(each.column, each.operator, each.values) for each in asked.conditions]
+    wanted = [column for column in types if column in asked.columns]
+    found = work.ledger.past.columns(name.partition(".")[2], wanted, conditions)
+    rows = len(next(iter(found.values())))
+    arrow = {
+        "STRING": pa.string(),
+        "BIGINT": pa.int64(),
+        "BOOLEAN": pa.bool_(),
+        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    }
+    columns = {
+        column: pa.array(found.pop(column), arrow[kind]) if column in found else pa.nulls(rows, arrow[kind])
+        for column, kind in types.items()
+    }
+    return spark.createDataFrame(pa.table(columns))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -94,6 +94,9 @@ STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 _ORDER = {"batches": '"table", timelabel', "inputs": '"table", timelabel, claim, position', "events": "id"}
 _PAGE = 1000
+# A column, one of =, <, <=, >, >=, and values: = is met by any of them, the others compare with the one there is.
+Condition = tuple[str, str, Sequence[str | int]]
+_READ = frozenset({"TIMESTAMP", "BOOLEAN"})  # types whose values are something else in the views
 
 
 def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> list[Cell]:
@@ -140,6 +143,40 @@ def audit(database: Database, table: str, label: datetime) -> Audit:
         claimed = connection.execute(_ATTEMPTS, which).all()
         attempts = tuple(_attempt(connection, found, label, made.get(found.number)) for found in claimed)
         return Audit(_cell(row), attempts, tuple(_event(found) for found in connection.execute(_EVENTS, which)))
+
+
+def status_columns(
+    database: Database, name: str, columns: Sequence[str], conditions: Iterable[Condition] = ()
+) -> dict[str, list[Any]]:
+    """Return columns of a status table, ordered as `status_rows`, of the rows that meet all conditions.
+
+    Times are aware UTC. Without columns, the rows are counted by the list under "".
+    """
+    types = STATUS_TABLES[name]
+    bound: dict[str, str | int] = {}
+    said = [_condition(bound, *condition) for condition in conditions]
+    where = f" WHERE {' AND '.join(said)}" if said else ""
+    listed = ", ".join(f'"{column}"' for column in columns) or "1"
+    query = sa.text(f"SELECT {listed} FROM waterclock_{name}{where} ORDER BY {_ORDER[name]}")
+    found: list[list[Any]] = [[] for _ in columns or ("",)]
+    with database.read() as connection:
+        for rows in connection.execution_options(yield_per=_PAGE).execute(query, bound).partitions():
+            for values, column in zip(found, zip(*rows, strict=True), strict=True):
+                values.extend(column)
+    if not columns:
+        return {"": found[0]}
+    return {
+        column: values if types[column] not in _READ else [_public(value, types[column]) for value in values]
+        for column, values in zip(columns, found, strict=True)
+    }
+
+
+def _condition(bound: dict[str, str | int], column: str, operator: str, values: Sequence[str | int]) -> str:
+    names = [f"v{len(bound) + at}" for at in range(len(values))]
+    bound.update(zip(names, values, strict=True))
+    if operator == "=":
+        return f'"{column}" IN ({", ".join(f":{name}" for name in names)})'
+    return f'"{column}" {operator} :{names[0]}'
 
 
 def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:

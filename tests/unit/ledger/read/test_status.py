@@ -151,3 +151,19 @@ def test_runs_are_told_newest_first(at_desk: Desk) -> None:
     assert (oldest.run, oldest.who, oldest.now, oldest.outcome) == (first, "ann", day(3), "done")
     assert oldest.ended_at == at_desk.clock.at
     assert [run.run for run in at_desk.ledger.past.runs(most=1)] == [second]
+
+
+def test_columns_of_the_rows_that_meet_all_conditions(at_desk: Desk) -> None:
+    for number in range(3):
+        at_desk.done("raw.a", number, digest=f"{number + 5}:1:1")
+    at_desk.done("core.b", 1, digest="9:1:1")
+    asked = at_desk.ledger.past.columns
+    every = list(at_desk.ledger.past.rows("batches"))
+    assert asked("batches", list(STATUS_TABLES["batches"])) == {
+        column: [row[column] for row in every] for column in STATUS_TABLES["batches"]
+    }
+    assert asked("batches", ["rows"], [("table", "=", ("raw.a", "x.y")), ("rows", ">", (5,))]) == {"rows": [6, 7]}
+    found = asked("batches", ["table", "window_end"], [("timelabel", "<=", ("20130101000000",))])
+    assert found == {"table": ["raw.a"], "window_end": [day(1)]}
+    assert asked("batches", [], [("table", "=", ("core.b",))]) == {"": [1]}
+    assert asked("events", ["id", "kind"], [("kind", "=", ("no such",))]) == {"id": [], "kind": []}

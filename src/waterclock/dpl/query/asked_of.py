@@ -1,0 +1,113 @@
+"""What a query asks of one table that it names: which columns, and which conditions each of its rows must meet.
+
+Only what is sure is told: a column too many and a condition too few cost time and change no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.flow.declarations import Query
+
+_COMPARED = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_PLAIN = re.compile(r"[^\\'\"]*")  # a text without signs that two readers may read differently
+_WHOLE = re.compile(r"[0-9]{1,18}")
+_TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A column's value is equal (`=`) to one of `values`, or `<`, `<=`, `>` or `>=` to the one that is there."""
+
+    column: str
+    operator: str
+    values: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOf:
+    """Columns of a table that a query may read, and conditions that hold for all rows it makes anything of."""
+
+    columns: frozenset[str]
+    conditions: tuple[Condition, ...] = ()
+
+
+def asked_of(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
+    """Tell what a query asks of `table`, whose columns have these Spark types.
+
+    Conditions are told where the query names the table once and itself: comparisons of STRING columns with texts and
+    of BIGINT columns with whole numbers, which its WHERE demands beside all else.
+    """
+    everything = AskedOf(frozenset(types))
+    tree = _parsed(query.text)
+    if tree is None or any(reference.view is not None for reference in query.tables) or _may_read_all(tree):
+        return everything
+    named = {each.name.lower() for each in tree.find_all(exp.Identifier)}
+    columns = frozenset(column for column in types if column.lower() in named)
+    found = [each for each in tree.find_all(exp.Table) if f"{each.db}.{each.name}".lower() == table]
+    conditions = tuple(_conditions(found[0], types)) if len(found) == 1 else ()
+    return AskedOf(columns, conditions)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        [tree] = dialect().parse(text)
+    except Exception:  # noqa: BLE001 - Spark says what is wrong with it
+        return None
+    return tree if isinstance(tree, exp.Query) else None
+
+
+def _may_read_all(tree: Any) -> bool:
+    """Tell whether columns may be read that the text does not name."""
+    if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+        return True
+    if any(str(join.method).upper() == "NATURAL" for join in tree.find_all(exp.Join)):
+        return True
+    if any(not select.expressions for select in tree.find_all(exp.Select)):  # FROM x, and pipes
+        return True
+    return tree.find(exp.Pivot, exp.Command, exp.QueryTransform, exp.Lateral) is not None
+
+
+def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[Condition]:
+    select = table.parent.parent if isinstance(table.parent, exp.From | exp.Join) else None
+    if not isinstance(select, exp.Select) or table.args.get("sample") or not select.args.get("where"):
+        return
+    is_alone = not select.args.get("joins") and not select.args.get("laterals")
+    where = select.args["where"].this
+    for part in where.flatten() if isinstance(where, exp.And) else [where]:
+        for column, operator, values in _compared(part.unnest()):
+            is_of_it = column.table.lower() == table.alias_or_name.lower() if column.table else is_alone
+            kind = types.get(column.name.lower())
+            known = [_value(value, kind) for value in values]
+            if is_of_it and kind is not None and known and None not in known:
+                yield Condition(column.name.lower(), operator, tuple(value for value in known if value is not None))
+
+
+def _compared(part: Any) -> Iterator[tuple[Any, str, Collection[Any]]]:
+    """Take a comparison of a column with literals apart."""
+    if isinstance(part, exp.In) and isinstance(part.this, exp.Column) and not part.args.get("query"):
+        yield part.this, "=", part.expressions
+    elif isinstance(part, exp.Between) and isinstance(part.this, exp.Column) and not part.args.get("symmetric"):
+        yield part.this, ">=", [part.args["low"]]
+        yield part.this, "<=", [part.args["high"]]
+    elif type(part) in _COMPARED:
+        operator = _COMPARED[type(part)]
+        if isinstance(part.this, exp.Column):
+            yield part.this, operator, [part.expression]
+        elif isinstance(part.expression, exp.Column):
+            yield part.expression, _TURNED[operator], [part.this]
+
+
+def _value(literal: Any, kind: str | None) -> str | int | None:
+    if not isinstance(literal, exp.Literal):
+        return None
+    text = str(literal.this)
+    if literal.is_string:
+        return text if kind == "STRING" and _PLAIN.fullmatch(text) else None
+    return int(text) if kind == "BIGINT" and _WHOLE.fullmatch(text) else None
