@@ -133,6 +133,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # what is bound to C code tells of leaks where it outlives Python
+
+
 def given_together(nodeid: str) -> str:
     """Return what goes to one worker: a folder of those that go together, else the file."""
     return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])

@@ -132,6 +132,7 @@ def let_leases_run_out(tiny: Tiny) -> None:
     engine.dispose()
 
 
+@pytest.mark.soak
 def test_a_run_through_time_starts_spark_anew_after_its_jvm_was_killed(tiny: Tiny) -> None:
     declare(tiny, KILLS_ITS_JVM)
     with running(tiny, "--now", "2020-01-02", "--until", "2020-01-03") as run:

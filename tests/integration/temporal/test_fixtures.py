@@ -12,7 +12,7 @@ from waterclock.temporal import Counts, Numbers, compute_temporal, denorm_tempor
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.spark, pytest.mark.sampled(1)]
 
 RECORD = "rec_exp_time timestamp, rec_is_current boolean"
 # no numbers: union and window; few versions: broadcast; many rows: shuffled hash; a long key: slices of time
