@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
+
+from waterclock.engine.spark.class_archive import write_archive
 
 ARCHIVE = Path(sys.prefix) / "classes.jsa"  # of this environment's jars
 # Most of what a short-lived JVM costs is its second compiler, whose work never pays here. Without it Java sets aside
@@ -33,25 +34,5 @@ def set_jvms(*, compile_queries: bool) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join((*_OPTIONS, *archive, *spark)))
 
 
-def write_archive() -> None:
-    """Write the classes that a small batch needs, as the JVM ends that ran it."""
-    os.environ["JAVA_TOOL_OPTIONS"] = " ".join((*_OPTIONS, f"-XX:ArchiveClassesAtExit={ARCHIVE}"))
-    from pyspark import SparkContext
-
-    from waterclock.engine.spark.session import open_session
-
-    with tempfile.TemporaryDirectory() as folder:
-        session = open_session("local[2]", Path(folder), {})
-        table = f"{folder}/table"
-        session.range(10).selectExpr("id", "id % 3 AS k").write.format("delta").save(table)
-        session.read.format("delta").load(table).groupBy("k").count().collect()
-        session.stop()
-        gateway = SparkContext._gateway  # it alone knows the process
-        assert gateway is not None
-        gateway.shutdown()
-        gateway.proc.stdin.close()  # at which Spark's JVM ends by itself
-        gateway.proc.wait(60)
-
-
 if __name__ == "__main__" and not ARCHIVE.exists():
-    write_archive()
+    write_archive(ARCHIVE, " ".join(_OPTIONS))

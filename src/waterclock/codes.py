@@ -312,6 +312,10 @@ ENGINE: Mapping[str, Code] = {
         "A table is read before its first batch, and its declaration gives no types, so nobody knows its columns.",
     ),
     "E706": Code("a destination is no table", "What is published lies elsewhere. What it is made of can be queried."),
+    "E707": Code(
+        "no archive of classes",
+        "Java did not write down what it loads at each start of Spark. Runs go on without it, and start as they did.",
+    ),
     "E711": Code(
         "a full disk",
         "A slice could not be written to its end. Nothing of the batch is visible, and the next run makes it again.",

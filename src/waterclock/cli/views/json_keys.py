@@ -170,6 +170,11 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "killed": "how many claims were sealed, and had not committed",
             "aside": "where the ledger lies that was there, or null",
         },
+        "warm": {
+            "archive": "the file that later starts of Spark take",
+            "bytes": "its size",
+            "is_new": "whether it was written now",
+        },
     }
 )
 ALIKE = MappingProxyType(dict.fromkeys(("backfill", "recollect", "recompute", "retry"), "run"))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.engine.spark.class_archive import archive_options
 from waterclock.engine.spark.jars import delta_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, start_jvm
@@ -286,6 +287,7 @@ def _java_options(work_folder: Path, *, lasts: bool) -> str:
             # hash tables are walked through memory: a join of ten million facts took a fifth less CPU with them
             *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
             *(() if lasts else _COMPILE_LATE),
+            *archive_options(os.environ),
         )
     )
 

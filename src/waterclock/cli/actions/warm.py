@@ -1,0 +1,26 @@
+"""Writes the archive of classes that later starts of Spark take."""
+
+from __future__ import annotations
+
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.spark.class_archive import archive_file, write_archive
+
+
+def warmed(*, is_json: bool) -> None:
+    """Write the archive, where it is not there yet, and say where it lies.
+
+    Raises  E701 to E703 where Java or Delta's jars are not to be had, E707 where Java writes none
+    """
+    path = archive_file()
+    is_new = not path.is_file()
+    if is_new:
+        if not is_json:
+            console().print("Spark starts once, and Java writes down what it loaded: a minute …", style="quiet")
+        write_archive(path)
+    size = path.stat().st_size
+    if is_json:
+        print_json({"archive": str(path), "bytes": size, "is_new": is_new})
+        return
+    words = "written" if is_new else "is there already"
+    console().print(f"{words}: {path}, {size // 1_000_000} MB; every run of this user takes it", soft_wrap=True)

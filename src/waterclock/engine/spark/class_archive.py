@@ -1,0 +1,93 @@
+"""Keeps what Java loads at each start of Spark in a file that later starts map into memory: an archive of classes.
+
+A JVM writes one as it ends (JEP 350). Each that starts sees for itself whether Java and the jars are still those that
+were there, and passes it over where not. None is taken where a folder that holds anything is in the class path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from waterclock.engine.spark.jars import cache_directory, delta_jars
+from waterclock.engine.spark.java import require_java, settings_of_java
+from waterclock.errors import WaterclockError
+
+_OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit")
+_PATIENCE = 60  # seconds from the end of the work to that of the JVM, which writes then
+
+
+def archive_file() -> Path:
+    """Return where the archive of this Java, this PySpark and these jars lies, or would.
+
+    Raises  E701 to E703 where one of them is not to be had
+    """
+    parts = [str(Path(require_java()).resolve()), version("pyspark"), *map(str, delta_jars())]
+    return cache_directory() / f"classes-{hashlib.sha256(os.linesep.join(parts).encode()).hexdigest()[:16]}.jsa"
+
+
+def archive_options(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the JVM's options for the archive that is there; none where there is none, or where others are set."""
+    set_already = " ".join(environment.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))
+    if any(option in set_already for option in _OPTIONS):
+        return ()
+    path = archive_file()
+    # what it says of an archive that does not fit is for nobody: it starts without
+    return (f"-XX:SharedArchiveFile={path}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if path.is_file() else ()
+
+
+def write_archive(path: Path, options: str = "") -> None:
+    """Start Spark in a process of its own, have it do a little of all, and write what it loaded as `path`.
+
+    `options` are the JVM's own. Raises  E707 where nothing came of it. Cost: a minute of one core, 170 MB of disk
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # beside its goal, so that a rename makes it appear whole, whoever else is writing
+    with tempfile.TemporaryDirectory(prefix=".classes-", dir=path.parent) as scratch:
+        written = Path(scratch) / path.name
+        given = {"JAVA_TOOL_OPTIONS": f"{options} -XX:ArchiveClassesAtExit={written} -Xlog:disable".strip()}
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, scratch],
+            env={**os.environ, **given},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode or not written.is_file():
+            raise WaterclockError(
+                "E707",
+                "Java wrote no archive of classes",
+                where=str(path),
+                why=(done.stderr.strip().splitlines() or [f"its JVM ended with {done.returncode}"])[-1],
+                fix="runs go on without it; Java 17 or newer writes one where its folder has 200 MB to spare"
+                + (f" and {', '.join(settings_of_java())} do not stand in the way" if settings_of_java() else ""),
+            )
+        written.replace(path)
+
+
+def _work(scratch: Path) -> None:
+    """Do what a small batch does, and let the JVM end by itself: it writes then."""
+    from pyspark import SparkContext
+
+    from waterclock.engine.spark.session import open_session
+
+    session = open_session("local[2]", scratch / "work", {})
+    table = str(scratch / "table")
+    session.range(10).selectExpr("id", "id % 3 AS k").write.format("delta").save(table)
+    session.read.format("delta").load(table).groupBy("k").count().collect()
+    session.stop()
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - it alone knows the process
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # at which Spark's JVM ends
+    gateway.proc.wait(_PATIENCE)
+
+
+if __name__ == "__main__":
+    _work(Path(sys.argv[1]))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import ask
+from waterclock.engine.spark import class_archive
+from waterclock.engine.spark.class_archive import archive_file, archive_options, write_archive
+from waterclock.engine.spark.jars import delta_jars
+from waterclock.errors import WaterclockError
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where the archive would lie, in a cache of its own; it is not there."""
+    monkeypatch.setenv("WATERCLOCK_JARS", str(delta_jars()[0].parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return archive_file()
+
+
+def test_it_lies_in_the_users_cache_under_what_it_is_made_of(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert archive.parent.name == "waterclock"
+    assert archive_file() == archive
+    monkeypatch.setattr(class_archive, "version", lambda _name: "4.99")
+    assert archive_file() != archive
+
+
+def test_it_is_taken_where_it_is_there(archive: Path) -> None:
+    assert archive_options({}) == ()
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"x")
+    assert f"-XX:SharedArchiveFile={archive}" in archive_options({})
+
+
+@pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"])
+@pytest.mark.parametrize("option", ["-XX:SharedArchiveFile=/x", "-Xmx1g -XX:ArchiveClassesAtExit=/x"])
+def test_one_that_the_user_names_stands(archive: Path, name: str, option: str) -> None:
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"x")
+    assert archive_options({name: option}) == ()
+
+
+def test_where_none_was_written_it_is_told_and_nothing_is_left(archive: Path) -> None:
+    with pytest.raises(WaterclockError) as refused:
+        write_archive(archive, "-XX:NoSuchOption")
+    assert (refused.value.code, refused.value.where) == ("E707", str(archive))
+    assert list(archive.parent.iterdir()) == []
+
+
+def test_an_archive_that_is_there_is_not_written_again(archive: Path) -> None:
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"x" * 5_000_000)
+    told = json.loads(ask("warm", "--json").stdout)
+    assert {name: told[name] for name in ("archive", "bytes", "is_new")} == {
+        "archive": str(archive),
+        "bytes": 5_000_000,
+        "is_new": False,
+    }
+    assert "is there already" in ask("warm").stdout
