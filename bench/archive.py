@@ -2,9 +2,9 @@
 
     python bench/archive.py [--files 365 8760 26280]
 
-Milliseconds of CPU, the best of five. `arrivals`: three new files below an archive of which all are taken; `window`: the
-files of one window by data time, in the folder itself; `clock`: the newest stamp. By hand: each name is matched, its
-stamp read, the file's size asked for.
+Milliseconds of CPU, the best of five. `arrivals`: three new files beside an archive of which all are taken; `window`:
+the files of one window by data time, in the folder itself; `clock`: the newest stamp. By hand: each name is matched,
+its stamp read, the file's size asked for.
 """
 
 from __future__ import annotations
