@@ -113,7 +113,7 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
         forms = ("%B %Y", "%b %Y", "%B", "%b")
     else:
         lower = [f"{at:%m}" if unit is not TimeUnit.YEAR else f"{at:%y}" for at in local]
-        forms = ("%Y", "%y")
+        forms = ("%Y",) if unit is TimeUnit.YEAR else ("%Y", "%y")
     return [tuple(at.strftime(form) for form in forms) for at in local], lower
 
 

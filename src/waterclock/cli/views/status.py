@@ -25,6 +25,7 @@ from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import TimeUnit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,10 +61,25 @@ def see(
         span = newest_span(tables, cadence, at.now, most)
         span = _since_start(at, found.tables, cadence, span)
     elif is_drawn and by is None:
+        return _seen(at, tables, cadence, span, most, width)
+    return _told(at, tables, _grid(at, tables, cadence, span))
+
+
+def _seen(
+    at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
+) -> Seen:
+    """Look at a whole span in columns that are as wide as they must be: counts may make them wider than `most` says."""
+    while True:
         cadence = wider(cadence, span, most)
-        span = cadence.floor(span[0]), cadence.ceil(span[1])
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables))
-    return Seen(_grid(at, tables, cadence, span), plan, at.now, at.project.env)
+        grid = _grid(at, tables, cadence, (cadence.floor(span[0]), cadence.ceil(span[1])))
+        most = len(fitted(grid, width).columns)
+        if most == len(grid.columns) or cadence.period.unit is TimeUnit.YEAR:
+            return _told(at, tables, grid)
+
+
+def _told(at: Reading, tables: Sequence[Table], grid: Grid) -> Seen:
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables]))
+    return Seen(grid, plan, at.now, at.project.env)
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:

@@ -1,8 +1,7 @@
-"""The files of a unit in the order of their stamps: a few of many are found by their names alone.
+"""The files of a source in the order of their stamps: a few of many are found by their names alone.
 
 A supplier's names hold their stamps in a form that sorts as local time does: of a folder's names only those near what
-is asked for are looked at. Local time goes back at times: neighbours within two days are put in order by instants. Of a
-glob's files each name is looked at.
+is asked for are looked at. Local time goes back at times: neighbours within two days are put in order by instants.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from heapq import merge
 from itertools import takewhile
 from pathlib import Path
 
-from waterclock.connectors.files.landed_names import Candidate, Names, find, is_date_folder, listed, named_at
+from waterclock.connectors.files.landed_names import Candidate, Names, is_date_folder, listed, named_at
 from waterclock.connectors.interface import Report
 from waterclock.timelabel.zone import nominal_zone
 
@@ -24,8 +23,9 @@ _DISORDER = timedelta(days=2)  # more than a zone's clock was ever set
 
 
 class ByStamp:
-    """A unit's files below one folder by their stamps; what is misnamed or no longer there is left out.
+    """The files of a `supplier.source` below one folder by their stamps; what is misnamed is left out.
 
+    A file that has moved since the folder was listed is given all the same: who looks at it finds where it went.
     Cost: a listing of the folder and a sort of its names; beyond that only for the files that are asked for
     """
 
@@ -33,11 +33,7 @@ class ByStamp:
         self._root, self._names, self._zone = root, names, zone
         self._prefix = f"{names.supplier}_{names.source}_"
         self._folders: list[tuple[str, list[str]]] = []
-        self._candidates: list[Candidate] = []
-        if names.supplier:
-            self._list(f"{root}{os.sep}{names.supplier}{os.sep}{names.source}")
-        else:
-            self._candidates = sorted(find(root, names, zone).candidates, key=_stamp)
+        self._list(f"{root}{os.sep}{names.supplier}{os.sep}{names.source}")
 
     def between(self, low: datetime, high: datetime) -> list[Candidate]:
         """Return the files stamped in `[low, high)`, oldest first."""
@@ -50,12 +46,12 @@ class ByStamp:
             _put_in_order(self._looked_at(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
             for folder, names in self._folders
         ]
-        return (one for one in merge(self._candidates, *found, key=_stamp) if one.stamp >= low)
+        return (one for one in merge(*found, key=_stamp) if one.stamp >= low)
 
     def newest_first(self, until: datetime | None = None) -> Iterator[Candidate]:
         """Give the files stamped at `until` or before, newest first; all of them where none is said."""
         end = None if until is None else self._name(until, _DISORDER)
-        found = [reversed(self._candidates)]
+        found = []
         for folder, names in self._folders:
             last = len(names) if end is None else bisect_left(names, end)
             found.append(_put_in_order(self._looked_at(folder, names, range(last - 1, -1, -1)), sign=-1))
@@ -72,7 +68,7 @@ class ByStamp:
         for place in places:
             path = f"{folder}{os.sep}{names[place]}"
             one = named_at(path, names[place], self._root, self._names, self._zone)
-            if not isinstance(one, Report) and os.path.isfile(path):  # noqa: PTH113 - cheaper than a Path
+            if not isinstance(one, Report) and not os.path.isdir(path):  # noqa: PTH112 - cheaper than a Path
                 yield one
 
     def _name(self, instant: datetime, margin: timedelta) -> str:

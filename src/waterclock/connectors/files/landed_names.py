@@ -15,6 +15,7 @@ wanted costs its name alone, so paths here are texts.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -165,8 +166,10 @@ def listed(folder: Path | str) -> list[str]:
     """Return the names in a folder, in no order; none where it is not there."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return []
+        raise
 
 
 def is_date_folder(name: str) -> bool:

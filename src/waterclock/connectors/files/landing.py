@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from waterclock.connectors.files.by_stamp import ByStamp
@@ -54,8 +55,13 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
     """List the complete files stamped in `[low, high)`, and those of the first stamp after, oldest first.
 
     Raises  E804 when the landing folder is not there
-    Cost    the names of both folders; a file is looked at where its stamp is among these
+    Cost    the names of both folders; a file is looked at where its stamp is among these, of a glob each
     """
+    if not names.supplier:
+        items = list_items(landing, names, now=now).items
+        after = [item for item in items if item.stamp >= span[1]]
+        within = [item for item in items if span[0] <= item.stamp < span[1]]
+        return (*within, *(item for item in after if item.stamp == after[0].stamp))
     folders = _by_stamp(landing, names)
     items = _between(landing, names, folders, span, now)
     for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=_stamp), key=_stamp):
@@ -70,8 +76,13 @@ def newest_first(
     """Give the complete files stamp by stamp, from the newest, or from `until`, back.
 
     Raises  E804 when the landing folder is not there
-    Cost    the names of both folders, and a look at the files that are taken from the iterator
+    Cost    the names of both folders, and a look at the files that are taken from the iterator, of a glob at each
     """
+    if not names.supplier:
+        items = list_items(landing, names, now=now).items
+        there = [item for item in reversed(items) if until is None or item.stamp <= until]
+        yield from (tuple(reversed(list(group))) for _, group in groupby(there, key=attrgetter("stamp")))
+        return
     folders = _by_stamp(landing, names)
     ordered = merge(*(folder.newest_first(until) for folder in folders), key=_stamp, reverse=True)
     for stamp, _ in groupby(ordered, key=_stamp):

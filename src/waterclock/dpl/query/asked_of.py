@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlglot import exp
@@ -17,6 +18,8 @@ from waterclock.flow.declarations import Query
 
 _COMPARED = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _PLAIN = re.compile(r"[^\\'\"]*")  # a text without signs that two readers may read differently
+_NAMED_BY_TEXT = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)
+_MOST_VALUES, _MOST_CONDITIONS = 500, 50  # a database takes so many parameters, and conditions so deep
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -48,11 +51,13 @@ def asked_of(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
     tree = _parsed(query.text)
     if tree is None or any(reference.view is not None for reference in query.tables) or _may_read_all(tree):
         return everything
+    if "|>" in query.text or _NAMED_BY_TEXT.search(query.text):
+        return everything  # what follows a pipe reads what came of the query before it
     named = {each.name.lower() for each in tree.find_all(exp.Identifier)}
     columns = frozenset(column for column in types if column.lower() in named)
     found = [each for each in tree.find_all(exp.Table) if f"{each.db}.{each.name}".lower() == table]
-    conditions = tuple(_conditions(found[0], types)) if len(found) == 1 else ()
-    return AskedOf(columns, conditions)
+    conditions = islice(_conditions(found[0], types), _MOST_CONDITIONS) if len(found) == 1 else ()
+    return AskedOf(columns, tuple(conditions))
 
 
 def _parsed(text: str) -> Any:
@@ -65,7 +70,9 @@ def _parsed(text: str) -> Any:
 
 def _may_read_all(tree: Any) -> bool:
     """Tell whether columns may be read that the text does not name."""
-    if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+    if any(not isinstance(star.parent, exp.Count) or any(star.args.values()) for star in tree.find_all(exp.Star)):
+        return True
+    if any(alias.columns for alias in tree.find_all(exp.TableAlias)):  # they have other names there
         return True
     if any(str(join.method).upper() == "NATURAL" for join in tree.find_all(exp.Join)):
         return True
@@ -78,6 +85,8 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[Condition]:
     select = table.parent.parent if isinstance(table.parent, exp.From | exp.Join) else None
     if not isinstance(select, exp.Select) or table.args.get("sample") or not select.args.get("where"):
         return
+    if isinstance(table.parent, exp.Join) and str(table.parent.kind).upper() in {"SEMI", "ANTI"}:
+        return  # its columns are nobody's in WHERE
     is_alone = not select.args.get("joins") and not select.args.get("laterals")
     where = select.args["where"].this
     for part in where.flatten() if isinstance(where, exp.And) else [where]:
@@ -85,7 +94,7 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[Condition]:
             is_of_it = column.table.lower() == table.alias_or_name.lower() if column.table else is_alone
             kind = types.get(column.name.lower())
             known = [_value(value, kind) for value in values]
-            if is_of_it and kind is not None and known and None not in known:
+            if is_of_it and kind is not None and known and None not in known and len(known) <= _MOST_VALUES:
                 yield Condition(column.name.lower(), operator, tuple(value for value in known if value is not None))
 
 

@@ -77,6 +77,10 @@ def find_references(query: QuerySaid) -> Found:
     except ParseError as error:
         found.errors.append(unreadable_query(error, source, tokens, query.span))
         return found
+    except AttributeError:  # sqlglot's, of pipes that it does not take: `|> ORDER BY x |> LIMIT 3`
+        why = "the parser of queries breaks off over it; a |> that sorts or limits is known to do that to it"
+        found.errors.append(query.span.refuse("E210", "the query cannot be read", why=why, fix="say it without |>"))
+        return found
     tree = trees[0]
     if not isinstance(tree, exp.Query | exp.Values):
         found.errors.append(

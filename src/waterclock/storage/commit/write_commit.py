@@ -16,7 +16,7 @@ from urllib.parse import quote
 from deltalake.exceptions import DeltaError
 
 from waterclock.storage.lake import put_if_absent
-from waterclock.storage.log.delta_log import commit_file
+from waterclock.storage.log.delta_log import checkpointed, commit_file
 from waterclock.storage.log.identity import Identity, app_id
 from waterclock.timelabel.label import TIMELABEL
 
@@ -84,6 +84,8 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
     The commit bears the id of the identity's claim, where it has one. Cost: a small file; a checkpoint now and then.
     """
     version = table.version + 1
+    if checkpointed(table.folder) >= version:
+        return None  # others' entries came and were cleaned away again: where none is, one was
     actions = [_info(change, identity, table), *_claimed(identity), *change.removes, *change.adds]
     text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
     if not put_if_absent(commit_file(table.folder, version), text):

@@ -39,6 +39,10 @@ QUERIES = (
     "SELECT id, at, data FROM waterclock.events WHERE kind = 'claimed' AND id > 3",
     "WITH b AS (SELECT table t, rows FROM waterclock.batches WHERE table > 's') SELECT t, sum(rows) FROM b GROUP BY 1",
     "SELECT table FROM waterclock.batches WHERE table = 'no.such'",
+    "SELECT 'x' AS status, table FROM waterclock.batches |> WHERE status = 'x'",
+    "SELECT claim FROM waterclock.events e(id, at, table, who, kind, a, claim, run, data) WHERE table = 'claimed'",
+    "SELECT count(* EXCEPT (error, due_again, requested, source, measures, timings)) FROM waterclock.batches",
+    "SELECT b.id FROM waterclock.events b ANTI JOIN waterclock.batches b ON status = 'x' WHERE b.table = 'shop.orders'",
 )
 
 

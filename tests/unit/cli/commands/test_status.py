@@ -120,3 +120,13 @@ def test_a_month_of_few_days_is_written_short_and_never_over_those_of_another(
 
 def _column(days: str, number: str) -> int:
     return days.index(f" {number}") + 1
+
+
+def test_a_long_span_is_shown_whole_in_wider_columns_where_counts_stand_in_them_too(busy_shop: Shop) -> None:
+    labels = ("--labels", "2020-01-01..2024-11-19")
+    for width, first in ((60, "2020"), (100, "2020"), (300, "2020-01")):
+        heading = busy_shop.ask("status", *labels, width=width).stdout.splitlines()[0]
+        assert f", {first}" in heading, heading
+    wide = busy_shop.ask("status", "--labels", "2024-11-18..2024-11-19", width=60).stdout.splitlines()[0]
+    assert wide.startswith("days, 2024-11-18 to 2024-11-19")
+    assert busy_shop.ask("status", *labels, "--by", "day", width=60).stdout.startswith("days, ")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,6 @@ from tests.counting import calls_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.landed_names import names_of
 from waterclock.connectors.files.landing import Landing
-from waterclock.connectors.interface import Item
 from waterclock.timelabel.zone import nominal_zone
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -96,20 +97,51 @@ def test_a_look_at_one_window_costs_hardly_more_of_a_hundred_times_as_many_files
     assert max(calls[2:]) < 1.5 * max(calls[:2]), calls
 
 
+@pytest.mark.parametrize("step", ["_by_stamp", "_unfit"])
+@pytest.mark.parametrize("look", ["window", "newest"])
 def test_what_moves_to_the_archive_after_it_was_listed_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, look: str
 ) -> None:
     landing = Landing(tmp_path / "new", tmp_path / "archive")
+    names = NAMES["shop.orders"]
     put(landing.folder, [BACK], "UTC", Random(1))
-    [(wanted,)] = land.newest_first(landing, NAMES["shop.orders"], now=NOW)
-    real = land._unfit
+    [(wanted,)] = land.newest_first(landing, names, now=NOW)
+    real = getattr(land, step)
 
-    def look(*args: object) -> object:
+    def archive(*args: Any) -> Any:
+        result = real(*args) if step == "_by_stamp" else None
         if Path(wanted.path).exists():
             land.archive_items(landing, [wanted])
-        return real(*args)  # type: ignore[arg-type]
+        return result if step == "_by_stamp" else real(*args)
 
-    monkeypatch.setattr(land, "_unfit", look)
-    [found] = land.list_between(landing, NAMES["shop.orders"], (BACK, BACK + SECOND), now=NOW)
-    assert isinstance(found, Item)
+    monkeypatch.setattr(land, step, archive)
+    if look == "window":
+        [found] = land.list_between(landing, names, (BACK, BACK + SECOND), now=NOW)
+    else:
+        [(found,)] = land.newest_first(landing, names, now=NOW)
     assert (found.name, found.is_archived) == (wanted.name, True)
+
+
+@pytest.mark.parametrize("content", ["id\n1\n", "id\n2\n"])
+def test_one_name_of_a_glob_is_one_file_though_its_copies_changed_at_different_times(
+    tmp_path: Path, content: str
+) -> None:
+    landing, names = Landing(tmp_path / "new", tmp_path / "archive"), names_of("web/*.csv")
+    for folder, text, day in ((landing.archive, "id\n1\n", 0), (landing.folder, content, 1)):
+        (folder / "web").mkdir(parents=True)
+        (folder / "web" / "a.csv").write_text(text)
+        changed = (BACK + timedelta(days=day)).timestamp()
+        os.utime(folder / "web" / "a.csv", (changed, changed))
+    every = land.list_items(landing, names, now=NOW).items
+    assert len(every) == 1
+    assert list(land.newest_first(landing, names, now=NOW)) == [every]
+    week = BACK - timedelta(days=3), BACK + timedelta(days=4)
+    assert land.list_between(landing, names, week, now=NOW) == every
+
+
+def test_a_date_folder_that_leads_to_itself_is_left_alone(tmp_path: Path) -> None:
+    landing = Landing(tmp_path / "new", tmp_path / "archive")
+    put(landing.folder, [BACK], "UTC", Random(1))
+    loop = landing.folder / "shop" / "orders" / "2099"
+    loop.symlink_to(loop)
+    assert [len(items) for items in land.newest_first(landing, NAMES["shop.orders"], now=NOW)] == [1]

@@ -31,6 +31,10 @@ def asked(text: str) -> tuple[set[str], list[Condition]]:
         ("SELECT count(struct(*)) FROM waterclock.batches", EVERY),
         ("SELECT rows FROM (SELECT * FROM waterclock.batches)", EVERY),
         ("SELECT count(*) FROM waterclock.batches NATURAL JOIN waterclock.events", EVERY),
+        ("SELECT count(* EXCEPT (rows)) FROM waterclock.batches", EVERY),
+        ("SELECT IDENTIFIER('status') FROM waterclock.batches", EVERY),
+        ("SELECT a FROM waterclock.batches AS t(a, b, c, d, e)", EVERY),
+        ("SELECT 'x' AS status, table FROM waterclock.batches |> WHERE status = 'x'", EVERY),
         ("SELECT 1 FROM (SELECT rows FROM waterclock.batches) PIVOT (sum(rows) FOR rows IN (1, 2))", EVERY),
     ],
 )
@@ -77,7 +81,17 @@ def test_conditions_are_comparisons_that_each_row_must_meet(where: str, conditio
         ("SELECT rows FROM (SELECT rows, table FROM waterclock.batches) WHERE table = 'a'", False),
         ("SELECT rows FROM waterclock.batches TABLESAMPLE (5 ROWS) WHERE table = 'a'", False),
         ("SELECT rows FROM waterclock.batches HAVING table = 'a'", False),
+        ("SELECT rows FROM waterclock.batches AS b(table, rows) WHERE table = 'a'", False),
+        ("SELECT 'a' AS table, rows FROM waterclock.batches |> WHERE table = 'a'", False),
+        ("SELECT b.id FROM waterclock.events b ANTI JOIN waterclock.batches b ON true WHERE b.table = 'a'", False),
     ],
 )
 def test_conditions_are_told_of_the_one_place_where_the_table_stands(text: str, is_told: bool) -> None:
     assert asked(text)[1] == ([Condition("table", "=", ("a",))] if is_told else [])
+
+
+def test_so_many_conditions_and_values_as_a_database_takes_are_told() -> None:
+    values = ", ".join(map(str, range(501)))
+    assert asked(f"SELECT rows FROM waterclock.batches WHERE rows IN ({values})")[1] == []
+    where = " AND ".join(f"rows >= {number}" for number in range(1000))
+    assert len(asked(f"SELECT rows FROM waterclock.batches WHERE {where}")[1]) == 50

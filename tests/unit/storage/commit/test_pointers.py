@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -400,3 +402,30 @@ def _commit_elsewhere(folder: str, app_id: str, *, kill_of: int) -> None:
             app_transactions=[Transaction(app_id, 1, int(time.time() * 1000))],
         ),
     )
+
+
+@pytest.mark.slow
+def test_an_entry_that_came_and_was_cleaned_away_is_no_free_place(tmp_path: Path) -> None:
+    folder = new_table(tmp_path, is_partitioned=True)
+    waiting = sealed(folder, hour(0), 1, rows_of(1, 2))
+    passed: list[str] = []
+    work = (
+        "import sys; from tests.slices import commit, hour, rows_of; folder = sys.argv[1]\n"
+        "for claim in (2, 3): commit(folder, claim, {hour(claim): rows_of(claim)})\n"
+        "from deltalake import DeltaTable; DeltaTable(folder).create_checkpoint()"
+    )
+
+    def others_come(point: str) -> None:
+        if point != "looked" or passed:
+            return
+        passed.append(point)
+        # another process: in this one the table is looked at by one thread at a time
+        subprocess.run([sys.executable, "-c", work, folder], check=True, timeout=60, cwd=Path(__file__).parents[4])
+        for number in (0, 1):
+            Path(folder, "_delta_log", f"{number:020d}.json").unlink()
+
+    with striking(others_come):
+        made = commit_slices(folder, identity(1, hour(0)), [waiting], mode="append")
+    assert made == 3
+    assert ids(folder) == [1, 2, 2, 3]
+    assert commit_slices(folder, identity(1, hour(0)), [waiting], mode="append") == made
