@@ -159,7 +159,7 @@ def test_a_random_history_comes_to_what_a_clean_rebuild_comes_to(
 ) -> None:
     history = History(random.Random(seed), Tiny(tmp_path / "lived", spark))
     history.begin()
-    for _ in range(7 if is_long else 4):
+    for _ in range(7 if is_long else 3):
         history.step()
     history.run()
     clean = Tiny(tmp_path / "clean", spark)

@@ -175,6 +175,7 @@ def test_what_the_log_says_and_what_the_ledger_says_are_the_same(done: Tiny, tmp
                 assert resolve(table, day(number), told) == resolve(table, day(number), logged)
 
 
+@pytest.mark.soak
 def test_what_a_destination_gets_after_restatements_is_what_changed_since_its_last_delivery(
     tmp_path: Path, spark: SparkSession
 ) -> None:
