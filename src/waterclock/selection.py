@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.declarations import Flow, Table
 from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.instant import beyond
 from waterclock.timelabel.label import instant_of, label_of
 from waterclock.timelabel.zone import local_text, parse_instant
 
@@ -42,7 +43,16 @@ class Point:
     kind: str
 
     def span(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the instants `[low, high)` in which a label must lie to be meant."""
+        """Return the instants `[low, high)` in which a label must lie to be meant.
+
+        Raises  E106 for the last of all months and days, which has no end
+        """
+        try:
+            return self._span(zone)
+        except OverflowError:
+            raise beyond(self.text) from None
+
+    def _span(self, zone: str) -> tuple[datetime, datetime]:
         if self.kind == "label":
             low = instant_of(self.text)
             return low, low + _MINUTE
@@ -251,7 +261,9 @@ def _point(text: str, at: int) -> tuple[Point | None, int]:
     point = Point(match[0], kind)
     try:
         point.span("UTC")
-    except (WaterclockError, ValueError):
+    except (WaterclockError, ValueError) as refusal:
+        if isinstance(refusal, WaterclockError) and refusal.code == "E106":
+            raise  # it can be read, and lies where no label does
         raise _no_point(text, at) from None
     return point, match.end()
 

@@ -248,3 +248,10 @@ class TestLabels:
     def test_any_text_is_read_or_refused(self, text: str) -> None:
         found = outcome(parse_labels, text)
         assert isinstance(found, Labels) or found in {"E512", "E514"}
+
+
+@pytest.mark.parametrize("text", ["9999-12..9999-12", "2013-01..9999-12-31"])
+def test_the_end_of_all_time_is_refused(text: str) -> None:
+    with pytest.raises(WaterclockError) as refused:
+        parse_labels(text).bounds(Cadence(parse_period("DAY")))
+    assert refused.value.code == "E106"
