@@ -29,7 +29,9 @@ def archive_file() -> Path:
 
     Raises  E701 to E703 where one of them is not to be had
     """
-    parts = [str(Path(require_java()).resolve()), version("pyspark"), *map(str, delta_jars())]
+    java = Path(require_java()).resolve()
+    # an update puts another Java in its place, with which the archive fits no more
+    parts = [str(java), str(java.stat().st_mtime_ns), version("pyspark"), *map(str, delta_jars())]
     return cache_directory() / f"classes-{hashlib.sha256(os.linesep.join(parts).encode()).hexdigest()[:16]}.jsa"
 
 
