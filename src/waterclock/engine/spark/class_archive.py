@@ -50,11 +50,21 @@ def write_archive(path: Path, options: str = "") -> None:
 
     `options` are the JVM's own. Raises  E707 where nothing came of it. Cost: a minute of one core, 170 MB of disk
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WaterclockError(
+            "E707",
+            "the archive of classes has no folder",
+            where=str(path.parent),
+            why=error.strerror or str(error),
+            fix="free or permit the place, or set XDG_CACHE_HOME; runs go on without it",
+        ) from error
     # beside its goal, so that a rename makes it appear whole, whoever else is writing
     with tempfile.TemporaryDirectory(prefix=".classes-", dir=path.parent) as scratch:
         written = Path(scratch) / path.name
-        given = {"JAVA_TOOL_OPTIONS": f"{options} -XX:ArchiveClassesAtExit={written} -Xlog:disable".strip()}
+        own = os.environ.get("JAVA_TOOL_OPTIONS", "")
+        given = {"JAVA_TOOL_OPTIONS": f"{own} {options} -XX:ArchiveClassesAtExit={written} -Xlog:disable".strip()}
         done = subprocess.run(
             [sys.executable, "-m", __name__, scratch],
             env={**os.environ, **given},
@@ -67,11 +77,17 @@ def write_archive(path: Path, options: str = "") -> None:
                 "E707",
                 "Java wrote no archive of classes",
                 where=str(path),
-                why=(done.stderr.strip().splitlines() or [f"its JVM ended with {done.returncode}"])[-1],
+                why=_reason(done.stderr) or f"its JVM ended with {done.returncode}",
                 fix="runs go on without it; Java 17 or newer writes one where its folder has 200 MB to spare"
                 + (f" and {', '.join(settings_of_java())} do not stand in the way" if settings_of_java() else ""),
             )
         written.replace(path)
+
+
+def _reason(said: str) -> str:
+    """Return why an error of ours came, or the last line that was said."""
+    lines = said.strip().splitlines()
+    return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")
 
 
 def _work(scratch: Path) -> None:

@@ -59,3 +59,10 @@ def test_an_archive_that_is_there_is_not_written_again(archive: Path) -> None:
         "is_new": False,
     }
     assert "is there already" in ask("warm").stdout
+
+
+def test_a_cache_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WaterclockError) as refused:
+        write_archive(tmp_path / "file" / "waterclock" / "x.jsa")
+    assert (refused.value.code, refused.value.why) == ("E707", "Not a directory")
