@@ -1,4 +1,4 @@
-"""One slice of ten million rows: collected from a Parquet file by us, and written by `replaceWhere` by hand.
+"""One slice of ten million rows: collected from a Parquet file by us, and written by hand, in three ways.
 
 Both read the same file (eight columns, about half a gigabyte) in one warm session of 2 GiB; ours makes the digest, the
 statistics and the audit trail as it does always. Memory: the peak of what the JVM's heap held, after a collection.
@@ -23,6 +23,8 @@ from product import Project, warm_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# how the peers write, and the option of Delta's writer that makes it so
+WAYS = {"`replaceWhere`": "replaceWhere", "dynamic overwrite": "partitionOverwriteMode", "append": "append"}
 START = datetime(2013, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 HEADER = """\
@@ -74,17 +76,18 @@ def ours(spark: SparkSession, folder: Path, source: Path) -> tuple[Callable[[int
     return day, project
 
 
-def by_hand(spark: SparkSession, folder: Path, source: Path, *, idempotent: bool, index: int) -> Cost:
+def by_hand(spark: SparkSession, folder: Path, source: Path, index: int, *, way: str) -> Cost:
     from pyspark.sql import functions as sql
 
     def write() -> None:
         label = f"{START + index * DAY:%Y%m%d%H%M%S}"
         rows = spark.read.parquet(str(source)).withColumn("timelabel", sql.lit(label))
         writer = rows.write.format("delta").partitionBy("timelabel")
-        if idempotent:
-            writer.mode("overwrite").option("replaceWhere", f"timelabel = '{label}'").save(str(folder))
-        else:
+        if way == "append":
             writer.mode("append").save(str(folder))
+            return
+        option = {"replaceWhere": f"timelabel = '{label}'", "partitionOverwriteMode": "dynamic"}[way]
+        writer.mode("overwrite").option(way, option).save(str(folder))
 
     return cost_of(write, spark)
 
@@ -102,6 +105,10 @@ def peaked(spark: SparkSession, peaks: list[float], work: Callable[[int], Cost],
     return cost
 
 
+def data_files(table: Path) -> int:
+    return sum(1 for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -112,11 +119,8 @@ def main() -> None:
         folder = Path(name)
         source = make_source(spark, folder, asked.rows)
         mine, project = ours(spark, folder / "ours", source)
-        sides: dict[str, Callable[[int], Cost]] = {
-            "ours": mine,
-            "`replaceWhere`": lambda index: by_hand(spark, folder / "a", source, idempotent=True, index=index),
-            "append": lambda index: by_hand(spark, folder / "b", source, idempotent=False, index=index),
-        }
+        hand = {side: partial(by_hand, spark, folder / way, source, way=way) for side, way in WAYS.items()}
+        sides: dict[str, Callable[[int], Cost]] = {"ours": mine, **hand}
         peaks: dict[str, list[float]] = {side: [] for side in sides}
         found = interleaved(
             {side: partial(peaked, spark, peaks[side], work) for side, work in sides.items()},
@@ -129,9 +133,11 @@ def main() -> None:
             sys.exit(f"{stored:,} rows are there")
         steps = {step: seconds for step, seconds in project.clock.batches[-1].steps.items() if seconds >= 0.05}
         project.close()
+        folders = {"ours": Path(project.table("raw.events")), **{side: folder / way for side, way in WAYS.items()}}
+        files = {side: data_files(where) // (len(found["ours"]) + 1) for side, where in folders.items()}
         size = source.stat().st_size / 1e6
     middles = {side: middle(costs) for side, costs in found.items()}
-    base = middles["`replaceWhere`"]
+    first, second = list(WAYS)[:2]
     print(
         f"{asked.rows:,} rows, a file of {size:.0f} MB; medians of {len(found['ours'])} slices, "
         "one before them to warm up.\n"
@@ -141,14 +147,17 @@ def main() -> None:
             side,
             f"{cost.cpu:.1f}",
             f"{cost.wall:.1f}",
-            ratio(cost.cpu, base.cpu),
-            ratio(cost.wall, base.wall),
+            ratio(cost.cpu, middles[first].cpu),
+            ratio(cost.cpu, middles[second].cpu),
+            ratio(cost.wall, middles[first].wall),
             cost.jobs,
+            files[side],
             f"{max(peaks[side][1:]):.0f}",
         ]
         for side, cost in middles.items()
     ]
-    print(grid(["", "CPU s", "wall s", "CPU of `replaceWhere`", "wall of it", "jobs", "peak heap MiB"], rows))
+    compared = [f"CPU of {first}", f"CPU of {second}", f"wall of {first}"]
+    print(grid(["", "CPU s", "wall s", *compared, "jobs", "files", "peak heap MiB"], rows))
     told = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in steps.items())
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\nOur last slice: {told}. Peak memory of the Python process: {most:.0f} MiB.")

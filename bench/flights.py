@@ -1,7 +1,7 @@
 """The flights flow, warm, against the same tables by a hand-written script, day by day in turns.
 
 Ours with one thread, as the script has one; ours with its default threads apart. Same Spark session, same confs. Each
-hour's weather is a batch on all sides. The script is bench/flights_by_hand.py, in its two variants.
+hour's weather is a batch on all sides. The script is bench/flights_by_hand.py, in its three variants.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ class Side:
     close: Callable[[], None] = lambda: None
 
 
-def by_hand(spark: SparkSession, data: Path, work: Path, *, is_idempotent: bool) -> Side:
+def by_hand(spark: SparkSession, data: Path, work: Path, *, is_idempotent: bool, is_dynamic: bool = False) -> Side:
     def run_day(day: date) -> dict[str, Cost]:
         by_table: dict[str, Cost] = defaultdict(Cost)
-        for timing in flights_by_hand.run(spark, data, work, [day], is_idempotent=is_idempotent):
+        ways = {"is_idempotent": is_idempotent, "is_dynamic": is_dynamic}
+        for timing in flights_by_hand.run(spark, data, work, [day], **ways):
             by_table[timing.table] += Cost(timing.wall, timing.cpu)
         return by_table
 
@@ -101,6 +102,7 @@ def main() -> None:
             "ours": ours(spark, data, folder / "ours", 1),
             "idempotent": by_hand(spark, data, folder / "idempotent", is_idempotent=True),
             "plain": by_hand(spark, data, folder / "plain", is_idempotent=False),
+            "dynamic": by_hand(spark, data, folder / "dynamic", is_idempotent=True, is_dynamic=True),
         }
         if not asked.one_thread:
             sides["threaded"] = ours(spark, data, folder / "threaded", default)
@@ -176,6 +178,12 @@ def _print(sides: dict[str, Side], totals: dict[str, list[Cost]], warm: int, thr
         f"{side} {whole[name].jobs}" for side, name in (("ours", "ours"), ("(a)", "idempotent"), ("(b)", "plain"))
     )
     print(f"\nSpark jobs a day: {jobs}.")
+    third = whole["dynamic"]
+    print(
+        f"\n(c) (a) with dynamic partition overwrite: {third.cpu:.2f} s of CPU, {third.wall:.2f} s wall a day, "
+        f"{third.jobs} jobs: ours {ratio(whole['ours'].cpu, third.cpu)} of its CPU, "
+        f"{ratio(whole['ours'].wall, third.wall)} of its wall."
+    )
     if "threaded" in whole:
         one = whole["threaded"]
         print(

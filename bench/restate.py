@@ -1,8 +1,9 @@
 """What does it cost to change the past? A late MERGE label, a ripple through ten tables, a look at an old tick.
 
 The late label touches 0.1, 1 and 10 % of the keys of a table of ten million rows and comes before others; against
-it stands the whole table folded anew from its slices. The ripple is one changed row below a chain of ten PARTITIONED
-tables, against the same ten batches by hand (`replaceWhere`). As-of reads sum a column of the big table.
+it stand the whole table folded anew from its slices, and the same rows brought into a copy of the table by Delta's
+MERGE, which keeps no slices. The ripple is one changed row below a chain of ten PARTITIONED tables, against the same
+ten batches by hand (`replaceWhere`). As-of reads sum a column of the big table.
 """
 
 from __future__ import annotations
@@ -126,6 +127,26 @@ class Big:
         beside = Path(self.lake.root, "rebuilt")
         fold(self.spark, self.folder, manifests, MERGE, schema).write.mode("overwrite").parquet(str(beside))
 
+    def copy(self) -> None:
+        """Put the table as it is now beside it, for Delta's MERGE."""
+        self.spark.read.format("delta").load(self.folder).write.format("delta").save(self.by_hand)
+
+    @property
+    def by_hand(self) -> str:
+        return str(Path(self.lake.root, "by_hand"))
+
+    def merge(self, number: int, share: float, salt: int) -> None:
+        """Bring a label's rows into the copy, as one does by hand."""
+        label = label_of(START + number * DAY)
+        rows = self.changes(number, share, salt).selectExpr("*", f"'{label}' AS timelabel")
+        rows.createOrReplaceTempView("changes")
+        self.spark.sql(
+            f"MERGE INTO delta.`{self.by_hand}` t USING changes s ON t.id = s.id "
+            "WHEN MATCHED AND s.changed >= t.changed AND s.is_gone THEN DELETE "
+            "WHEN MATCHED AND s.changed >= t.changed THEN UPDATE SET * "
+            "WHEN NOT MATCHED AND NOT s.is_gone THEN INSERT *"
+        ).collect()
+
     def require_right(self) -> None:
         """Hold the table against the fold of all its slices."""
         self.rebuild()
@@ -151,6 +172,8 @@ def late_labels(big: Big, rounds: int, minutes: float) -> str:
     sides: dict[str, Callable[[int], Cost]] = {
         f"late label, {share:.1%} of keys": partial(_late, big, share) for share in LATE
     }
+    big.copy()
+    sides |= {f"{share:.1%} by Delta's MERGE": partial(_merged, big, share) for share in LATE}
     sides["full rebuild"] = lambda _: cost_of(big.rebuild, spark)
     middles = {name: middle(costs) for name, costs in interleaved(sides, rounds, warm=1, minutes=minutes).items()}
     return _table(middles, "full rebuild")
@@ -158,6 +181,10 @@ def late_labels(big: Big, rounds: int, minutes: float) -> str:
 
 def _late(big: Big, share: float, _: int) -> Cost:
     return cost_of(lambda: big.put(LATE[share], share), big.spark)
+
+
+def _merged(big: Big, share: float, index: int) -> Cost:
+    return cost_of(lambda: big.merge(LATE[share], share, index * 7919), big.spark)
 
 
 def as_of_reads(big: Big, rounds: int) -> str:

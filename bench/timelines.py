@@ -2,7 +2,8 @@
 
 The table holds the history of a million keys, five raw rows each. A batch brings a row for each touched key; one in
 five of these rows is late, within the history that is there. Against it stand all versions made again from all raw
-rows, and written. Each batch's result is held against that at the end.
+rows, and written; and Delta's MERGE by hand: the raw rows appended, the versions of the touched keys made again, and
+what differs merged. Each batch's result is held against that at the end.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.resolving import CommitRecord, resolve
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.writer import write_slices
+from waterclock.temporal import compute_temporal
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import parse_period
@@ -118,6 +120,34 @@ class Accounts:
         """Make all versions again, and write them."""
         self.whole().write.mode("overwrite").parquet(str(Path(self.lake.root, "rebuilt")))
 
+    def copy(self) -> None:
+        """Put the table and its raw rows beside it, for Delta's MERGE."""
+        for name, frame in (("hand", self.whole()), ("hand_raw", self.rows(0, 1.0))):
+            frame.write.format("delta").save(str(Path(self.lake.root, name)))
+
+    def merge(self, number: int, share: float) -> None:
+        """Bring a label's raw rows into the copy as one does by hand: touched keys made again, what differs merged."""
+        from pyspark.sql.functions import broadcast
+
+        raw, made = (str(Path(self.lake.root, name)) for name in ("hand_raw", "hand"))
+        rows = self.rows(number, share)
+        rows.write.format("delta").mode("append").save(raw)
+        keys = broadcast(rows.select("id").distinct())
+        new = compute_temporal(self.spark.read.format("delta").load(raw).join(keys, "id", "left_semi"), "id", time="at")
+        old = self.spark.read.format("delta").load(made)
+        names, on = old.columns, ["id", "rec_eff_time"]
+        rest = [name for name in names if name not in on]
+        packed = [frame.selectExpr(*on, f"struct({', '.join(rest)}) AS row") for frame in (new, old)]
+        both = packed[0].alias("n").join(packed[1].join(keys, "id", "left_semi").alias("o"), on, "full_outer")
+        changes = both.where("NOT n.row <=> o.row").selectExpr(*on, "n.row.*", "n.row IS NULL AS gone")
+        changes.createOrReplaceTempView("changes")
+        self.spark.sql(
+            f"MERGE INTO delta.`{made}` t USING changes s ON t.id = s.id AND t.rec_eff_time = s.rec_eff_time "
+            "WHEN MATCHED AND s.gone THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)} "
+            f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+        ).collect()
+
     def require_right(self) -> None:
         """Hold the table against all versions made again."""
         wanted, found = self.whole(), self.spark.read.format("delta").load(self.folder)
@@ -133,6 +163,8 @@ def batches(accounts: Accounts, rounds: int, minutes: float) -> str:
     sides: dict[str, Callable[[int], Cost]] = {
         f"{share:.0%} of the keys": partial(_batch, accounts, share) for share in SHARES
     }
+    accounts.copy()
+    sides |= {f"{share:.0%} by Delta's MERGE": partial(_merged, accounts, share) for share in SHARES}
     sides["all versions again"] = lambda _: cost_of(accounts.rebuild, accounts.spark)
     found = interleaved(sides, rounds, warm=1, minutes=minutes)
     middles = {name: middle(costs) for name, costs in found.items()}
@@ -153,6 +185,11 @@ def batches(accounts: Accounts, rounds: int, minutes: float) -> str:
 
 def _batch(accounts: Accounts, share: float, _: int) -> Cost:
     return cost_of(lambda: accounts.put(share), accounts.spark)
+
+
+def _merged(accounts: Accounts, share: float, index: int) -> Cost:
+    number = 1 + 2 * index + SHARES.index(share)
+    return cost_of(lambda: accounts.merge(number, share), accounts.spark)
 
 
 def main() -> None:

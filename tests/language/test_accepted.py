@@ -11,9 +11,10 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, HERE
 from waterclock.dpl.project import Project, load_project
-from waterclock.dpl.query.splice import flats_of, splice
+from waterclock.dpl.query.splice import splice
 from waterclock.flow.choices import ReadKind, Scope
 from waterclock.flow.declarations import Flat, Merge, Read, Table
+from waterclock.flow.flats import flats_of
 
 FOLDER = HERE / "accepted"
 SETTINGS = """\

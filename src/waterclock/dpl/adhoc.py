@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_references
-from waterclock.dpl.query.splice import flats_of
 from waterclock.dpl.resolve.views import nearest_table
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import QuerySaid
@@ -14,6 +13,7 @@ from waterclock.dpl.syntax.tokens import statements_of
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Query, Read, TableReference
+from waterclock.flow.flats import flats_of
 
 _FILE = "query"
 _ANSWERS_DIFFER = "E215"  # a query that is asked once may ask for the time

@@ -8,6 +8,8 @@ import socket
 import uuid
 from dataclasses import dataclass, field
 
+from waterclock.planner.request import GROUP_CAP
+
 
 def _runner_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
@@ -30,7 +32,7 @@ class RunSettings:
     """
 
     threads: int = 4
-    group_cap: int = 366
+    group_cap: int = GROUP_CAP
     catch_up: int = 1000
     attempts: int = 3
     retry_wait: float = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from waterclock.flow.declarations import RECORD, Flat, FlatJoin
+from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Query
 from waterclock.timelabel.label import TIMELABEL
 
 
@@ -16,6 +16,17 @@ class FlatColumn:
     name: str
     table: str
     column: str
+
+
+def flats_of(query: Query) -> tuple[Flat, ...]:
+    """Return the flat reads of a query, views looked into, each once and in the order written."""
+    found: dict[Flat, None] = dict.fromkeys(flat for branch in query.branches for flat in flats_of(branch))
+    for reference in query.tables:
+        if reference.flat is not None:
+            found[reference.flat] = None
+        if reference.view is not None:
+            found.update(dict.fromkeys(flats_of(reference.view)))
+    return tuple(found)
 
 
 def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) -> tuple[FlatColumn, ...] | None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from waterclock.flow.declarations import Read
+from waterclock.planner.queries import Queries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
@@ -152,7 +153,7 @@ class Plan:
     since and are not made again by themselves (ON RESTATE REPORT), oldest first. `following`: by table, how many done
     batches rest on those that are made again, and follow where rows turn out to differ. `behind`: by table, the done
     labels of REPLACE transforms whose inputs were restated since and that nobody needs, oldest first: they are made
-    again only when somebody asks for them.
+    again only when somebody asks for them. `queries`: by table, how many queries write what is ready or waits.
     """
 
     now: datetime
@@ -164,6 +165,7 @@ class Plan:
     reported: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     following: Mapping[str, int] = field(default_factory=dict)
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    queries: Mapping[str, Queries] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan for JSON: the same keys and the same order for the same plan."""
@@ -177,6 +179,7 @@ class Plan:
             "reported": _label_texts(self.reported),
             "following": dict(self.following),
             "behind": _label_texts(self.behind),
+            "queries": {name: found.to_dict() for name, found in self.queries.items()},
         }
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, islice
 
 from waterclock.batches.facts import LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Batching
+from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
+from waterclock.planner.queries import Queries, most_together, queries_of
 from waterclock.planner.readiness import Facts, Judge
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.request import ALL, Request
@@ -22,8 +24,6 @@ from waterclock.planner.ticks import Ticks
 from waterclock.planner.to_do import ToDo, to_do_by_table
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
-
-_MOST_BY_DATA_TIME = 31
 
 
 class Planner:
@@ -69,6 +69,7 @@ class Planner:
             behind={
                 name: labels for name, labels in self._behind(judge.facts.to_do).items() if name in judge.facts.selected
             },
+            queries=self._queries(batches, left_out, request.group_cap),
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Group, ...]:
@@ -140,7 +141,7 @@ class Planner:
         within = front.reached(within_reach(node, judge.facts.settlement.settled, self.graph.nodes))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
         ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
-        return _shared(node, past, tuple(ready), _most_together(node, request))
+        return _shared(node, past, tuple(ready), most_together(node, request.group_cap))
 
     def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: Request) -> Judge:
         starts, force, only, clock = self.starts(snapshot, now), request.force, request.only, request.clock
@@ -191,6 +192,16 @@ class Planner:
                 found[name] = waiting
         return found
 
+    def _queries(self, batches: Iterable[Batch], left_out: Mapping[str, int], group_cap: int) -> dict[str, Queries]:
+        """Say by table how many queries write what is ready or waits; what is published is at hand, or asks its own."""
+        counts = Counter(batch.table for batch in batches if batch.status in {Status.READY, Status.WAITING})
+        counts.update({name: count for name, count in left_out.items() if counts[name]})
+        return {
+            name: queries_of(node, count, group_cap)
+            for name, count in counts.items()
+            if (node := self.graph.nodes[name]).table.kind is not Kind.PUBLISH
+        }
+
     def _older_code(self, snapshot: LedgerSnapshot) -> dict[str, int]:
         """Count by table the done labels that ran under another fingerprint than today's."""
         found = {}
@@ -213,13 +224,6 @@ def _holds(spans: IntervalSet | None, label: datetime) -> bool:
 def _enough(node: Node, cap: int) -> int:
     """Say how many ready batches are worth finding: one where only one is offered."""
     return 1 if node.is_single and not node.groups_in_order else cap
-
-
-def _most_together(node: Node, request: Request) -> int:
-    """Say how many labels may share a claim; by data time each notes all items that were read for all of them."""
-    source = node.table.source
-    is_by_data_time = source is not None and source.batching is Batching.DATA_TIME
-    return min(request.group_cap, _MOST_BY_DATA_TIME) if is_by_data_time else request.group_cap
 
 
 def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:

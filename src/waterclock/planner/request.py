@@ -8,6 +8,9 @@ from datetime import datetime
 
 from waterclock.selection import Labels
 
+# labels of one table that share a claim: a year of days
+GROUP_CAP = 366
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -23,7 +26,7 @@ class Request:
     only: Collection[str] | None = None
     labels: Labels | Mapping[str, Labels] | None = None
     cap: int = 1000
-    group_cap: int = 100
+    group_cap: int = GROUP_CAP
     force: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
     clock: datetime | None = None
 

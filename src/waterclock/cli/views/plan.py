@@ -19,6 +19,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.label_states import Quiet
 from waterclock.planner.plan import Batch, Plan, Status
+from waterclock.planner.queries import Queries
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,7 +107,7 @@ def print_plan(
     for name, runs in stretches(plan.batches):
         to.print()
         count = sum(len(run.batches) for run in runs) + plan.left_out.get(name, 0)
-        to.print(_heading(to, name, count_words(count, "label")))
+        to.print(_heading(to, name, f"{count_words(count, 'label')}{_queries_words(plan.queries.get(name), count)}"))
         for run in runs:
             _print_stretch(to, run, flow)
         if name in plan.left_out:
@@ -162,6 +163,15 @@ def _are_alike(one: Batch, other: Batch) -> bool:
 def _kind(batch: Batch) -> tuple[object, ...]:
     causes = tuple((cause.table, cause.status) for cause in batch.causes)
     return batch.status, batch.is_revision, causes or batch.reason
+
+
+def _queries_words(queries: Queries | None, labels: int) -> str:
+    """Say how many queries make the labels that may be made, where that says more than their number."""
+    if queries is None or labels < 2:
+        return ""
+    if queries.least == queries.most:
+        return f" in {count_words(queries.most, 'query', 'queries')}"
+    return f" in {number_words(queries.least)} to {count_words(queries.most, 'query', 'queries')}"
 
 
 def _heading(to: Console, name: str, count: str) -> Text:

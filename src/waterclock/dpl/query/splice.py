@@ -139,17 +139,6 @@ def reads_of(query: Query) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def flats_of(query: Query) -> tuple[Flat, ...]:
-    """Return the flat reads of a query, views looked into, each once and in the order written."""
-    found: dict[Flat, None] = dict.fromkeys(flat for branch in query.branches for flat in flats_of(branch))
-    for reference in query.tables:
-        if reference.flat is not None:
-            found[reference.flat] = None
-        if reference.view is not None:
-            found.update(dict.fromkeys(flats_of(reference.view)))
-    return tuple(found)
-
-
 def _pieces(query: Query, ways: InPlace) -> Iterator[tuple[str, SourceText, int, bool]]:
     source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
     position = 0

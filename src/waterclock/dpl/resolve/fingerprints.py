@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.query.splice import flats_of
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
+from waterclock.flow.flats import flats_of
 
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
 _AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})

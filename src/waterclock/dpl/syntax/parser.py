@@ -166,7 +166,8 @@ class _Reader:
     def _expected(self, word: str) -> WaterclockError:
         cursor = self.cursor
         found = cursor.peek()
-        near = did_you_mean(found.upper, [word, "PARTITIONED", "REGULAR"]) if found.kind == "word" else None
+        words = {word, "PARTITIONED", "REGULAR"} - {found.upper}
+        near = did_you_mean(found.upper, words) if found.kind == "word" else None
         return cursor.here().refuse("E204", f"expected {word}, found {cursor.here().text}", fix=near)
 
     def _options(self) -> None:

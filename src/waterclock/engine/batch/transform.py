@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.query.splice import flats_of, reads_of, splice
+from waterclock.dpl.query.splice import reads_of, splice
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
@@ -16,7 +16,9 @@ from waterclock.engine.spark.user_functions import load_function, register_funct
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, PythonFunction, Query, Table
+from waterclock.flow.flats import flats_of
 from waterclock.planner.plan import Batch
+from waterclock.planner.queries import MOST_WINDOWS_OF_A_UNION
 from waterclock.storage.folds.versions import MISSING
 from waterclock.timelabel.window import Window
 
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
 
     # the rows of each Read of one window, and of each Flat that was made of them
     _Frames = dict[Any, DataFrame]
-
-# Spark plans a query for each window of a union, and runs what each has to exchange before the whole
-MOST_QUERIES_OF_A_JOB = 31
 
 
 def transform_parts(
@@ -70,8 +69,8 @@ def _window_by_window(
     work: Workplace, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
 ) -> list[tuple[Sequence[Batch], DataFrame]]:
     parts: list[tuple[Sequence[Batch], DataFrame]] = []
-    for start in range(0, len(batches), MOST_QUERIES_OF_A_JOB):
-        share = batches[start : start + MOST_QUERIES_OF_A_JOB]
+    for start in range(0, len(batches), MOST_WINDOWS_OF_A_UNION):
+        share = batches[start : start + MOST_WINDOWS_OF_A_UNION]
         frames = [
             labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in share
         ]

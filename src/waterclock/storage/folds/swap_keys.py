@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +14,20 @@ from waterclock.faults import fault
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.pointers import MergeLook, commit_state
 from waterclock.storage.commit.rebuild import try_whole_state
-from waterclock.storage.folds.drop_rows import can_thin, thin
+from waterclock.storage.folds.drop_rows import thin
 from waterclock.storage.folds.write_state import (
     FILE,
-    MOST_BYTES_COPIED,
+    MOST_PLACES,
     PLACE,
     is_small,
+    may_copy,
     may_rewrite_files,
     with_places,
 )
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.live_files import relative_path
+from waterclock.storage.log.live_files import LiveFile, relative_path
 from waterclock.storage.slices.read import frame_of_files
+from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 # from this share of its versions on, it costs less to make the whole table again: 0.4 of that at 10 %, 1.2 at 50 %
 _WHOLE_FROM = 0.35
+_ROWS = "_waterclock_rows"
 
 # gives all rows that some keys have from now on, or all there are
 Make = Callable[["DataFrame | None"], "DataFrame"]
@@ -44,41 +48,65 @@ def swap_rows(
     """Put all rows that `keys` have from now on in the place of those that they have in the table.
 
     Gives the version; None where another commit came since the look. Cost: a write of the new rows; of a small table
-    one job writes those that stay as well, of a bigger one its keys are scanned, and its files copied. Where more
-    than a third of its rows would go, all are made again.
+    one job writes those that stay as well, of a bigger one its keys are scanned, and the files that hold them copied:
+    in this process, or by Spark where they are many, where this is not the machine that works (`may_copy`), or where
+    places would be too many to hold here. Where more than a third of its rows would go, all are made again.
 
     Raises  Killed where the claim was killed first
     """
-    there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    if is_small(look) or not _may_copy(folder, look):
-        new = make(keys)
-        stay = there.join(keys, keys.columns, "left_anti").select(*map(quoted, new.columns))
-        return try_whole_state(folder, identity, stay.unionByName(new), base=look.base)
-    gone = _places(there, keys, folder)
-    old = [file for file in look.live if file.path in gone]
-    if len(old) < len(gone):
+    if is_small(look) or not may_rewrite_files(look):
+        state = _stay(spark, folder, keys, look, look.live).unionByName(make(keys))
+        return try_whole_state(folder, identity, state, base=look.base)
+    touched = _touched(spark, folder, keys, look)
+    old = [file for file in look.live if file.path in touched]
+    if len(old) < len(touched):
         return None  # Spark calls a file otherwise than the log does
-    if sum(map(len, gone.values())) >= _WHOLE_FROM * _rows(folder, look):
+    if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _rows(folder, look):
         return try_whole_state(folder, identity, make(None), base=look.base)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
-    make(keys).write.mode("overwrite").parquet(str(Path(folder, path)))
-    thin(Path(folder), gone, path)
+    places = {file: each.places for file, each in touched.items() if each.places is not None}
+    if len(places) == len(touched) and may_copy(spark, folder, old):
+        make(keys).write.mode("overwrite").parquet(str(Path(folder, path)))
+        thin(Path(folder), places, path)
+    else:
+        state = _stay(spark, folder, keys, look, old).unionByName(make(keys))
+        state.write.mode("overwrite").parquet(str(Path(folder, path)))
     return commit_state(folder, identity, path, base=look.base, instead_of=old)
+
+
+def _stay(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook, files: Sequence[LiveFile]) -> DataFrame:
+    """Return the rows of files that are of other keys."""
+    there = frame_of_files(spark, folder, [file.path for file in files], look.schema)
+    return there.join(keys, keys.columns, "left_anti").select(*map(quoted, fields_of(look.schema)))
 
 
 def _rows(folder: str, look: MergeLook) -> int:
     return sum(pq.read_metadata(Path(folder, file.path)).num_rows for file in look.live)
 
 
-def _may_copy(folder: str, look: MergeLook) -> bool:
-    size = sum(file.size for file in look.live)
-    is_light = may_rewrite_files(look) and size <= MOST_BYTES_COPIED
-    return is_light and can_thin(Path(folder), [file.path for file in look.live])
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """How many rows of the keys a file holds, and at which places; None where those are too many for this process."""
+
+    rows: int
+    places: pa.Array | None
 
 
-def _places(there: DataFrame, keys: DataFrame, folder: str) -> dict[str, pa.Array]:
-    """Find by file where the rows of these keys lie."""
-    met = with_places(there).join(keys, keys.columns, "left_semi")
-    found = met.groupBy(FILE).agg(F.collect_list(PLACE).alias(PLACE)).toArrow()
-    return {relative_path(uri, folder): found[PLACE][at].values for at, uri in enumerate(found[FILE].to_pylist())}
+def _touched(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook) -> dict[str, _Touched]:
+    """Find the files that hold rows of these keys, by path; not more than `MOST_PLACES` of places come here."""
+    there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
+    most = MOST_PLACES // max(len(look.live), 1)
+    found = (
+        with_places(there)
+        .join(keys, keys.columns, "left_semi")
+        .groupBy(FILE)
+        .agg(F.expr(f"count(*) AS {_ROWS}"), F.expr(f"if(count(*) <= {most}, collect_list({PLACE}), NULL) AS {PLACE}"))
+        .toArrow()
+    )
+    rows = found[_ROWS].to_pylist()
+    places = (each.values if each.is_valid else None for each in found[PLACE])
+    return {
+        relative_path(uri, folder): _Touched(rows[at], where)
+        for at, (uri, where) in enumerate(zip(found[FILE].to_pylist(), places, strict=True))
+    }

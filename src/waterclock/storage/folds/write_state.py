@@ -20,7 +20,7 @@ from waterclock.spark_sql import quoted
 from waterclock.storage.commit.pointers import MergeLook, commit_state
 from waterclock.storage.folds.drop_rows import can_thin, thin
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.live_files import relative_path
+from waterclock.storage.log.live_files import LiveFile, relative_path
 from waterclock.storage.slices.key_checks import same_key_sql
 from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_of_files
 from waterclock.storage.types import fields_of, sql_type
@@ -40,9 +40,10 @@ _WINS = "_waterclock_wins"
 # beyond, both sides of a join are shuffled
 MOST_ROWS_BROADCAST = 1_000_000
 # beyond, this process does not hold the places of rows, and Spark writes what stays as well
-_MOST_PLACES = 5_000_000
-# beyond, copying is left to Spark, whose workers share it
-MOST_BYTES_COPIED = 4 * 1024**3
+MOST_PLACES = 5_000_000
+# beyond, copying is left to Spark, whose workers share it: at home they are this machine's own cores
+_MOST_BYTES_COPIED = 4 * 1024**3
+_MOST_BYTES_COPIED_FOR_A_CLUSTER = 256 * 1024**2
 _ROWS_A_FILE = 1_000_000
 
 
@@ -71,6 +72,16 @@ def is_small(look: MergeLook) -> bool:
 def may_rewrite_files(look: MergeLook) -> bool:
     """Tell whether files of the table may be written anew one by one: not where somebody follows its change feed."""
     return look.may_rewrite and len(look.live) <= FILES_READ_DIRECTLY
+
+
+def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> bool:
+    """Tell whether this process copies files itself, and not Spark: few of them, where others would do the work.
+
+    Cost: a footer each.
+    """
+    is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
+    most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
+    return sum(file.size for file in files) <= most and can_thin(Path(folder), [file.path for file in files])
 
 
 def with_places(rows: DataFrame) -> DataFrame:
@@ -111,14 +122,13 @@ def rewrite_files(
     few = replace(winners, rows=rows.hint("broadcast") if count <= MOST_ROWS_BROADCAST else rows)
     met = _met(spark, folder, few, look).persist()
     try:
-        places = _places(met, is_counted=count <= _MOST_PLACES)
+        places = _places(met, is_counted=count <= MOST_PLACES)
         paths = {relative_path(uri, folder): gone for uri, gone in places.by_uri.items()}
         old = [file for file in look.live if file.path in paths]
         if len(old) < len(paths):
             return None  # Spark calls a file otherwise than the log does
         fault("merge")
-        may_copy = sum(file.size for file in old) <= MOST_BYTES_COPIED
-        if may_copy and count <= _MOST_PLACES and can_thin(Path(folder), list(paths)):
+        if count <= MOST_PLACES and may_copy(spark, folder, old):
             new = _new(few, met, look.schema, all_won=places.all_won)
             _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
             thin(Path(folder), paths, path)

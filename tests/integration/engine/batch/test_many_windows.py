@@ -146,5 +146,5 @@ def test_what_spark_does_not_turn_into_one_is_asked_window_by_window(
 ) -> None:
     with collected.opened() as work:
         batches, expected = asked(work, case)
-        monkeypatch.setattr(transform, "MOST_QUERIES_OF_A_JOB", 4)
+        monkeypatch.setattr(transform, "MOST_WINDOWS_OF_A_UNION", 4)
         assert made(work, work.sessions.own(), batches) == (2, expected)

@@ -126,7 +126,7 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     if request.param == "merged by Delta":
         monkeypatch.setattr(commit_merged, "may_rewrite_files", lambda _: False)
     if request.param == BY_SPARK:
-        monkeypatch.setattr(write_state, "_MOST_PLACES", -1)
+        monkeypatch.setattr(write_state, "MOST_PLACES", -1)
     return str(request.param)
 
 

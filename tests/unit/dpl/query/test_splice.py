@@ -6,9 +6,10 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import load_project
-from waterclock.dpl.query.splice import Spliced, flats_of, reads_of, splice, variables_of
+from waterclock.dpl.query.splice import Spliced, reads_of, splice, variables_of
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read
+from waterclock.flow.flats import flats_of
 
 
 def query_of(text: str, root: Path, views: str = "") -> Query:

@@ -1,0 +1,48 @@
+"""How much a batch reads, from what the ledger and the logs say: Spark shuffles in parts by that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from waterclock.engine.reads.pin import PinnedRead
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.spark_settings import PARTITIONS, shuffle_partitions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from waterclock.flow.declarations import Flow
+
+
+def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -> int:
+    """Return the bytes of Parquet that the reads of some labels mean, what several of them read counted once."""
+    slices: dict[tuple[str, str], int] = {}
+    states: dict[str, int] = {}
+    for pinned in (read for reads in pins for read in reads if read.slices):
+        table = pinned.read.table
+        if flow.tables[table].is_fold:
+            states[table] = states.get(table) or bytes_held(lake.folder(table))
+        else:
+            slices |= {(table, piece.slice_path): piece.bytes for piece in pinned.slices}
+    return sum(slices.values()) + sum(states.values())
+
+
+def bytes_held(folder: str) -> int:
+    """Return the bytes of a table's live files, 0 where there is no table. Cost: as many as there are."""
+    if not table_exists(folder):
+        return 0
+    with opened(folder) as table:
+        return sum(file.size for file in table.files.values())
+
+
+def spread(spark: SparkSession, size: int) -> None:
+    """Have a session shuffle in as many parts as so many bytes of Parquet ask for, and never in fewer than are set."""
+    wanted = shuffle_partitions(size)
+    if wanted == shuffle_partitions(0):
+        return
+    is_set = spark.conf.get(PARTITIONS) or ""
+    if is_set.isdigit() and int(is_set) < wanted:  # some platforms take "auto"
+        spark.conf.set(PARTITIONS, str(wanted))
