@@ -24,6 +24,7 @@ BENCHES = (
     "archive",
     "flights",
     "chain",
+    "empty",
     "backfill",
     "big_slice",
     "long_session",

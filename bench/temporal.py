@@ -21,7 +21,7 @@ import temporal_peers as peers  # before Polars: it sets how many threads that t
 from flights_by_hand import family
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import warm_spark
-from temporal_data import Sizes, write_all, write_even
+from temporal_data import FIRST, SPAN, Sizes, write_all, write_even
 
 from waterclock.temporal import (
     Counts,
@@ -32,6 +32,7 @@ from waterclock.temporal import (
     format_attribute,
     measure_temporal,
 )
+from waterclock.temporal.plans import LIMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +46,7 @@ OWN: Mapping[str, tuple[str, float | None]] = {
     "… hot key": ("denorm_transactional", 1.6),
     "… burst": ("denorm_transactional", 1.6),
     "… no numbers": ("denorm_transactional", None),
+    "… many versions": ("denorm_transactional", None),
 }
 
 
@@ -115,6 +117,10 @@ class Bench:
                 "DuckDB": (partial(duck, peers.AS_OF, child="facts_burst", time="at", kind="burst"), None),
             },
             "… no numbers": {"ours": (sunk(partial(self.facts, numbers=None)), None)},
+            "… many versions": {
+                "ours": (sunk(partial(self.facts, "often")), None),
+                "DuckDB": (partial(duck, peers.AS_OF, child="facts_often", time="at", kind="often"), None),
+            },
             "denorm_temporal": {
                 "ours": (sunk(partial(self.children, exact=False)), None),
                 "DuckDB": (partial(duck, peers.AS_OF, child="child", time="rec_eff_time", kind="even"), 2.4),
@@ -139,6 +145,7 @@ class Bench:
             "… hot key": self.facts("hot"),
             "… burst": self.facts("burst"),
             "… no numbers": self.facts(numbers=None),
+            "… many versions": self.facts("often"),
             "denorm_temporal": self.children(exact=False),
             "… exact": self.children(exact=True),
             "format_attribute": self.texts(),
@@ -231,9 +238,10 @@ def growth(spark: SparkSession, folder: Path, rows: int, rounds: int) -> str:
 
 def calibration(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) -> str:
     """The cost of each plan as keys have more versions, then as parents grow; numbers that ask for a plan force it."""
-    plans = {
+    plans: dict[str, Numbers | None] = {
         "broadcast": Numbers(10, 1, 2, 0),
         "hash": Numbers(10**7, 10**5, 2, 0),
+        "buckets": None,  # as many as a key has versions
         "slices": Numbers(10**7, 10**5, 5000, 10),
         "window": None,
     }
@@ -245,6 +253,7 @@ def calibration(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) ->
         place = folder / f"v{versions}_{many}"
         write_even(place, versions, versions // many, sizes.facts)
         bench = Bench(spark, place)
+        plans["buckets"] = Numbers(10**7, 10**7 // max(many, LIMITS.bucketed), 100, 0, FIRST, FIRST + SPAN)
         works = {name: partial(_alone, sunk(partial(bench.facts, numbers=plans[name]))) for name in plans}
         if versions < sizes.versions:  # small enough for either
             works = {name: works[name] for name in ("broadcast", "hash")}

@@ -1,7 +1,7 @@
 """The data of bench/temporal: raw rows of entities, versions of parents, facts and versions that refer to them.
 
 Keys of raw rows and facts follow Zipf's law (0.8). *hot*: one key has 20 % of the rows; *burst*: and 95 % of its times
-lie in one hour.
+lie in one hour. *often*: parents have 64 versions each, not 20.
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ class Sizes:
         return max(self.raw // 100, 10)
 
     @property
+    def often(self) -> int:
+        """The parents that have 64 versions each."""
+        return max(self.versions // 64, 10)
+
+    @property
     def children(self) -> int:
         return self.raw // 2
 
@@ -57,6 +62,8 @@ def write_all(folder: Path, sizes: Sizes) -> None:
         versions = _versions(chance, sizes.versions, sizes.parents, kind)
         _write(folder / f"parent_{kind}.parquet", versions)
         _write(folder / f"facts_{kind}.parquet", _facts(chance, sizes, kind))
+    _write(folder / "parent_often.parquet", _versions(chance, sizes.versions, sizes.often, "even"))
+    _write(folder / "facts_often.parquet", _facts(chance, sizes, "even", sizes.often))
     children = _versions(chance, sizes.children, max(sizes.children // 5, 10), "even")
     refers = pa.array(_zipf(chance, len(children), sizes.parents))
     _write(
@@ -146,8 +153,8 @@ def _versions(chance: np.random.Generator, count: int, keys: int, kind: str) -> 
     return table.take(chance.permutation(many))
 
 
-def _facts(chance: np.random.Generator, sizes: Sizes, kind: str) -> pa.Table:
-    keys, times = _zipf(chance, sizes.facts, sizes.parents), _times(chance, sizes.facts)
+def _facts(chance: np.random.Generator, sizes: Sizes, kind: str, parents: int = 0) -> pa.Table:
+    keys, times = _zipf(chance, sizes.facts, parents or sizes.parents), _times(chance, sizes.facts)
     _heated(chance, keys, times, kind)
     amounts = chance.integers(0, 10_000, sizes.facts) / 100
     kinds = chance.integers(0, 9, sizes.facts).astype("int32")

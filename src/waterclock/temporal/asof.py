@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
+from waterclock.temporal import time_buckets
 from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import Plan
 from waterclock.temporal.stops import OVERLAPPING
+from waterclock.temporal.time_buckets import MEETING, Buckets, can_meet
 from waterclock.temporal.time_slices import at_moment, cuts_of, lacking, over_periods, spread_by
 
-HINTS = {Plan.HASH: "shuffle_hash", Plan.SLICES: "shuffle_hash", Plan.SORTED_SLICES: "merge"}
+HINTS = {
+    Plan.HASH: "shuffle_hash",
+    Plan.BUCKETS: "shuffle_hash",
+    Plan.SLICES: "shuffle_hash",
+    Plan.SORTED_SLICES: "merge",
+}
 
 
-def as_of(child: DataFrame, parent: DataFrame, keys: list[str], plan: Plan) -> DataFrame:
+def as_of(
+    child: DataFrame, parent: DataFrame, keys: list[str], plan: Plan, buckets: Buckets | None = None
+) -> DataFrame:
     """Return every row of the child once, with the columns of the version in effect `at` its time, else null.
 
     Both have `keys`; the child `at`; the parent `eff`, `exp` and what is wanted of it. `eff` tells if there was one.
+    `buckets` are those of the plan that has some.
     """
     if plan is Plan.WINDOW:
         return _by_window(child, parent, keys)
+    if plan is Plan.BUCKETS and buckets is not None and can_meet(child.schema[key].dataType for key in keys):
+        rows = time_buckets.at_moment(child, keys, buckets, "at")
+        versions = time_buckets.over_periods(parent, keys, buckets, "eff", "exp")
+        return _by_range(rows, versions, [MEETING], plan, compared=keys).drop(MEETING)
     if plan in {Plan.SLICES, Plan.SORTED_SLICES}:
         cuts = cuts_of(parent, keys, is_small=True)
         child = at_moment(child, cuts, "at")
@@ -30,12 +45,16 @@ def as_of(child: DataFrame, parent: DataFrame, keys: list[str], plan: Plan) -> D
     return _by_range(child, parent, keys, plan)
 
 
-def _by_range(child: DataFrame, parent: DataFrame, on: list[str], plan: Plan) -> DataFrame:
-    theirs = parent.withColumnsRenamed({key: f"p_{key}" for key in on})
+def _by_range(
+    child: DataFrame, parent: DataFrame, on: list[str], plan: Plan, *, compared: Sequence[str] = ()
+) -> DataFrame:
+    theirs = parent.withColumnsRenamed({key: f"p_{key}" for key in (*on, *compared)})
     hinted = sql.broadcast(theirs) if plan is Plan.BROADCAST else theirs.hint(HINTS[plan])
     is_in_effect = (sql.col("at") >= sql.col("eff")) & (sql.col("at") < sql.col("exp"))
-    joined = child.join(hinted, reduce(Column.__and__, _equal(on), is_in_effect), "left")
-    return joined.drop(*(f"p_{key}" for key in on), "exp")
+    # an equality Spark would join by; of a null neither is true
+    same = [(sql.col(key) <= sql.col(f"p_{key}")) & (sql.col(key) >= sql.col(f"p_{key}")) for key in compared]
+    joined = child.join(hinted, reduce(Column.__and__, [*_equal(on), *same], is_in_effect), "left")
+    return joined.drop(*(f"p_{key}" for key in (*on, *compared)), "exp")
 
 
 def _equal(on: list[str]) -> list[Column]:

@@ -249,6 +249,8 @@ def _counted(closed: DataFrame, shape: Shape, counts: Counts) -> DataFrame:
         keys=count_where(number == 1),
         most_versions=sql.max(number),
         long_keys=count_where(number == LONG_KEY + 1),
+        _first=sql.unix_micros(sql.min("at")),
+        _last=sql.unix_micros(sql.max("at")),
     )
 
 

@@ -41,16 +41,21 @@ class Counts:
     @property
     def get(self) -> dict[str, int]:
         """Each count by its name; waits for the result's first action."""
-        found: dict[str, int] = {}
-        for observation, counted in self._watched:
-            read = _read(observation) or counted.collect()[0].asDict()
-            found |= {name: int(value or 0) for name, value in read.items()}
-        return found
+        return {name: int(value or 0) for name, value in self._seen().items() if not name.startswith("_")}
 
     def numbers(self) -> Numbers:
         """What `compute_temporal` counted of its result, for choosing the plan of joins with it."""
-        found = self.get
-        return Numbers(found["versions"], found["keys"], found["most_versions"], found["long_keys"])
+        found = self._seen()
+        versions, keys, most, long = (
+            int(found[name] or 0) for name in ("versions", "keys", "most_versions", "long_keys")
+        )
+        return Numbers(versions, keys, most, long, found["_first"], found["_last"])
+
+    def _seen(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for observation, counted in self._watched:
+            found |= _read(observation) or counted.collect()[0].asDict()
+        return found
 
 
 def count_where(condition: Column) -> Column:

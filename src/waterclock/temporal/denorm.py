@@ -29,6 +29,7 @@ from waterclock.temporal.measure import Numbers
 from waterclock.temporal.overlaps import split
 from waterclock.temporal.plans import Plan, choose
 from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, beginning, open_end
+from waterclock.temporal.time_buckets import buckets_of
 from waterclock.temporal.time_slices import lacking
 
 
@@ -206,7 +207,8 @@ def _looked_up(
     counts: Counts | None,
     where: str,
 ) -> DataFrame:
-    found = as_of(rows, versions, sides.keys, _plan(versions, numbers))
+    buckets = None if numbers is None else buckets_of(numbers)
+    found = as_of(rows, versions, sides.keys, _plan(versions, numbers), buckets)
     return sides.result(found if counts is None else _counted(found, sides, counts, where))
 
 

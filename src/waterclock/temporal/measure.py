@@ -19,13 +19,16 @@ LONG_KEY = 32
 class Numbers:
     """Recorded when a temporal frame was written; numbers that are out of date make a join slower, never wrong.
 
-    `long_keys` are the keys of more than 32 versions.
+    `long_keys` are the keys of more than 32 versions; `first` and `last` the first and the last start of a version, in
+    microseconds since 1970, None where they are not known.
     """
 
     versions: int
     keys: int
     most_versions: int
     long_keys: int
+    first: int | None = None
+    last: int | None = None
 
 
 def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
@@ -61,6 +64,8 @@ def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
         sql.count_if(sql.col("number") == LONG_KEY + 1).alias("long"),
         sql.count_if(is_bad).alias("bad"),
         sql.min(sql.when(is_bad, example)).alias("example"),
+        sql.unix_micros(sql.min("eff")).alias("first"),
+        sql.unix_micros(sql.max("eff")).alias("last"),
     ).collect()[0]
     if found["bad"]:
         raise WaterclockError(
@@ -70,4 +75,4 @@ def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
             why=f"for example those of the key {found['example']}",
             fix="compute_temporal makes sound periods from raw rows",
         )
-    return Numbers(found["versions"], found["keys"], found["most"] or 0, found["long"])
+    return Numbers(found["versions"], found["keys"], found["most"] or 0, found["long"], found["first"], found["last"])

@@ -22,7 +22,7 @@ def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list
     Both have `keys`; the child `start` and `end`; the parent `eff`, `exp` and the attributes.
     """
     whole = completed(parent, keys, attributes)
-    if plan in {Plan.BROADCAST, Plan.HASH}:
+    if plan in {Plan.BROADCAST, Plan.HASH, Plan.BUCKETS}:
         return _cut(_by_overlap(child, whole, keys, plan))
     return _cut(_in_slices(child, whole, keys, plan))
 

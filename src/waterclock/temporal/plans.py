@@ -13,6 +13,7 @@ class Plan(Enum):
 
     BROADCAST = "broadcast hash join with a range"
     HASH = "shuffled hash join with a range"
+    BUCKETS = "hash join on equal buckets of time"
     SLICES = "hash join on slices of time"
     SORTED_SLICES = "sort-merge join on slices of time"
     WINDOW = "union and window"
@@ -30,6 +31,7 @@ class Limits:
 
     broadcast: int = 2 * 2**20
     few_versions: int = 112  # of any key: each is compared with every row of the key
+    bucketed: int = 16  # of a key on the average: fewer are not worth their buckets
     build: int = 128 * 2**20  # of a task: a shuffled hash join cannot spill what it builds
     cuts: int = 10 * 2**20  # of slices, broadcast
 
@@ -48,7 +50,9 @@ def choose(numbers: Numbers | None, *, row_bytes: int, partitions: int, limits: 
     if numbers.most_versions <= limits.few_versions and size <= limits.broadcast:
         return Plan.BROADCAST
     if numbers.most_versions <= limits.few_versions and fits_task:
-        return Plan.HASH
+        # a version stands in two buckets on the average
+        is_bucketed = numbers.versions >= limits.bucketed * numbers.keys and 2 * size <= limits.build * partitions
+        return Plan.BUCKETS if is_bucketed and numbers.first is not None else Plan.HASH
     if numbers.long_keys * _BYTES_OF_A_LONG_KEY <= limits.cuts:
         return Plan.SLICES if fits_task else Plan.SORTED_SLICES
     return Plan.WINDOW

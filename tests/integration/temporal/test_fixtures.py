@@ -20,6 +20,7 @@ NUMBERS = {
     "window": None,
     "broadcast": Numbers(3, 1, 2, 0),
     "hash": Numbers(1_000_000, 100_000, 2, 0),
+    "buckets": Numbers(1_000_000, 10_000, 100, 10, 0, 2_000_000_000_000_000),
     "slices": Numbers(1_000_000, 100_000, 5_000, 10),
     "sorted slices": Numbers(100_000_000, 100_000, 5_000, 10),
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 BROADCAST, HASH = Numbers(1_000, 100, 40, 10), Numbers(1_000_000, 100_000, 40, 10)
+BUCKETS = Numbers(1_000_000, 10_000, 100, 10, 0, 10**15)
 SLICES, SORTED = Numbers(1_000_000, 100_000, 5_000, 10), Numbers(100_000_000, 100_000, 5_000, 10)
 
 
@@ -97,11 +98,12 @@ def test_versions_are_counted_as_their_window_gives_them(
     [
         (BROADCAST, (0, 0, 0), "BroadcastHashJoin"),
         (HASH, (2, 0, 0), "ShuffledHashJoin"),
+        (BUCKETS, (2, 0, 0), "ShuffledHashJoin"),
         (SORTED, (4, 2, 0), "SortMergeJoin"),
         (SLICES, (4, 0, 0), "ShuffledHashJoin"),
         (None, (1, 1, 1), "Window"),
     ],
-    ids=["broadcast", "hash", "sorted slices", "slices", "window"],
+    ids=["broadcast", "hash", "buckets", "sorted slices", "slices", "window"],
 )
 def test_a_fact_is_joined_by_the_plan_of_the_parent_s_numbers(
     stored: dict[str, DataFrame], numbers: Numbers | None, wanted: tuple[int, int, int], join: str
@@ -119,8 +121,8 @@ def test_only_two_exchanges_of_slices_are_wide(stored: dict[str, DataFrame]) -> 
 
 @pytest.mark.parametrize(
     ("numbers", "wanted"),
-    [(BROADCAST, (1, 1, 2)), (HASH, (2, 1, 2))],
-    ids=["broadcast", "hash"],
+    [(BROADCAST, (1, 1, 2)), (HASH, (2, 1, 2)), (BUCKETS, (2, 1, 2))],
+    ids=["broadcast", "hash", "buckets"],
 )
 def test_a_split_sorts_the_parent_once(
     stored: dict[str, DataFrame], numbers: Numbers, wanted: tuple[int, int, int]
@@ -147,7 +149,7 @@ def test_choosing_a_plan_starts_no_job(spark: SparkSession, stored: dict[str, Da
 
     before = jobs()
     compute_temporal(stored["raw"], "c", time="t", delete_when="gone", counts=Counts())
-    for numbers in (None, BROADCAST, HASH, SLICES, SORTED):
+    for numbers in (None, BROADCAST, HASH, BUCKETS, SLICES, SORTED):
         denorm_transactional(stored["facts"], "p", "at", stored["parent"], "p", numbers=numbers, counts=Counts())
         denorm_transactional(stored["facts"], "p", "at", stored["parent"], "p", before_first="extend", numbers=numbers)
         denorm_temporal(stored["child"], "p", stored["parent"], "p", exact=True, numbers=numbers)

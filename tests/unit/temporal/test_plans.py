@@ -19,6 +19,10 @@ MANY = LIMITS.broadcast // ROW + 1
         (Numbers(0, 0, 0, 0), Plan.BROADCAST),
         (Numbers(1_000, 100, LIMITS.few_versions, 3), Plan.BROADCAST),
         (Numbers(MANY, 10_000, LIMITS.few_versions, 3), Plan.HASH),
+        (Numbers(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions, 3, 0, 10), Plan.BUCKETS),
+        (Numbers(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions, 3), Plan.HASH),
+        (Numbers(MANY, MANY // LIMITS.bucketed + 1, LIMITS.few_versions, 3, 0, 10), Plan.HASH),
+        (Numbers(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions + 1, 3, 0, 10), Plan.SLICES),
         (Numbers(1_000, 100, LIMITS.few_versions + 1, 3), Plan.SLICES),
         (Numbers(MANY, 100, 5_000, 10_000), Plan.SLICES),
         (Numbers(10 * LIMITS.build // ROW, 10_000_000, 10, 0), Plan.SORTED_SLICES),
@@ -34,6 +38,9 @@ def test_more_tasks_build_more() -> None:
     numbers = Numbers(2 * LIMITS.build // ROW, 1_000_000, 10, 0)
     assert choose(numbers, row_bytes=ROW, partitions=1) is Plan.SORTED_SLICES
     assert choose(numbers, row_bytes=ROW, partitions=2) is Plan.HASH
+    often = Numbers(LIMITS.build // ROW, 1_000, 100, 0, 0, 10)
+    assert choose(often, row_bytes=ROW, partitions=1) is Plan.HASH
+    assert choose(often, row_bytes=ROW, partitions=2) is Plan.BUCKETS
 
 
 def test_the_names_are_there_and_pyspark_is_loaded_only_for_them() -> None:

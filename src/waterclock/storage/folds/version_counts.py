@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.spark_sql import quoted
+from waterclock.storage.folds.versions import EFFECTIVE
 from waterclock.storage.log.live_files import is_plain, live_files, version_if_kept
 from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.read import frame_of_version
@@ -47,8 +48,8 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
             return None
         shown = ([file.path for file in live_files(table)], is_plain(table))
     paths, is_as_written = shown
-    counts = _counts_here([Path(folder, path) for path in paths], keys) if is_as_written else None
-    found = _counts_by_spark(spark, folder, version, keys) if counts is None else _numbers(counts)
+    grouped = _grouped_here([Path(folder, path) for path in paths], keys) if is_as_written else None
+    found = _counts_by_spark(spark, folder, version, keys) if grouped is None else _numbers(grouped)
     with _lock:
         _kept[folder, version] = found
         while len(_kept) > _MOST_KEPT:
@@ -56,29 +57,35 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
     return found
 
 
-def _counts_here(paths: Sequence[Path], keys: Sequence[str]) -> pa.ChunkedArray | None:
-    """Count in this process, by Arrow; None where there are too many rows, or types that it does not group."""
+def _grouped_here(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | None:
+    """Group by key in this process, by Arrow; None where there are too many rows, or types that it does not group."""
     files = [pq.ParquetFile(path) for path in paths]
     if sum(file.metadata.num_rows for file in files) > _MOST_ROWS_HERE:
         return None
-    parts = [file.read(columns=list(keys)) for file in files]
+    parts = [file.read(columns=[*keys, EFFECTIVE]) for file in files]
     if not parts:
-        return pa.chunked_array([], pa.int64())
+        return pa.table({"count_all": pa.array([], pa.int64())})
     try:
         grouped = pa.concat_tables(parts, promote_options="permissive").group_by(list(keys))
-        return grouped.aggregate([([], "count_all")])["count_all"]
+        return grouped.aggregate([([], "count_all"), (EFFECTIVE, "min"), (EFFECTIVE, "max")])
     except pa.ArrowNotImplementedError:
         return None
 
 
-def _numbers(counts: pa.ChunkedArray) -> Numbers:
+def _numbers(by_key: pa.Table) -> Numbers:
+    counts = by_key["count_all"]
     if not len(counts):
         return Numbers(0, 0, 0, 0)
     versions, most = pc.sum(counts).as_py(), pc.max(counts).as_py()
-    return Numbers(versions, len(counts), most, pc.sum(pc.greater(counts, LONG_KEY)).as_py())
+    first, last = pc.min(by_key[f"{EFFECTIVE}_min"]), pc.max(by_key[f"{EFFECTIVE}_max"])
+    starts = (each.cast(pa.timestamp("us", "UTC")).value for each in (first, last))
+    return Numbers(versions, len(counts), most, pc.sum(pc.greater(counts, LONG_KEY)).as_py(), *starts)
 
 
 def _counts_by_spark(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> Numbers:
-    by_key = frame_of_version(spark, folder, version).groupBy(*map(quoted, keys)).agg(F.expr("count(*) AS n"))
-    row = by_key.selectExpr("sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})").first()
-    return Numbers(*(int(value or 0) for value in row or (0, 0, 0, 0)))
+    micros = f"unix_micros({EFFECTIVE})"
+    by_key = frame_of_version(spark, folder, version).groupBy(*map(quoted, keys))
+    counted = by_key.agg(F.expr("count(*) AS n"), F.expr(f"min({micros}) AS low"), F.expr(f"max({micros}) AS high"))
+    told = counted.selectExpr("sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})", "min(low)", "max(high)")
+    row = told.first() or (0, 0, 0, 0, None, None)
+    return Numbers(*(int(value or 0) for value in row[:4]), *row[4:])
