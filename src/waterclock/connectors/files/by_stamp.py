@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from heapq import merge
 from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
 
 from waterclock.connectors.files.landed_names import Candidate, Names, is_date_folder, listed, named_at
@@ -20,6 +21,7 @@ from waterclock.connectors.interface import Report
 from waterclock.timelabel.zone import nominal_zone
 
 _DISORDER = timedelta(days=2)  # more than a zone's clock was ever set
+stamp_of = attrgetter("stamp")
 
 
 class ByStamp:
@@ -46,7 +48,7 @@ class ByStamp:
             _put_in_order(self._looked_at(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
             for folder, names in self._folders
         ]
-        return (one for one in merge(*found, key=_stamp) if one.stamp >= low)
+        return (one for one in merge(*found, key=stamp_of) if one.stamp >= low)
 
     def newest_first(self, until: datetime | None = None) -> Iterator[Candidate]:
         """Give the files stamped at `until` or before, newest first; all of them where none is said."""
@@ -55,7 +57,7 @@ class ByStamp:
         for folder, names in self._folders:
             last = len(names) if end is None else bisect_left(names, end)
             found.append(_put_in_order(self._looked_at(folder, names, range(last - 1, -1, -1)), sign=-1))
-        return (one for one in merge(*found, key=_stamp, reverse=True) if until is None or one.stamp <= until)
+        return (one for one in merge(*found, key=stamp_of, reverse=True) if until is None or one.stamp <= until)
 
     def _list(self, folder: str) -> None:
         there = listed(folder)
@@ -79,10 +81,6 @@ class ByStamp:
             return self._prefix if margin < timedelta(0) else f"{self._prefix}~"
         parts = (local.month, local.day, local.hour, local.minute, local.second)
         return f"{self._prefix}{local.year:04d}_{'_'.join(f'{part:02d}' for part in parts)}"
-
-
-def _stamp(one: Candidate) -> datetime:
-    return one.stamp
 
 
 def _put_in_order(candidates: Iterator[Candidate], *, sign: int) -> Iterator[Candidate]:

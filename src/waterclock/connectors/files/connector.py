@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.files.file_schemas import Reading
 
-_SECOND = timedelta(seconds=1)
 _FEW = 64
 
 _READING_OPTIONS = {
@@ -107,7 +106,7 @@ class FilesCollector:
     def clock(self, unit: Unit) -> datetime | None:
         """The second after the newest complete file's stamp: up to there the source has told everything."""
         newest = land.newest_stamp(self._landing(unit), landed_names.names_of(unit.path), now=datetime.now(UTC))
-        return newest + _SECOND if newest else None
+        return newest + landed_names.CLOCK_AFTER_STAMP if newest else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of the newest complete file; None where there is none, or where it is no CSV."""

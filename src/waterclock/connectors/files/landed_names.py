@@ -20,7 +20,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
@@ -37,6 +37,8 @@ FORMATS = {
     "parquet": "parquet",
 }
 COMPRESSIONS = ("gz", "bz2", "zst")
+# a source's clock stands behind the second of its newest file's stamp: up to there it has told everything
+CLOCK_AFTER_STAMP = timedelta(seconds=1)
 
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
 _STAMP = r"[0-9]{4}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}"
@@ -226,9 +228,15 @@ def _stamp(text: str, zone: str) -> datetime | None:
     month, day, hour, minute, second = (int(digits[at : at + 2]) for at in range(4, 14, 2))
     try:
         local = datetime(int(digits[:4]), month, day, hour, minute, second)  # noqa: DTZ001 (resolved right below)
-    except ValueError:
+        stamp = resolve_local(local, zone)
+        stamp + CLOCK_AFTER_STAMP  # behind the last second of all no source's clock can stand
+    except (ValueError, OverflowError):
         return None
-    return resolve_local(local, zone)
+    except WaterclockError as beyond:
+        if beyond.code != "E106":
+            raise
+        return None
+    return stamp
 
 
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:

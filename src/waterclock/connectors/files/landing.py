@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
 from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
-from waterclock.connectors.files.by_stamp import ByStamp
+from waterclock.connectors.files.by_stamp import ByStamp, stamp_of
 from waterclock.connectors.files.completeness import problem_of
 from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of
 from waterclock.connectors.interface import Item, Listing, Report
@@ -64,7 +63,7 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
         return (*within, *(item for item in after if item.stamp == after[0].stamp))
     folders = _by_stamp(landing, names)
     items = _between(landing, names, folders, span, now)
-    for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=_stamp), key=_stamp):
+    for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=stamp_of), key=stamp_of):
         if later := _between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
             return (*items, *later)
     return items
@@ -81,11 +80,11 @@ def newest_first(
     if not names.supplier:
         items = list_items(landing, names, now=now).items
         there = [item for item in reversed(items) if until is None or item.stamp <= until]
-        yield from (tuple(reversed(list(group))) for _, group in groupby(there, key=attrgetter("stamp")))
+        yield from (tuple(reversed(list(group))) for _, group in groupby(there, key=stamp_of))
         return
     folders = _by_stamp(landing, names)
-    ordered = merge(*(folder.newest_first(until) for folder in folders), key=_stamp, reverse=True)
-    for stamp, _ in groupby(ordered, key=_stamp):
+    ordered = merge(*(folder.newest_first(until) for folder in folders), key=stamp_of, reverse=True)
+    for stamp, _ in groupby(ordered, key=stamp_of):
         if items := _between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
             yield items
 
@@ -95,10 +94,6 @@ def _by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
         ByStamp(existing(landing.folder), names, landing.stamp_zone),
         ByStamp(landing.archive, names, landing.stamp_zone),
     )
-
-
-def _stamp(one: Candidate) -> datetime:
-    return one.stamp
 
 
 def _between(

@@ -116,6 +116,7 @@ def test_files_may_lie_in_date_subfolders_under_the_same_name(folder: LandingFol
         "shop_orders_2013_13_01_00_00_00.csv",
         "shop_orders_2013_02_30_00_00_00.csv",
         "shop_orders_2013_01_01_24_00_00.csv",
+        "shop_orders_9999_12_31_23_59_59.csv",
         "shop_orders_2013_01_01_00_00_00",
         "shop_orders_2013_01_01_00_00_00.xlsx",
         "shop_ordersx_2013_01_01_00_00_00.csv",
@@ -127,6 +128,21 @@ def test_a_misnamed_file_is_left_alone_and_reported(folder: LandingFolder, name:
     (folder.source / name).write_text("id,note\n1,n\n")
     assert len(listing(folder).items) == 1
     assert problems(folder) == {name: "misnamed"}
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [
+        ("shop_orders_0001_01_01_00_00_00.csv", "Asia/Tokyo"),
+        ("shop_orders_9999_12_31_23_00_00.csv", "America/New_York"),
+    ],
+)
+def test_a_stamp_at_an_end_of_time_is_reported_and_hides_no_other(folder: LandingFolder, name: str, zone: str) -> None:
+    folder.put(DAY, ROWS)
+    (folder.source / name).write_text("id,note\n1,n\n")
+    assert problems(folder, stamp_zone=zone) == {name: "misnamed"}
+    assert collector(folder).clock(unit_of("landing", "shop.orders")) is not None
+    assert len(listing(folder, stamp_zone=zone).items) == 1
 
 
 def test_a_misnamed_file_is_told_what_was_expected(folder: LandingFolder) -> None:
