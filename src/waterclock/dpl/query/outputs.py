@@ -89,6 +89,8 @@ def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
         told.add(id(entry.node))
         others = _of_one_star(output.entries, entry, first)
         names = ", ".join(dict.fromkeys(others))
+        # without a table's name Spark does not know which of the two is meant
+        left_out = f": * EXCEPT ({', '.join(f't.{name}' for name in dict.fromkeys(others))}), of the table t"
         is_same = before.name == entry.name or len(others) > 1
         yield span_of(entry.node, query).refuse(
             "E212",
@@ -96,9 +98,7 @@ def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
             if is_same
             else f"{before.name} and {entry.name} differ by case only",
             why="a table has one column of a name, and case alone does not tell two apart",
-            fix="give one of them another name, or leave it out: * EXCEPT (" + names + ")"
-            if _is_star(entry.node)
-            else "give one of them another name, or leave it out",
+            fix=f"give one of them another name, or leave it out{left_out if _is_star(entry.node) else ''}",
         )
 
 
