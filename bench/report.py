@@ -47,6 +47,11 @@ def main() -> None:
     unknown = [name for name in asked.benches if name not in BENCHES]
     if unknown:
         parser.error(f"there is no bench {unknown[0]}; there are {', '.join(BENCHES)}")
+    page = PAGE.read_text(encoding="utf-8")
+    if asked.write and (
+        homeless := [name for name in asked.benches or BENCHES if not all(m in page for m in marks(name))]
+    ):
+        sys.exit(f"{PAGE.name} has no place for {', '.join(homeless)}: {' … '.join(marks(homeless[0]))}")
     for name in asked.benches or BENCHES:
         text = _run(name, rest)
         print(text, flush=True)
@@ -73,12 +78,15 @@ def _run(name: str, arguments: list[str]) -> str:
     )
 
 
+def marks(name: str) -> tuple[str, str]:
+    """Return what stands before and behind a bench's table in the page."""
+    return f"<!-- {name} -->", f"<!-- /{name} -->"
+
+
 def _keep(name: str, text: str) -> None:
     """Put the text between the page's two marks of the bench; what people wrote around them stays."""
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    begin, end = marks(name)
     page = PAGE.read_text(encoding="utf-8")
-    if begin not in page or end not in page:
-        sys.exit(f"{PAGE.name} has no place for {name}: {begin} … {end}")
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(end)
     PAGE.write_text(f"{before}{begin}\n{text}{end}{after}", encoding="utf-8")

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from waterclock.flow.declarations import Read
-from waterclock.planner.queries import Queries
+from waterclock.planner.sharing import Queries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 

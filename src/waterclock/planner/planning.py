@@ -14,11 +14,11 @@ from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
-from waterclock.planner.queries import Queries, most_together, queries_of
 from waterclock.planner.readiness import Facts, Judge
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.request import ALL, Request
 from waterclock.planner.settlement import settle, standing_on
+from waterclock.planner.sharing import Queries, most_together, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
 from waterclock.planner.to_do import ToDo, to_do_by_table

@@ -34,12 +34,16 @@ SESSION_CONFS: Mapping[str, str] = MappingProxyType(
 )
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-# of Parquet as it lies on disk: decoded and shuffled it is two to four times as much, and Spark joins what comes small
+# of Parquet as it lies on disk, which is two to four times as much when it is decoded; partitions that turn out small
+# Spark itself puts together
 _BYTES_A_PARTITION = 16 * 1024 * 1024
 # beyond, Spark keeps sizes of blocks as averages, and sees no skew in them
 _MOST_PARTITIONS = 2000
 
 
 def shuffle_partitions(size: int) -> int:
-    """Return into how many parts Spark shuffles what is made of so many bytes of Parquet: the default, or more."""
+    """Return into how many parts Spark shuffles what is made of so many bytes of Parquet.
+
+    One for each 16 MiB, no fewer than the default, no more than 2,000.
+    """
     return max(int(SESSION_CONFS[PARTITIONS]), min(-(-size // _BYTES_A_PARTITION), _MOST_PARTITIONS))

@@ -8,12 +8,12 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
-from waterclock.temporal import time_buckets
+from waterclock.temporal import time_buckets, time_slices
 from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import Plan
 from waterclock.temporal.stops import OVERLAPPING
-from waterclock.temporal.time_buckets import MEETING, Buckets, can_meet
-from waterclock.temporal.time_slices import at_moment, cuts_of, lacking, over_periods, spread_by
+from waterclock.temporal.time_buckets import BUCKET_HASH, Buckets, hash_as_they_compare
+from waterclock.temporal.time_slices import cuts_of, lacking, spread_by
 
 HINTS = {
     Plan.HASH: "shuffle_hash",
@@ -29,18 +29,23 @@ def as_of(
     """Return every row of the child once, with the columns of the version in effect `at` its time, else null.
 
     Both have `keys`; the child `at`; the parent `eff`, `exp` and what is wanted of it. `eff` tells if there was one.
-    `buckets` are those of the plan that has some.
+    `buckets` are needed for `Plan.BUCKETS`: without them, or where equal keys may have unequal hashes, rows are joined
+    as by `Plan.HASH`.
     """
     if plan is Plan.WINDOW:
         return _by_window(child, parent, keys)
-    if plan is Plan.BUCKETS and buckets is not None and can_meet(child.schema[key].dataType for key in keys):
+    if (
+        plan is Plan.BUCKETS
+        and buckets is not None
+        and hash_as_they_compare(child.schema[key].dataType for key in keys)
+    ):
         rows = time_buckets.at_moment(child, keys, buckets, "at")
         versions = time_buckets.over_periods(parent, keys, buckets, "eff", "exp")
-        return _by_range(rows, versions, [MEETING], plan, compared=keys).drop(MEETING)
+        return _by_range(rows, versions, [BUCKET_HASH], plan, compared=keys).drop(BUCKET_HASH)
     if plan in {Plan.SLICES, Plan.SORTED_SLICES}:
         cuts = cuts_of(parent, keys, is_small=True)
-        child = at_moment(child, cuts, "at")
-        parent = over_periods(parent, cuts, "eff", "exp")
+        child = time_slices.at_moment(child, cuts, "at")
+        parent = time_slices.over_periods(parent, cuts, "eff", "exp")
         return _by_range(child, parent, [*keys, "slice", "part"], plan).drop("slice", "part")
     return _by_range(child, parent, keys, plan)
 

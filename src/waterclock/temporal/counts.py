@@ -40,11 +40,20 @@ class Counts:
 
     @property
     def get(self) -> dict[str, int]:
-        """Each count by its name; waits for the result's first action."""
+        """Each count by its name, without those that `numbers` alone needs; waits for the result's first action."""
         return {name: int(value or 0) for name, value in self._seen().items() if not name.startswith("_")}
 
     def numbers(self) -> Numbers:
-        """What `compute_temporal` counted of its result, for choosing the plan of joins with it."""
+        """What `compute_temporal` counted of its result, for choosing the plan of joins with it.
+
+        Raises  E312 for counts of another function
+        """
+        if self._of != "compute_temporal":
+            raise WaterclockError(
+                "E312",
+                f"counts of {self._of or 'nothing yet'} have no numbers",
+                fix="give compute_temporal Counts() of its own, or ask measure_temporal",
+            )
         found = self._seen()
         versions, keys, most, long = (
             int(found[name] or 0) for name in ("versions", "keys", "most_versions", "long_keys")

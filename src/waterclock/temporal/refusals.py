@@ -72,7 +72,10 @@ REFUSALS: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "E312": (
-        "counts used twice",
-        ("Counts belong to one result of one function: a second one would hide the first."),
+        "counts of another result",
+        (
+            "Counts belong to one result of one function: a second one would hide the first, and only compute_temporal's "
+            "have the numbers by which joins are planned."
+        ),
     ),
 }

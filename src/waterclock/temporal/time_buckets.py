@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from waterclock.temporal.measure import Numbers
 
-MEETING = "meeting"
+BUCKET_HASH = "bucket_hash"
 # of these equal values have equal hashes: not of -0.0 and 0.0, nor of texts whose collation overlooks a difference
 _HASHED = (BinaryType, BooleanType, DateType, DecimalType, IntegralType, TimestampNTZType, TimestampType)
 
@@ -48,7 +48,7 @@ def buckets_of(numbers: Numbers) -> Buckets | None:
     return Buckets(numbers.first, numbers.last, max(numbers.last - numbers.first, 0) // pieces + 1)
 
 
-def can_meet(kinds: Iterable[DataType]) -> bool:
+def hash_as_they_compare(kinds: Iterable[DataType]) -> bool:
     """Tell whether equal keys of these types have equal hashes."""
     return all(isinstance(kind, _HASHED) or (isinstance(kind, StringType) and kind == StringType()) for kind in kinds)
 
@@ -56,14 +56,14 @@ def can_meet(kinds: Iterable[DataType]) -> bool:
 def at_moment(rows: DataFrame, keys: Sequence[str], buckets: Buckets, moment: str) -> DataFrame:
     """Add the number by which a row meets the versions of its key that touch the bucket of a moment."""
     place = sql.expr(_place(f"unix_micros({moment})", buckets))
-    return rows.withColumn(MEETING, sql.xxhash64(*keys, place))
+    return rows.withColumn(BUCKET_HASH, sql.xxhash64(*keys, place))
 
 
 def over_periods(rows: DataFrame, keys: Sequence[str], buckets: Buckets, start: str, end: str) -> DataFrame:
     """Repeat each row for every bucket that its period touches, with the number by which it is met there."""
     first, last = (_place(micros, buckets) for micros in (f"unix_micros({start})", f"unix_micros({end}) - 1L"))
     spanned = rows.withColumn("bucket", sql.expr(f"explode(sequence({first}, greatest({first}, {last})))"))
-    return spanned.withColumn(MEETING, sql.xxhash64(*keys, "bucket")).drop("bucket")
+    return spanned.withColumn(BUCKET_HASH, sql.xxhash64(*keys, "bucket")).drop("bucket")
 
 
 def _place(micros: str, buckets: Buckets) -> str:

@@ -128,6 +128,10 @@ def test_counts_belong_to_one_result(spark: SparkSession) -> None:
     assert refused(lambda: compute_temporal(frame(spark, RAW, ""), "c", time="t", counts=counts)).code == "E312"
 
 
+def test_counts_that_compute_temporal_did_not_fill_have_no_numbers() -> None:
+    assert refused(Counts().numbers).code == "E312"
+
+
 def test_a_parent_that_is_not_temporal_is_refused(spark: SparkSession) -> None:
     facts, raw = frame(spark, FACTS, ""), frame(spark, "p string, city string, rec_eff_time timestamp", "")
     error = refused(lambda: denorm_transactional(facts, "p", "at", raw, "p"))

@@ -19,7 +19,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.label_states import Quiet
 from waterclock.planner.plan import Batch, Plan, Status
-from waterclock.planner.queries import Queries
+from waterclock.planner.sharing import Queries
 
 if TYPE_CHECKING:
     from rich.console import Console

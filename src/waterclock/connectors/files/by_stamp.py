@@ -28,7 +28,8 @@ class ByStamp:
     """The files of a `supplier.source` below one folder by their stamps; what is misnamed is left out.
 
     A file that has moved since the folder was listed is given all the same: who looks at it finds where it went.
-    Cost: a listing of the folder and a sort of its names; beyond that only for the files that are asked for
+    Cost: a listing of the folder and a sort of its names, and a look at each file stamped within two days of what is
+    asked for
     """
 
     def __init__(self, root: Path, names: Names, zone: str) -> None:

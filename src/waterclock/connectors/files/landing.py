@@ -51,10 +51,10 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
 
 
 def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime], *, now: datetime) -> tuple[Item, ...]:
-    """List the complete files stamped in `[low, high)`, and those of the first stamp after, oldest first.
+    """List the complete files stamped in `[low, high)` of `span`, and those of the first stamp after, oldest first.
 
-    Raises  E804 when the landing folder is not there
-    Cost    the names of both folders; a file is looked at where its stamp is among these, of a glob each
+    The first stamp after tells that the window is over. Raises  E804 when the landing folder is not there
+    Cost    the names of both folders, and a look at each file stamped within two days of these; of a glob at every file
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
@@ -75,7 +75,8 @@ def newest_first(
     """Give the complete files stamp by stamp, from the newest, or from `until`, back.
 
     Raises  E804 when the landing folder is not there
-    Cost    the names of both folders, and a look at the files that are taken from the iterator, of a glob at each
+    Cost    the names of both folders, and for each stamp that is taken from the iterator a look at the files stamped
+            within two days of it; of a glob at every file
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items

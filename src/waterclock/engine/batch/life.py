@@ -24,7 +24,7 @@ from waterclock.engine.collect.lookback import changed, revisited
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
-from waterclock.engine.reads.sizes import bytes_held, bytes_read, spread
+from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
 from waterclock.engine.spark.errors import jvm_is_gone, placed, to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
@@ -120,7 +120,7 @@ class _Attempt:
         self.may_have_committed = True
         with self._step("commit"):
             if self.table.is_fold and self.table.kind is not Kind.PUBLISH:
-                spread(self.spark, bytes_held(self.folder))
+                set_shuffle_partitions(self.spark, bytes_held(self.folder))
             version = commit_group(self.work, self.spark, self.table, claim, written.manifests)
         fault("committed")
         with self._step("record"):
@@ -143,7 +143,7 @@ class _Attempt:
     def _make(self, bound: Bound) -> Made:
         """Return the group's rows, not yet evaluated."""
         with self._step("make"):
-            spread(self.spark, bytes_read(self.work.lake, self.work.flow, bound.pins.values()))
+            set_shuffle_partitions(self.spark, bytes_read(self.work.lake, self.work.flow, bound.pins.values()))
             return make(self.work, self.spark, self.table, self.group, bound, self.now)
 
     def _create(self, bound: Bound) -> Made | None:

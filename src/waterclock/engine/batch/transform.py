@@ -18,7 +18,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, PythonFunction, Query, Table
 from waterclock.flow.flats import flats_of
 from waterclock.planner.plan import Batch
-from waterclock.planner.queries import MOST_WINDOWS_OF_A_UNION
+from waterclock.planner.sharing import MOST_WINDOWS_OF_A_UNION
 from waterclock.storage.folds.versions import MISSING
 from waterclock.timelabel.window import Window
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -> int:
-    """Return the bytes of Parquet that the reads of some labels mean, what several of them read counted once."""
+    """Return the bytes of Parquet that the reads of some labels mean, what several of them read counted once.
+
+    Of a folded table these are its live files of now, whichever state is read. Cost: a step for each slice
+    """
     slices: dict[tuple[str, str], int] = {}
     states: dict[str, int] = {}
     for pinned in (read for reads in pins for read in reads if read.slices):
@@ -31,14 +34,14 @@ def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -
 
 
 def bytes_held(folder: str) -> int:
-    """Return the bytes of a table's live files, 0 where there is no table. Cost: as many as there are."""
+    """Return the bytes of a table's live files, 0 where there is no table. Cost: a look at its log, a step a file."""
     if not table_exists(folder):
         return 0
     with opened(folder) as table:
         return sum(file.size for file in table.files.values())
 
 
-def spread(spark: SparkSession, size: int) -> None:
+def set_shuffle_partitions(spark: SparkSession, size: int) -> None:
     """Have a session shuffle in as many parts as so many bytes of Parquet ask for, and never in fewer than are set."""
     wanted = shuffle_partitions(size)
     if wanted == shuffle_partitions(0):

@@ -47,10 +47,11 @@ def swap_rows(
 ) -> int | None:
     """Put all rows that `keys` have from now on in the place of those that they have in the table.
 
-    Gives the version; None where another commit came since the look. Cost: a write of the new rows; of a small table
-    one job writes those that stay as well, of a bigger one its keys are scanned, and the files that hold them copied:
-    in this process, or by Spark where they are many, where this is not the machine that works (`may_copy`), or where
-    places would be too many to hold here. Where more than a third of its rows would go, all are made again.
+    Gives the version; None where another commit came since the look, or where Spark calls a file otherwise than the
+    log. Cost: a write of the new rows; of a small table one job writes those that stay as well, of a bigger one its
+    keys are scanned, a footer of each file read, and the files that hold the keys copied: in this process, or by Spark
+    (`may_copy`, and where there are too many places to hold here). Where more than a third of its rows would go, all
+    are made again.
 
     Raises  Killed where the claim was killed first
     """

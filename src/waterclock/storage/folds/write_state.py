@@ -1,4 +1,4 @@
-"""Writes a MERGE table's new state as plain files, by one job; a commit then points at them.
+"""Writes the new state of a MERGE or TEMPORAL table as plain files; a commit then points at them.
 
 A Delta MERGE costs seconds of planning and many jobs however few its rows are, and rewrites the files it touches. The
 same join, written as plain Parquet and committed as pointers like a slice, took 0.3 to 0.6 s where MERGE took 2.7 to
@@ -75,9 +75,10 @@ def may_rewrite_files(look: MergeLook) -> bool:
 
 
 def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> bool:
-    """Tell whether this process copies files itself, and not Spark: few of them, where others would do the work.
+    """Tell whether this process copies files, and not Spark.
 
-    Cost: a footer each.
+    It does up to 4 GiB where Spark is this machine, and 256 MiB where it is a cluster; never where a copy would be of
+    another kind. Cost: a footer each.
     """
     is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
     most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
@@ -111,8 +112,9 @@ def rewrite_files(
 ) -> int | None:
     """Write those files anew of which `winners` change a row, with what is new, and commit them in the old ones' place.
 
-    Gives the version; None where another commit came since the look. Cost: a scan of what decides, a write of the
-    winners, and a copy of the files that change; the big side is never shuffled while the winners are few.
+    Gives the version; None where another commit came since the look, or where Spark calls a file otherwise than the
+    log. Cost: the winners kept and counted, a scan of what decides, a write of the winners, and a copy of the files
+    that change; the big side is never shuffled while the winners are few.
 
     Raises  Killed where the claim was killed first
     """

@@ -75,7 +75,7 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     name: str = "",
     of_nothing: bool = False,
 ) -> Written:
-    """Write and seal one slice per label: one Spark job, or two where a group needs a scan for its measures.
+    """Write and seal one slice per label: one Spark job, and a scan where a group has measures or more than 16 labels.
 
     No job where a frame that was made `of_nothing` has no rows: Spark mostly sees that in its plan.
 

@@ -11,7 +11,7 @@ from tests.tiny import Tiny, day, described
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.reads.pin import pin
-from waterclock.engine.reads.sizes import bytes_held, bytes_read, spread
+from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
 from waterclock.engine.runner import Runner
 from waterclock.storage import spark_settings
 from waterclock.storage.spark_settings import PARTITIONS
@@ -71,11 +71,11 @@ def test_what_a_group_reads_is_counted_once_and_sets_the_parts(
 def test_what_a_session_is_set_to_is_never_lowered(spark: SparkSession) -> None:
     session = spark.newSession()
     session.conf.set(PARTITIONS, "40")
-    spread(session, 2**30)
+    set_shuffle_partitions(session, 2**30)
     assert session.conf.get(PARTITIONS) == "64"
     session.conf.set(PARTITIONS, "400")
-    spread(session, 2**30)
+    set_shuffle_partitions(session, 2**30)
     assert session.conf.get(PARTITIONS) == "400"
     session.conf.set(PARTITIONS, "4")
-    spread(session, 2**20)
+    set_shuffle_partitions(session, 2**20)
     assert session.conf.get(PARTITIONS) == "4"

@@ -1,4 +1,4 @@
-"""Tells how many queries Spark will run for the due labels of a table: labels share claims, and claims a query."""
+"""How many labels of a table share a claim, and how many of Spark's queries make them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ MOST_WINDOWS_OF_A_UNION = 31
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """How many queries write some labels; `most` where Spark cannot ask what a query reads of all windows at once."""
+    """How many queries write some labels.
+
+    `least` where Spark can turn each claim's windows into one query, `most` where every window takes a query of its own
+    and 31 of these are put together.
+    """
 
     least: int
     most: int
@@ -29,9 +33,10 @@ class Queries:
 
 
 def queries_of(node: Node, count: int, group_cap: int) -> Queries:
-    """Return how many queries write so many due labels of a table that is no publish, where none fails.
+    """Return how many queries write so many due labels of a table that is no publish.
 
-    Python functions and FLATs are asked window by window; of SQL Spark decides, when it runs.
+    Python functions and FLATs are asked window by window; of SQL Spark decides, when it runs. Not counted: labels that
+    failed before, which go alone, and windows that read more than 500 files together, which are taken in parts.
     """
     shares = not node.is_single or node.groups_in_order
     together = most_together(node, group_cap) if shares else 1
@@ -44,7 +49,7 @@ def queries_of(node: Node, count: int, group_cap: int) -> Queries:
 
 
 def most_together(node: Node, group_cap: int) -> int:
-    """Say how many labels may share a claim."""
+    """Return how many labels may share a claim."""
     source = node.table.source
     is_by_data_time = source is not None and source.batching is Batching.DATA_TIME
     return min(group_cap, _MOST_BY_DATA_TIME) if is_by_data_time else group_cap
