@@ -74,8 +74,8 @@ REFUSALS: Mapping[str, tuple[str, str]] = {
     "E312": (
         "counts of another result",
         (
-            "Counts belong to one result of one function: a second one would hide the first, and only compute_temporal's "
-            "have the numbers by which joins are planned."
+            "Counts belong to one result of one function: a second one would hide the first. Those of compute_temporal "
+            "alone have the numbers by which joins are planned."
         ),
     ),
 }
