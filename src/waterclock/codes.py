@@ -257,8 +257,8 @@ SELECTION: Mapping[str, Code] = {
     ),
     "E512": Code(
         "labels that cannot be read",
-        "A label is said as 20130105050000, 2013-01-05, 20130105, 2013-01 or 2013-01-05T06:00; a range is two of them "
-        "with two dots between.",
+        "A label is said as 20130105050000, 2013-01-05, 20130105, 2013-01, 2013 or 2013-01-05T06:00; a range is two of "
+        "them with two dots between.",
     ),
     "E513": Code(
         "no label there", "The table has no window that starts in what was asked for. The nearest labels are named."

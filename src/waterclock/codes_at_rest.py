@@ -180,7 +180,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E804": Code(
         "a source that is not there",
-        "The landing folder, its files or the table do not exist. Tables with like names are named.",
+        "The landing folder, its files or the table do not exist, or a folder may not be listed. Tables with "
+        "like names are named.",
     ),
     "E805": Code(
         "a column that the source does not have",

@@ -30,9 +30,11 @@ _TOKEN = re.compile(
 )
 _POINT = re.compile(
     r"(?P<label>[0-9]{14})|(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})?)"
-    r"|(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})|(?P<month>[0-9]{4}-[0-9]{2})"
+    r"|(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})|(?P<month>[0-9]{4}-[0-9]{2})|(?P<year>[0-9]{4})"
 )
-_FORMS = "a label is 20130105000000, 2013-01-05, 20130105, 2013-01 or 2013-01-05T06:00, a range 2013-01-01..2013-01-07"
+_FORMS = (
+    "a label is 20130105000000, 2013-01-05, 20130105, 2013-01, 2013 or 2013-01-05T06:00, a range 2013-01-01..2013-01-07"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Point:
     def span(self, zone: str) -> tuple[datetime, datetime]:
         """Return the instants `[low, high)` in which a label must lie to be meant.
 
-        Raises  E106 for the last of all months and days, which has no end
+        Raises  E106 for the last of all years, months and days, which has no end
         """
         try:
             return self._span(zone)
@@ -59,6 +61,9 @@ class Point:
         if self.kind == "time":
             low = parse_instant(self.text.upper(), zone)
             return low, low + _MINUTE
+        if self.kind == "year":
+            first = date(int(self.text), 1, 1)
+            return _date_start(first, zone), _date_start((first + timedelta(days=366)).replace(month=1, day=1), zone)
         if self.kind == "month":
             first = date.fromisoformat(f"{self.text}-01")
             return _date_start(first, zone), _date_start((first + timedelta(days=31)).replace(day=1), zone)
@@ -262,9 +267,12 @@ def _point(text: str, at: int) -> tuple[Point | None, int]:
     try:
         point.span("UTC")
     except (WaterclockError, ValueError) as refusal:
-        if isinstance(refusal, WaterclockError) and refusal.code == "E106":
+        if isinstance(refusal, ValueError):
+            raise _no_point(text, at, f"{match[0]} is no date: {refusal}") from None
+        is_read_whole = match.end() == len(text) or text.startswith("..", match.end())
+        if refusal.code == "E106" and is_read_whole:
             raise  # it can be read, and lies where no label does
-        raise _no_point(text, at) from None
+        raise _no_point(text, at if is_read_whole else match.end()) from None
     return point, match.end()
 
 
@@ -272,13 +280,13 @@ def _date_start(day: date, zone: str) -> datetime:
     return parse_instant(day.isoformat(), zone)
 
 
-def _no_point(text: str, at: int) -> WaterclockError:
+def _no_point(text: str, at: int, why: str = _FORMS) -> WaterclockError:
     return WaterclockError(
         "E512",
         f"cannot read {text!r} as labels",
         excerpt=f"{text}\n{' ' * at}^",
-        why=_FORMS,
-        fix="write one of these forms",
+        why=why,
+        fix="write one of these forms" if why == _FORMS else _FORMS,
     )
 
 

@@ -182,13 +182,50 @@ class TestLabels:
 
     @pytest.mark.parametrize(
         "text",
-        ["", "2013", "x", "2013-01-05..x", "2013-13-01", "20130230", "2013-01-05 06:00", "2013-01-05...", "a..b"],
+        [
+            "",
+            "201",
+            "201301",
+            "x",
+            "2013-01-05..x",
+            "2013-13-01",
+            "20130230",
+            "2013-01-05 06:00",
+            "2013-01-05...",
+            "a..b",
+        ],
     )
     def test_what_is_no_label_is_refused(self, text: str) -> None:
         with pytest.raises(WaterclockError) as caught:
             parse_labels(text)
         assert caught.value.code == "E512"
-        assert "2013-01-05" in str(caught.value.why)
+        assert "2013-01-05" in f"{caught.value.why} {caught.value.fix}"
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("2013-13-01", "2013-13-01 is no date: month must be in 1..12"),
+            ("20130101..20130230", "20130230 is no date: day is out of range for month"),
+            ("0000", "0000 is no date: year 0 is out of range"),
+        ],
+    )
+    def test_a_date_that_does_not_exist_is_told_so(self, text: str, why: str) -> None:
+        with pytest.raises(WaterclockError) as caught:
+            parse_labels(text)
+        assert caught.value.why == why
+
+    def test_what_stands_behind_a_last_day_is_told_before_it(self) -> None:
+        with pytest.raises(WaterclockError) as caught:
+            parse_labels("19000101..99991231x")
+        assert caught.value.code == "E512"
+        assert str(caught.value.excerpt).endswith(" " * 18 + "^")
+
+    @pytest.mark.parametrize(("text", "days"), [("2013", 365), ("2012", 366), ("2012..2013", 731)])
+    def test_a_year_is_all_its_days(self, text: str, days: int) -> None:
+        low, high = parse_labels(text).bounds(DAILY)
+        assert low is not None
+        assert high is not None
+        assert (high - low).days == days
 
     def test_a_range_backwards_is_refused_with_the_right_one(self) -> None:
         with pytest.raises(WaterclockError) as caught:

@@ -201,7 +201,7 @@ def status(
     project: Folder = None,
     env: str | None = None,
 ) -> StatusResult:
-    """Return the grid of tables and timelabels: `waterclock status`. `by` is hour, day, week or month.
+    """Return the grid of tables and timelabels: `waterclock status`. `by` is hour, day, week, month, quarter or year.
 
     Starts no Spark.
     """

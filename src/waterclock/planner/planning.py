@@ -196,11 +196,13 @@ class Planner:
         """Say by table how many queries write what is ready or waits; what is published is at hand, or asks its own."""
         counts = Counter(batch.table for batch in batches if batch.status in {Status.READY, Status.WAITING})
         counts.update({name: count for name, count in left_out.items() if counts[name]})
-        return {
-            name: queries_of(node, count, group_cap)
-            for name, count in counts.items()
-            if (node := self.graph.nodes[name]).table.kind is not Kind.PUBLISH
-        }
+        found: dict[str, Queries] = {}
+        for name, node in self.graph.nodes.items():
+            if counts[name] and node.table.kind is not Kind.PUBLISH:
+                parents = {read.table for read in node.table.reads if read.table != name}
+                of_parents = sum(found[parent].most for parent in parents if parent in found)
+                found[name] = queries_of(node, counts[name], group_cap, of_parents)
+        return found
 
     def _older_code(self, snapshot: LedgerSnapshot) -> dict[str, int]:
         """Count by table the done labels that ran under another fingerprint than today's."""

@@ -32,11 +32,12 @@ class Queries:
         return {"least": self.least, "most": self.most}
 
 
-def queries_of(node: Node, count: int, group_cap: int) -> Queries:
+def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> Queries:
     """Return how many queries write so many due labels of a table that is no publish.
 
-    Python functions and FLATs are asked window by window; of SQL Spark decides, when it runs. Not counted: labels that
-    failed before, which go alone, and windows that read more than 500 files together, which are taken in parts.
+    Python functions and FLATs are asked window by window; of SQL Spark decides, when it runs. `of_parents` is how many
+    queries make what the table reads: labels may become ready with each of them. Not counted: labels that failed
+    before, which go alone, and windows that read more than 500 files together, which are taken in parts.
     """
     shares = not node.is_single or node.groups_in_order
     together = most_together(node, group_cap) if shares else 1
@@ -45,7 +46,8 @@ def queries_of(node: Node, count: int, group_cap: int) -> Queries:
         return Queries(claims, claims)
     unions = count // together * _parts(together, MOST_WINDOWS_OF_A_UNION)
     unions += _parts(count % together, MOST_WINDOWS_OF_A_UNION)
-    return Queries(unions if _is_by_window(node.table) else claims, unions)
+    most = max(unions, min(count, of_parents))
+    return Queries(unions if _is_by_window(node.table) else claims, most)
 
 
 def most_together(node: Node, group_cap: int) -> int:

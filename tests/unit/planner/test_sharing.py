@@ -24,6 +24,7 @@ COLLECT raw.lines PARTITIONED (id INT, k STRING REFERENCES raw.kinds, at TIMESTA
   EVERY DAY BY DATA TIME at;
 TRANSFORM marts.each PARTITIONED AS SELECT k, count(*) AS n FROM raw.came GROUP BY k;
 TRANSFORM marts.flat PARTITIONED AS SELECT id, n FROM FLAT(raw.lines);
+TRANSFORM marts.late PARTITIONED AS SELECT k, count(*) AS n FROM raw.kept GROUP BY k;
 TRANSFORM marts.running APPEND AS SELECT k FROM raw.told;
 PUBLISH marts.each TO files.each;
 """
@@ -45,7 +46,8 @@ LATER = day(1) + timedelta(days=100)
         ("raw.came", 1, 1),
         ("raw.kept", 100, 100),
         ("marts.each", 1, 4),
-        ("marts.flat", 4, 4),
+        ("marts.late", 1, 100),
+        ("marts.flat", 4, 100),
         ("marts.counted", 4, 4),
     ],
 )

@@ -13,7 +13,7 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="PERIOD",
-        help="What a column is: hour, day, week, month. Days, mostly, if not said; wider if too many.",
+        help="What a column is: hour, day, week, month, quarter, year. Days, mostly, if not said; wider if too many.",
     ),
 ]
 

@@ -49,7 +49,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "following": "by table, how many done batches rest on those made again, and follow where rows differ",
             "behind": "by table, the older states whose inputs were restated since, and that nobody needs",
             "reported": "by table, the done labels that read what was restated since (ON RESTATE REPORT)",
-            "queries": "by table, {least, most}: how many queries of Spark's make what is ready or waits",
+            "queries": "by table, {least, most}: how many queries of Spark's make what is ready, waits or is left out",
             "not_needed": "by table, how many due labels nobody reads",
             "stood_for": "by table, how many labels a later snapshot stands for",
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",

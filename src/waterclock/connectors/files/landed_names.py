@@ -165,9 +165,20 @@ def _walk(
 
 
 def listed(folder: Path | str) -> list[str]:
-    """Return the names in a folder, in no order; none where it is not there."""
+    """Return the names in a folder, in no order; none where it is not there.
+
+    Raises  E804 for one whose rights do not let it be listed
+    """
     try:
         return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
+    except PermissionError as error:
+        raise WaterclockError(
+            "E804",
+            f"the folder {folder} cannot be listed",
+            where=str(folder),
+            why="its rights do not let it be read",
+            fix="let the user who runs this read the folder",
+        ) from error
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return []

@@ -168,7 +168,7 @@ def existing(folder: Path) -> Path:
     if not folder.is_dir():
         raise WaterclockError(
             "E804",
-            f"the folder {folder} is not there",
+            f"{folder} is no folder" if folder.exists() else f"the folder {folder} is not there",
             where=str(folder),
             why="a landing folder is made by whoever delivers into it",
             fix="create it, or mend the connection's path",
@@ -188,7 +188,10 @@ def _unfit(one: Candidate, landing: Landing, now: datetime) -> Report | None:
     stat = Path(one.path).stat()
     if now.timestamp() - stat.st_mtime < landing.settle_seconds:
         return Report(one.path, "half-written", f"changed less than {landing.settle_seconds:g} seconds ago")
-    problem = problem_of(one.path, stat.st_size, stat.st_mtime_ns, format_of(one.name) or ("", ""))
+    try:
+        problem = problem_of(one.path, stat.st_size, stat.st_mtime_ns, format_of(one.name) or ("", ""))
+    except PermissionError:
+        return Report(one.path, "unreadable", "its rights do not let it be read")
     return Report(one.path, *problem) if problem else None
 
 

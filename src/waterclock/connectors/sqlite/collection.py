@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DIRECT_ROWS = 50_000
 BATCH_ROWS = 10_000
+_MOST_SCANNED = 1_000_000
 
 _MARK = "waterclock-error:"
 _DAY = timedelta(days=1)
@@ -254,16 +255,21 @@ def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, 
 
 
 def set_aside(connection: sqlite3.Connection, extract: Extract) -> Mapping[str, int]:
-    """Count rows that no window will ever take. Unreadable times are looked for in tables of up to a million rows."""
+    """Count rows that no window will ever take. Unreadable times are looked for in tables of up to a million rows.
+
+    Cost: the rows without a time, which an index finds, and one scan of up to a million rows (0.2 s)
+    """
     if extract.by_window is None:
         return {}
     name = quoted(extract.by_window.time_column)
-    query = f"SELECT count(*) FROM {extract.source} WHERE "
-    (missing,) = connection.execute(f"{query}{name} IS NULL").fetchone()
-    (odd,) = connection.execute(query + f"typeof({name}) = 'blob' OR {_NO_DATE.format(t=name)}").fetchone()
-    doubtful = connection.execute(
-        f"SELECT {name} FROM {extract.source} WHERE typeof({name}) = 'text' AND julianday({name}) IS NULL"
-        f" AND NOT {_NO_DATE.format(t=name)}"
-    )
-    odd += sum(instant_of(value, extract.times) is None for (value,) in doubtful)
+    (missing,) = connection.execute(f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL").fetchone()
+    bounded = f"SELECT count(*) FROM (SELECT 1 FROM {extract.source} LIMIT {_MOST_SCANNED + 1})"
+    odd = 0
+    if connection.execute(bounded).fetchone()[0] <= _MOST_SCANNED:
+        never = f"(typeof({name}) = 'blob' OR {_NO_DATE.format(t=name)})"
+        doubtful = connection.execute(
+            f"SELECT {name}, {never} FROM {extract.source}"
+            f" WHERE {never} OR (typeof({name}) = 'text' AND julianday({name}) IS NULL)"
+        )
+        odd = sum(bool(is_odd) or instant_of(value, extract.times) is None for value, is_odd in doubtful)
     return {key: count for key, count in ((NO_TIME, missing), (UNREADABLE_TIME, odd)) if count}

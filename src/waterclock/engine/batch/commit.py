@@ -20,6 +20,7 @@ from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import require_owner
 from waterclock.storage.commit.pointers import commit_older, commit_slices
+from waterclock.storage.folds.fold import may_be_beaten
 from waterclock.storage.folds.merge import merge_slice, restate_slice
 from waterclock.storage.folds.place_versions import place_slice
 from waterclock.storage.log.delta_log import foreign_commits, outcome
@@ -168,12 +169,16 @@ def _fold_without(
     lost: Collection[str],
 ) -> None:
     """Merge a new label into the head, or put a late or restated one in its place."""
+    is_new = at is None or manifest.label > at
+    if table.merge is not None and is_new and not may_be_beaten(table.merge):
+        merge_slice(spark, work.folder(table), manifest, table.merge, identity)
+        return
     all_steps = steps_before(work.ledger, table.name, FOREVER)
     steps = [step for step in all_steps if step.slice_path not in lost]
     is_whole = any(step.label == manifest.label and step.slice_path in lost for step in all_steps)
     if table.merge is None:
         place_slice(spark, work.lake, table, manifest, identity, steps, is_whole=is_whole)
-    elif at is None or manifest.label > at:
+    elif is_new:
         merge_slice(spark, work.folder(table), manifest, table.merge, identity, [step.slice_path for step in steps])
     else:
         restate_slice(spark, work.lake, manifest, table.merge, identity, steps, is_whole=is_whole)

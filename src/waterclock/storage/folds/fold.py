@@ -104,6 +104,11 @@ def marked(rows: DataFrame, merge: Merge) -> DataFrame:
     return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
 
 
+def may_be_beaten(merge: Merge) -> bool:
+    """Tell whether an earlier label's delete may stand above a later label's row: without an order the later wins."""
+    return bool(merge.delete_when and merge.order_by)
+
+
 def beating(
     folder: str, earlier: Iterable[str], later: Sequence[Manifest], merge: Merge, schema: str
 ) -> tuple[Manifest, ...]:
@@ -111,8 +116,8 @@ def beating(
 
     Cost: a manifest is read once in the life of the process.
     """
-    if not (merge.delete_when and merge.order_by):
-        return ()  # without an order a later label always wins
+    if not may_be_beaten(merge):
+        return ()
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
     lows = {manifest.order_low for manifest in later}

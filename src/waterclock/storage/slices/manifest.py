@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -76,7 +77,7 @@ class Manifest:
         parts |= {
             "label": instant_of(parts["label"]),
             "files": tuple(DataFile(**file) for file in parts["files"]),
-            "schema": json.dumps(parts["schema"], separators=(",", ":")),
+            "schema": sys.intern(json.dumps(parts["schema"], separators=(",", ":"))),  # alike in thousands
             "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
         }
         return cls(**parts)
@@ -112,7 +113,8 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
         ) from error
 
 
-@lru_cache(maxsize=4096)
+# a TEMPORAL table reads those of all its slices in one order: were there more than are kept, each would be missed
+@lru_cache(maxsize=1 << 15)
 def _read(path: Path, *_: int) -> Manifest:
     """Read a manifest. What follows the path tells one file from another that came to lie there."""
     return Manifest.from_json(path.read_text(encoding="utf-8"))

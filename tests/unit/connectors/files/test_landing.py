@@ -145,6 +145,36 @@ def test_a_stamp_at_an_end_of_time_is_reported_and_hides_no_other(folder: Landin
     assert len(listing(folder, stamp_zone=zone).items) == 1
 
 
+def test_a_file_that_may_not_be_read_is_left_alone_and_hides_no_other(
+    folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, kept = folder.put(DAY, ROWS), landing.problem_of
+    folder.put(DAY + timedelta(days=1), ROWS)
+
+    def asked(path: str, *more: Any) -> Any:
+        if path == str(closed):
+            raise PermissionError(13, "Permission denied", path)
+        return kept(path, *more)
+
+    monkeypatch.setattr(landing, "problem_of", asked)
+    assert problems(folder) == {closed.name: "unreadable"}
+    assert [item.name for item in listing(folder).items] == [folder.file(DAY + timedelta(days=1)).name]
+    monkeypatch.setattr(landing, "problem_of", kept)
+    assert len(listing(folder).items) == 2
+
+
+def test_a_folder_that_may_not_be_listed_is_told_by_name(
+    folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: object) -> list[str]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "listdir", refused)
+    with pytest.raises(WaterclockError, match="E804") as caught:
+        listing(folder)
+    assert caught.value.what == f"the folder {folder.source} cannot be listed"
+
+
 def test_a_misnamed_file_is_told_what_was_expected(folder: LandingFolder) -> None:
     (folder.source / "notes.txt").write_text("x")
     (report,) = listing(folder).reports

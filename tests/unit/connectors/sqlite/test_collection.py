@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.systems import SqliteDatabase
 from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.sqlite import collection
 from waterclock.connectors.sqlite.collection import Extract, WindowFilter, batches, set_aside
 from waterclock.connectors.sqlite.database import Database
 from waterclock.connectors.values import Times
@@ -107,6 +108,27 @@ def test_rows_that_no_window_can_take_are_counted_by_reason(tmp_path: Path) -> N
             "rows without a data time": 2,
             "rows whose data time cannot be read": 5,
         }
+
+
+def test_a_large_table_is_not_scanned_for_times_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection, "_MOST_SCANNED", 3)
+    database = SqliteDatabase(tmp_path)
+    database.run("CREATE TABLE t (id INTEGER, at)")
+    extract = extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)])
+    database.run("INSERT INTO t VALUES (?, ?)", [(1, None), (2, "yesterday"), (3, "2013-01-01 05:00:00")])
+    with closing(sqlite3.connect(database.path)) as connection:
+        assert set_aside(connection, extract) == {
+            "rows without a data time": 1,
+            "rows whose data time cannot be read": 1,
+        }
+    database.run("INSERT INTO t VALUES (?, ?)", [(4, "tomorrow")])
+    asked: list[str] = []
+    with closing(sqlite3.connect(database.path)) as connection:
+        connection.set_trace_callback(asked.append)
+        assert set_aside(connection, extract) == {"rows without a data time": 1}
+    assert not any("julianday" in text for text in asked)
 
 
 def test_an_index_on_the_time_column_is_used(tmp_path: Path) -> None:

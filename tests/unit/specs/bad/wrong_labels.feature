@@ -12,7 +12,7 @@ Feature: Sales
     Then marts.sales is empty
 #> E512 cannot read 'yesterday' as labels
 #>   wrong_labels.feature:3:5
-#> why  a label is 20130105000000, 2013-01-05, 20130105, 2013-01 or 2013-01-05T06:00, a range 2013-01-01..2013-01-07
+#> why  a label is 20130105000000, 2013-01-05, 20130105, 2013-01, 2013 or 2013-01-05T06:00, a range 2013-01-01..2013-01-07
 #> fix  write one of these forms
 #> E513 no window of raw.customers begins at 2020-01-01T06:00
 #>   wrong_labels.feature:4:5
