@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.systems import LandingFolder, unit_of
-from waterclock.connectors.files import broken, landed_names, landing
+from waterclock.connectors.files import broken, completeness, landed_names, landing
 from waterclock.connectors.files.broken import explain
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.file_schemas import Reading, shapes_of
@@ -148,7 +148,7 @@ def test_a_stamp_at_an_end_of_time_is_reported_and_hides_no_other(folder: Landin
 def test_a_file_that_may_not_be_read_is_left_alone_and_hides_no_other(
     folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed, kept = folder.put(DAY, ROWS), landing.problem_of
+    closed, kept = folder.put(DAY, ROWS), completeness.problem_of
     folder.put(DAY + timedelta(days=1), ROWS)
 
     def asked(path: str, *more: Any) -> Any:
