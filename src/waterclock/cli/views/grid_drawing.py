@@ -82,7 +82,7 @@ def _name_width(names: list[str]) -> int:
 
 
 def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
-    """Return two lines: the month or day over its own columns alone, and the number of each column below it.
+    """Return two lines: the decade, year, month or day over its own columns alone, and the number of each below it.
 
     Where its columns are too few for the whole name a shorter one stands there, or none; the last may use what is
     left of the line.
@@ -111,9 +111,11 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
     elif unit in {TimeUnit.DAY, TimeUnit.WEEK}:
         lower = [f"{at:%d}" for at in local]
         forms = ("%B %Y", "%b %Y", "%B", "%b")
+    elif unit is TimeUnit.YEAR:
+        return [(f"{at.year // 10 * 10}s",) for at in local], [f"{at:%y}" for at in local]
     else:
-        lower = [f"{at:%m}" if unit is not TimeUnit.YEAR else f"{at:%y}" for at in local]
-        forms = ("%Y",) if unit is TimeUnit.YEAR else ("%Y", "%y")
+        lower = [f"{at:%m}" for at in local]
+        forms = ("%Y", "%y")
     return [tuple(at.strftime(form) for form in forms) for at in local], lower
 
 

@@ -36,12 +36,13 @@ _MOST_PROBLEMS = 5
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A grid, and the plan of the same instant."""
+    """A grid, and the plan of the same instant. `is_asked`: its span is what somebody asked for, and not the newest."""
 
     grid: Grid
     plan: Plan
     now: datetime
     env: str
+    is_asked: bool = False
 
 
 def see(
@@ -56,13 +57,14 @@ def see(
     zone = _zone(tables, at.zone)
     cadence = column_cadence(tables, zone) if by is None else parse_columns(by, zone)
     span = _asked(by_table.values(), cadence, tables, at.now)
+    is_asked = span is not None
     most = fitting(width, list(found.tables), _NARROWEST)
     if span is None:
         span = newest_span(tables, cadence, at.now, most)
         span = _since_start(at, found.tables, cadence, span)
     elif is_drawn and by is None:
         return _seen(at, tables, cadence, span, most, width)
-    return _told(at, tables, _grid(at, tables, cadence, span))
+    return _told(at, tables, _grid(at, tables, cadence, span), is_asked=is_asked)
 
 
 def _seen(
@@ -74,12 +76,12 @@ def _seen(
         grid = _grid(at, tables, cadence, (cadence.floor(span[0]), cadence.ceil(span[1])))
         most = len(fitted(grid, width).columns)
         if most == len(grid.columns) or cadence.period.unit is TimeUnit.YEAR:
-            return _told(at, tables, grid)
+            return _told(at, tables, grid, is_asked=True)
 
 
-def _told(at: Reading, tables: Sequence[Table], grid: Grid) -> Seen:
+def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> Seen:
     plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables]))
-    return Seen(grid, plan, at.now, at.project.env)
+    return Seen(grid, plan, at.now, at.project.env, is_asked)
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -102,6 +104,8 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     to.print(now_line(seen.now, column_words(shown)), soft_wrap=True)
     to.print()
     print_grid(to, shown)
+    if seen.is_asked and (hidden := len(seen.grid.columns) - len(shown.columns)):
+        to.print(Text(f"{count_words(hidden, 'older column')} for which the line is too short", style="quiet"))
     to.print()
     _print_problems(to, seen.plan)
     if seen.plan.behind:

@@ -122,6 +122,23 @@ def _column(days: str, number: str) -> int:
     return days.index(f" {number}") + 1
 
 
+def test_what_was_asked_for_and_does_not_fit_is_told(busy_shop: Shop) -> None:
+    found = busy_shop.ask("status", "--labels", "2024-11-01..2024-11-19", "--by", "day", width=50).stdout
+    shown = int(found.splitlines()[0].split(" to ")[0][-2:])
+    assert f"{shown - 1} older columns for which the line is too short" in found
+    assert "too short" not in busy_shop.ask("status", "--labels", "2024-11-18..2024-11-19", width=60).stdout
+    assert "too short" not in busy_shop.ask("status", width=50).stdout
+
+
+def test_years_stand_below_their_decade(busy_shop: Shop) -> None:
+    head, numbers = busy_shop.ask("status", "--labels", "2018..2024", "--by", "year", width=100).stdout.splitlines()[
+        2:4
+    ]
+    assert head.split() == ["2010s", "2020s"]
+    assert numbers.split() == ["18", "19", "20", "21", "22", "23", "24"]
+    assert numbers.index("20") - 1 <= head.index("2020s") <= numbers.index("20")
+
+
 def test_a_long_span_is_shown_whole_in_wider_columns_where_counts_stand_in_them_too(busy_shop: Shop) -> None:
     labels = ("--labels", "2020-01-01..2024-11-19")
     for width, first in ((60, "2020"), (100, "2020"), (300, "2020-01")):
