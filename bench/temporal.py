@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -53,8 +53,9 @@ OWN: Mapping[str, tuple[str, float | None]] = {
 class Bench:
     """The frames of one size, and the work of each side on them."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, only: Sequence[str] = ()) -> None:
         self._spark = spark
+        self._only = only
         self._folder = folder
         self._numbers: dict[str, Numbers] = {}
 
@@ -90,6 +91,10 @@ class Bench:
         return self.frame("texts").select(format_attribute("a", "upper").alias("a"))
 
     def sides(self) -> dict[str, dict[str, tuple[Work, float | None]]]:
+        """The sides of each case that is asked for."""
+        return {case: sides for case, sides in self._sides().items() if not self._only or case in self._only}
+
+    def _sides(self) -> dict[str, dict[str, tuple[Work, float | None]]]:
         """Each case's sides: the work, and how much of it ours may take at most."""
         duck, folder = partial(peers.by_duckdb, folder=self._folder), self._folder
         as_of = partial(duck, peers.AS_OF, child="facts_even", time="at", kind="even")
@@ -150,8 +155,10 @@ class Bench:
             "… exact": self.children(exact=True),
             "format_attribute": self.texts(),
         }
-        sides = self.sides()
+        sides = self._sides()
         for case, df in ours.items():
+            if self._only and case not in self._only:
+                continue
             theirs = sides["denorm_transactional" if case == "… no numbers" else case]["DuckDB"][0](aggregate="count")
             mine = counted(df)
             if {name: mine[name] for name in theirs} != theirs:
@@ -214,7 +221,7 @@ def table(bench: Bench, found: Mapping[tuple[str, str], tuple[Cost, float]]) -> 
             cost, memory = found[case, side]
             beside, most = OWN.get(case, (None, None)) if side == "ours" else (None, gate)
             told = "" if side == "ours" else ratio(mine.cpu, cost.cpu)
-            if beside is not None:
+            if beside in bench.sides():
                 told = f"{ratio(cost.cpu, found[beside, 'ours'][0].cpu)} of the even"
             limit = "" if most is None else f"{most}×"
             rows.append([case, side, f"{cost.cpu:.1f}", f"{cost.wall:.1f}", told, limit, f"{memory:.1f}"])
@@ -270,6 +277,9 @@ def _alone(work: Work, _index: int) -> Cost:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000, help="raw rows; facts are twice as many (5,000,000)")
+    parser.add_argument(
+        "--only", nargs="*", default=(), metavar="CASE", help="some of the cases, as the table calls them"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side (3)")
     parser.add_argument("--warm", type=int, default=5, help="runs of Spark's sides before; the JVM's compiler asks (5)")
     parser.add_argument("--minutes", type=float, default=5, help="begin no round of a case after these, warm (5)")
@@ -286,7 +296,7 @@ def main() -> None:
             print(calibration(spark, folder, sizes, asked.rounds))
             return
         write_all(folder, sizes)
-        bench = Bench(spark, folder)
+        bench = Bench(spark, folder, asked.only)
         bench.compare()
         found = measured(bench, asked)
         print(

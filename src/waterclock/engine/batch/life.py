@@ -137,7 +137,7 @@ class _Attempt:
     def _bind(self) -> Bound:
         """Bind what every label reads, and find the done windows that a LOOKBACK reads again."""
         ledger = self.work.ledger
-        pins = {batch.label: pin(ledger, self.work.lake, self.work.flow, batch) for batch in self.group.batches}
+        pins = pin(ledger, self.work.lake, self.work.flow, self.group.batches)
         return Bound(pins, revisited(ledger, self.table, self.group))
 
     def _make(self, bound: Bound) -> Made:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Input, Pin, Slice
@@ -50,20 +52,25 @@ class PinnedRead:
         return self.bound.read
 
 
-def pin(ledger: Ledger, lake: Lake, flow: Flow, batch: Batch) -> tuple[PinnedRead, ...]:
-    """Bind every reference of `batch` to the slices and Delta version of one moment. Cost: one ledger transaction.
+def pin(ledger: Ledger, lake: Lake, flow: Flow, batches: Sequence[Batch]) -> dict[datetime, tuple[PinnedRead, ...]]:
+    """Bind every reference of some batches of a table to the slices and Delta version of one moment, by label.
 
-    What changes between this look and the claim makes the claim refuse (E410): it is looked at again.
+    What changes between this look and the claim makes the claim refuse (E410): it is looked at again. Cost: one ledger
+    transaction
     """
-    pins = ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in batch.reads])
-    return tuple(
-        PinnedRead(
-            bound,
-            found.input(str(bound.read), bound.scope.value),
-            found.slices if bound.low < bound.high else (),  # an empty interval reads nothing
-            _steps(ledger, lake, flow, bound, found),
-        )
-        for bound, found in zip(batch.reads, pins, strict=True)
+    bounds = [bound for batch in batches for bound in batch.reads]
+    pins = iter(ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in bounds]))
+    return {
+        batch.label: tuple(_pinned(ledger, lake, flow, bound, next(pins)) for bound in batch.reads) for batch in batches
+    }
+
+
+def _pinned(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> PinnedRead:
+    return PinnedRead(
+        bound,
+        found.input(str(bound.read), bound.scope.value),
+        found.slices if bound.low < bound.high else (),  # an empty interval reads nothing
+        _steps(ledger, lake, flow, bound, found),
     )
 
 

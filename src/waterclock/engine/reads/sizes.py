@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.engine.reads.pin import PinnedRead
@@ -22,15 +24,20 @@ def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -
 
     Of a folded table these are its live files of now, whichever state is read. Cost: a step for each slice
     """
-    slices: dict[tuple[str, str], int] = {}
-    states: dict[str, int] = {}
-    for pinned in (read for reads in pins for read in reads if read.slices):
+    total, seen = 0, dict[str, datetime]()
+    read = [each for reads in pins for each in reads if each.slices]
+    for pinned in sorted(read, key=lambda each: (each.slices[0].label, each.slices[-1].label)):
         table = pinned.read.table
         if flow.tables[table].is_fold:
-            states[table] = states.get(table) or bytes_held(lake.folder(table))
-        else:
-            slices |= {(table, piece.slice_path): piece.bytes for piece in pinned.slices}
-    return sum(slices.values()) + sum(states.values())
+            total += 0 if table in seen else bytes_held(lake.folder(table))
+            seen[table] = pinned.slices[-1].label
+            continue
+        # the slices of an interval are all that there are between its ends: those up to the last one seen are counted
+        known = seen.get(table)
+        begin = 0 if known is None else bisect_right(pinned.slices, known, key=lambda piece: piece.label)
+        total += sum(piece.bytes for piece in pinned.slices[begin:])
+        seen[table] = max(pinned.slices[-1].label, known or pinned.slices[-1].label)
+    return total
 
 
 def bytes_held(folder: str) -> int:

@@ -27,7 +27,8 @@ NOTHING = "0.0"
 Interval = tuple[datetime, datetime]
 
 # Beyond so many intervals of one table it is cheaper to read its slices once than to ask for each.
-_FEW = 6
+FEW = 6
+Sums = tuple[Sequence[int], Sequence[int]]
 
 _IS_CURRENT = batches.c.current_claim.is_not(None)
 _SUM = sa.select(sa.func.sum(batches.c.hash_high), sa.func.sum(batches.c.hash_low)).where(
@@ -88,10 +89,17 @@ def content_of(connection: sa.Connection, table: str, mode: str, interval: Inter
     return NOTHING if row is None or row[0] is None else content_text(row[0], row[1])
 
 
-def content_of_slices(rows: Sequence[AnyRow]) -> str:
-    """Return the content of an interval of an APPEND table by the current slices in it."""
-    held = [row for row in rows if row.hash_high is not None]
-    return content_text(sum(row.hash_high for row in held), sum(row.hash_low for row in held)) if held else NOTHING
+def running_contents(rows: Sequence[AnyRow]) -> Sums:
+    """Return both halves of the content of the first slices of a table, by how many they are, from none to all."""
+    highs = accumulate((row.hash_high or 0 for row in rows), initial=0)
+    lows = accumulate((row.hash_low or 0 for row in rows), initial=0)
+    return list(highs), list(lows)
+
+
+def content_between(sums: Sums, first: int, last: int) -> str:
+    """Return the content of the slices from the place `first` up to `last`."""
+    highs, lows = sums
+    return content_text(highs[last] - highs[first], lows[last] - lows[first])
 
 
 def contents_of(
@@ -104,7 +112,7 @@ def contents_of(
     found: dict[tuple[str, datetime, datetime], str] = {}
     for table, intervals in by_table.items():
         mode = modes[table]
-        if len(intervals) <= _FEW:
+        if len(intervals) <= FEW:
             texts = {interval: content_of(connection, table, mode, interval) for interval in intervals}
         elif mode == Mode.REPLACE:
             texts = _many_standing(connection, table, intervals)
@@ -118,12 +126,11 @@ def _many_sums(connection: sa.Connection, table: str, intervals: set[Interval]) 
     hull = {"name": table, "low": min(low for low, _ in intervals), "high": max(high for _, high in intervals)}
     rows = connection.execute(_WEIGHTS, hull).all()
     labels = [row.label for row in rows]
-    highs = list(accumulate((row.hash_high for row in rows), initial=0))
-    lows = list(accumulate((row.hash_low for row in rows), initial=0))
+    sums = running_contents(rows)
     texts: dict[Interval, str] = {}
     for low, high in intervals:
         first, last = bisect_left(labels, low), bisect_left(labels, high)
-        texts[low, high] = content_text(highs[last] - highs[first], lows[last] - lows[first]) if low < high else NOTHING
+        texts[low, high] = content_between(sums, first, last) if low < high else NOTHING
     return texts
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -11,7 +14,7 @@ from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
-from waterclock.ledger.read.content import content_of_slices, contents_of
+from waterclock.ledger.read.content import FEW, NOTHING, content_between, contents_of, running_contents
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import AnyRow, batches, coverage, items, revisions, tables, versions
@@ -187,13 +190,16 @@ def contents(
 def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
     """Bind references `(table, low, high)` to versions and contents of one moment, in the order asked for.
 
+    Cost: a slice of an APPEND table is read once where many references mean it, once for each where few do.
+
     Raises  E412 for a table that no applied flow has declared
     """
     with database.read() as connection:
         rows = {name: _row(connection, name) for name in {name for name, _, _ in wanted}}
         modes = {name: row.mode for name, row in rows.items() if row.mode != Mode.APPEND}
         states = contents_of(connection, modes, [each for each in wanted if each[0] in modes])
-        return [_pin(connection, rows[each[0]], each, states.get(each)) for each in wanted]
+        held = slices_of(connection, [each for each in wanted if each[0] not in modes])
+        return [_pin(connection, rows[each[0]], each, states.get(each), held.get(each)) for each in wanted]
 
 
 def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
@@ -216,15 +222,49 @@ def _row(connection: sa.Connection, name: str) -> AnyRow:
     return row
 
 
-def _pin(connection: sa.Connection, row: AnyRow, wanted: tuple[str, datetime, datetime], content: str | None) -> Pin:
+def _pin(
+    connection: sa.Connection,
+    row: AnyRow,
+    wanted: tuple[str, datetime, datetime],
+    content: str | None,
+    held: Held | None,
+) -> Pin:
+    """Bind one reference: to the slices `held` by an APPEND table, to the state of another, whose content is known."""
     name, low, high = wanted
-    if content is None:  # an APPEND table's, whose slices are read anyway
-        found = connection.execute(_SLICES, {"of": name, "low": low, "high": high}).all()
-        held, version, content = tuple(map(_slice, found)), int(row.head_version), content_of_slices(found)
-    else:
-        made = _state(connection, row, high) if low < high else None
-        held, version = ((), NO_VERSION) if made is None else ((made,), made.version)
-    return Pin(name, low, high, row.location, version, content, held, row.changes)
+    if held is not None:
+        return Pin(name, low, high, row.location, int(row.head_version), held.content, held.slices, row.changes)
+    made = _state(connection, row, high) if low < high else None
+    slices, version = ((), NO_VERSION) if made is None else ((made,), made.version)
+    return Pin(name, low, high, row.location, version, content or NOTHING, slices, row.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What an interval of an APPEND table holds: its current slices by label, and their content."""
+
+    slices: tuple[Slice, ...]
+    content: str
+
+
+def slices_of(
+    connection: sa.Connection, wanted: Iterable[tuple[str, datetime, datetime]]
+) -> dict[tuple[str, datetime, datetime], Held]:
+    """Return what intervals of APPEND tables hold; a table with many of them is read once, from first to last."""
+    by_table: defaultdict[str, set[tuple[datetime, datetime]]] = defaultdict(set)
+    for name, low, high in wanted:
+        by_table[name].add((low, high))
+    found: dict[tuple[str, datetime, datetime], Held] = {}
+    for name, intervals in by_table.items():
+        hulls = [{each} for each in intervals] if len(intervals) <= FEW else [intervals]
+        for hull in hulls:
+            ends = {"low": min(low for low, _ in hull), "high": max(high for _, high in hull)}
+            rows = connection.execute(_SLICES, {"of": name, **ends}).all()
+            slices, sums = tuple(map(_slice, rows)), running_contents(rows)
+            labels = [piece.label for piece in slices]
+            for low, high in hull:
+                first, last = bisect_left(labels, low), bisect_left(labels, max(low, high))
+                found[name, low, high] = Held(slices[first:last], content_between(sums, first, last))
+    return found
 
 
 def _state(connection: sa.Connection, row: AnyRow, at: datetime) -> Slice | None:

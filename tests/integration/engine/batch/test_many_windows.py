@@ -115,7 +115,7 @@ def group_of(work: Workplace, case: str) -> Group:
 def made(work: Workplace, spark: SparkSession, batches: Sequence[Batch]) -> tuple[int, Counter[Any]]:
     """Return how many queries were needed, and the rows of all batches."""
     table = work.flow.tables[batches[0].table]
-    pins = {batch.label: pin(work.ledger, work.lake, work.flow, batch) for batch in batches}
+    pins = pin(work.ledger, work.lake, work.flow, batches)
     parts = transform.transform_parts(work, spark, table, batches, pins)
     rows = [row.asDict() for _, frame in parts for row in frame.collect()]
     return len(parts), Counter(tuple(sorted((key, str(value)) for key, value in row.items())) for row in rows)

@@ -49,7 +49,7 @@ def test_what_a_group_reads_is_counted_once_and_sets_the_parts(
     set_to: list[str | None] = []
     with tiny.opened() as work:
         (group,) = Runner(work).plan(day(3)).groups
-        pins = [pin(work.ledger, work.lake, work.flow, batch) for batch in group.batches]
+        pins = pin(work.ledger, work.lake, work.flow, group.batches).values()
         state = bytes_held(work.lake.folder("raw.kinds"))
         size = bytes_read(work.lake, work.flow, pins)
         assert size == files_of(tiny, "raw.sales") + state

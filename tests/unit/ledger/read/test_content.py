@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.ledgers import Desk, day, table
+from waterclock.batches.records import Slice
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
+from waterclock.ledger.read import current
 from waterclock.ledger.read.content import NOTHING, weight
 
 
@@ -81,6 +85,27 @@ def test_many_intervals_are_found_as_one_by_one(at_desk: Desk) -> None:
     wanted += [("core.r", low, low + 1) for low in range(9)]
     pins = at_desk.ledger.reads.pins([(name, day(low), day(high)) for name, low, high in wanted])
     assert [pin.content for pin in pins] == [content(at_desk, low, high, name) for name, low, high in wanted]
+    assert [[piece.label for piece in pin.slices] for pin in pins if pin.table == "raw.a"] == [
+        [day(number) for number in (0, 1, 2, 5, 6) if low <= number < high]
+        for name, low, high in wanted
+        if name == "raw.a"
+    ]
+
+
+def test_many_intervals_that_share_slices_read_each_once(at_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        at_desk.done("raw.a", number)
+    made: list[Any] = []
+    kept = current._slice
+
+    def noted(row: Any) -> Slice:
+        made.append(row)
+        return kept(row)
+
+    monkeypatch.setattr(current, "_slice", noted)
+    pins = at_desk.ledger.reads.pins([("raw.a", day(0), day(number)) for number in range(1, 21)])
+    assert [len(pin.slices) for pin in pins] == list(range(1, 21))
+    assert len(made) == 20
 
 
 def test_content_of_an_unknown_table_is_refused(at_desk: Desk) -> None:
