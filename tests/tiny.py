@@ -182,14 +182,14 @@ class Tiny:
                 (r["table"], r["timelabel"]): r["digest"] for r in ledger.past.rows("batches") if r["status"] == "done"
             }
 
-    def claim(self, work: Workplace, table: str, number: int) -> Claim:
+    def claim(self, work: Workplace, table: str, number: int, *, runner: str = "another") -> Claim:
         """Take the claim of a day, as another runner that is at work does."""
         request = ClaimRequest(
             table=table,
             labels=(day(number),),
             code="c",
             flow=work.flow.fingerprint,
-            runner="another",
+            runner=runner,
             who="ann",
             now=day(number + 1),
             lease_seconds=600,

@@ -12,7 +12,7 @@ from typing import IO
 
 INTERRUPTED = 130
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-_LEFT = "left at once: the next run takes over what was open, within a minute"
+_LEFT = "left at once: the next run takes over what was open"
 _SHOW_CURSOR = "\x1b[?25h"
 
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import getpass
 import os
-import socket
-import uuid
 from dataclasses import dataclass, field
 
+from waterclock.engine.runner_name import runner_name
 from waterclock.planner.request import GROUP_CAP
-
-
-def _runner_name() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
 def _user_name() -> str:
@@ -37,5 +32,5 @@ class RunSettings:
     attempts: int = 3
     retry_wait: float = 1.0
     lease: float = 60.0
-    runner: str = field(default_factory=_runner_name)
+    runner: str = field(default_factory=runner_name)
     who: str = field(default_factory=_user_name)

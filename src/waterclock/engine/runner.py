@@ -11,6 +11,7 @@ from datetime import datetime
 
 from waterclock.engine.collect.source_clocks import HeldBack, SourceClocks
 from waterclock.engine.damage import older_logs
+from waterclock.engine.left_claims import left_claims
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
@@ -138,10 +139,10 @@ class Runner:
 
     def _take_over(self) -> None:
         """Settle claims whose runner is gone; what does so loads delta-rs, which a run with nothing to do can spare."""
-        if self._work.ledger.claims.expired(self._work.real_now()):
-            from waterclock.engine.batch.takeover import take_over_expired
+        if left := left_claims(self._work):
+            from waterclock.engine.batch.takeover import take_over
 
-            take_over_expired(self._work)
+            take_over(self._work, left)
 
     def _revive(self) -> None:
         ending, self._is_spark_lost = self._work.sessions.end_of_jvm(), False

@@ -27,7 +27,6 @@ class Claims(Section):
     take = on_its_database(claims.claim)
     renew = on_its_database(claim_endings.renew)
     open = on_its_database(claims.open_claims)
-    expired = on_its_database(claims.expired_claims)
     close_lost = on_its_database(claim_endings.close_lost)
     record_done = on_its_database(completion.record_done)
     record_failed = on_its_database(claim_endings.record_failed)

@@ -20,10 +20,10 @@ from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
 
 
-def take_over_expired(work: Workplace) -> int:
-    """Settle every claim whose lease ran out by the ledger's real clock; gives how many could be."""
+def take_over(work: Workplace, left: Sequence[Claim]) -> int:
+    """Settle claims that were left behind; gives how many could be."""
     settled = 0
-    for claim in work.ledger.claims.expired(work.real_now()):
+    for claim in left:
         table = work.flow.tables.get(claim.request.table)
         if table is None:
             continue
@@ -41,7 +41,8 @@ def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
     try:
         had_committed = record_if_committed(work, table, claim)
         if not had_committed:
-            work.ledger.claims.close_lost(claim, why=f"the lease of {left_by} ran out")
+            ended = "the lease of {} ran out" if claim.lease_until < work.real_now() else "{} has ended"
+            work.ledger.claims.close_lost(claim, why=ended.format(left_by))
     except ClaimClosed:
         return  # somebody else has settled it meanwhile
     what = "had committed: recorded" if had_committed else f"was left behind by {left_by}: killed"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Slice
-from waterclock.engine.batch.takeover import take_over_expired
+from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.damage import damaged_file, slice_error, verb_of
+from waterclock.engine.left_claims import left_claims
 from waterclock.engine.reads.pin import nothing_of
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -95,7 +96,7 @@ def has_usable_log(work: Workplace, table: Table) -> bool:
 def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
     """Write a table a new log, above every version that was ever recorded, in place of one that cannot be used.
 
-    Claims whose lease ran out are settled then: before, nothing could be committed.
+    Claims that were left are settled then: before, nothing could be committed.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project
@@ -107,7 +108,7 @@ def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Seq
             set_log_aside(folder, f"{work.real_now():%Y%m%dT%H%M%S%f}")
         schema = _schema_of(work, spark, table, manifests)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
-    take_over_expired(work)
+    take_over(work, left_claims(work))
 
 
 def _is_readable(folder: str) -> bool:

@@ -17,6 +17,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.damage import telling_damage
+from waterclock.engine.left_claims import left_claims
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.mend import ask_again, find_slices, has_usable_log, refuse_unaskable, renew_log
@@ -131,11 +132,11 @@ def _has_unusable_log(work: Workplace, table: Table) -> bool:
 
 
 def _may_be_settled_after(work: Workplace, table: Table) -> bool:
-    """Tell whether only claims whose lease ran out are open, which nobody can settle before the table has a log."""
+    """Tell whether only claims that were left are open, which nobody can settle before the table has a log."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return False
-    expired = {claim.number for claim in work.ledger.claims.expired(work.real_now())}
-    return all(claim.number in expired for claim in work.ledger.claims.open() if claim.request.table == table.name)
+    left = {claim.number for claim in left_claims(work)}
+    return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
 def _refused(table: Table, differs: Sequence[Difference]) -> WaterclockError | None:

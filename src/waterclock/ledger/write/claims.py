@@ -91,12 +91,6 @@ def open_claims(database: Database) -> list[Claim]:
         return [_read_claim(connection, row) for row in rows]
 
 
-def expired_claims(database: Database, now_real: datetime | None = None) -> list[Claim]:
-    """Return the open claims whose lease has run out by the real clock; each is to be killed, then settled."""
-    at = database.clock() if now_real is None else now_real
-    return [claim for claim in open_claims(database) if claim.lease_until < at]
-
-
 def _put(
     write: Write,
     request: ClaimRequest,
