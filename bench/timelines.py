@@ -123,7 +123,7 @@ class Accounts:
     def copy(self) -> None:
         """Put the table and its raw rows beside it, for Delta's MERGE."""
         for name, frame in (("hand", self.whole()), ("hand_raw", self.rows(0, 1.0))):
-            frame.write.format("delta").save(str(Path(self.lake.root, name)))
+            frame.drop("timelabel").write.format("delta").save(str(Path(self.lake.root, name)))
 
     def merge(self, number: int, share: float) -> None:
         """Bring a label's raw rows into the copy as one does by hand: touched keys made again, what differs merged."""
