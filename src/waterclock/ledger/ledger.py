@@ -69,6 +69,7 @@ class Past(Section):
     """What is told of batches, runs and events."""
 
     grid = on_its_database(status.grid)
+    amount = on_its_database(status.amount)
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     audit = on_its_database(status.audit)

@@ -131,18 +131,18 @@ def _described(at: Reading, table: Table) -> Described:
     due: dict[str, int] = {}
     for batch in plan.batches:
         due[batch.status.value] = due.get(batch.status.value, 0) + 1
-    newest, cells = None, []
+    newest, labels, rows = None, 0, 0
     if at.ledger is not None and table.name in at.snapshot.tables:
         newest = at.ledger.reads.newest(table.name)
-        cells = [cell for cell in at.ledger.past.grid([table.name]) if cell.current_claim is not None]
+        labels, rows = at.ledger.past.amount(table.name)
     return Described(
         table=table,
         columns=_columns(table, _stored_columns(at, table)),
         is_open=table.columns.is_open,
         first=first_windows(at, [table.name])[table.name],
         newest=newest,
-        labels=len(cells),
-        rows=sum(cell.rows or 0 for cell in cells),
+        labels=labels,
+        rows=rows,
         due=due,
         left_out=plan.left_out.get(table.name, 0),
         sample=None,

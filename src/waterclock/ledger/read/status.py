@@ -53,6 +53,9 @@ _DONE = (
     .order_by(batches.c.label)
 )
 _NOT_DONE = _GRID.where(batches.c.status != BatchStatus.DONE.value)
+_AMOUNT = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(batches.c.rows), 0)).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None)
+)
 _NAMES = sa.select(tables.c.name)
 _BATCH = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
 _ATTEMPTS = (
@@ -104,6 +107,16 @@ def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, 
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         return [_cell(row) for row in connection.execute(_GRID, values)]
+
+
+def amount(database: Database, name: str) -> tuple[int, int]:
+    """Return how many labels of a table readers see, and how many rows these hold.
+
+    Cost: a pass over its batches, in the database
+    """
+    with database.read() as connection:
+        labels, rows = connection.execute(_AMOUNT, {"of": name}).one()
+        return int(labels), int(rows)
 
 
 def settled(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> Settled:

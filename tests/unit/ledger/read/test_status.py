@@ -18,6 +18,14 @@ def _tables(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("core.b", partitioned=True, reads=["raw.a"]))
 
 
+def test_what_readers_see_of_a_table_is_counted(at_desk: Desk) -> None:
+    assert at_desk.ledger.past.amount("raw.a") == (0, 0)
+    at_desk.done("raw.a", 0, 1)
+    at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 2), error="no", is_transient=False)
+    seen = [cell for cell in at_desk.ledger.past.grid(["raw.a"]) if cell.current_claim is not None]
+    assert at_desk.ledger.past.amount("raw.a") == (2, sum(cell.rows or 0 for cell in seen))
+
+
 def test_the_grid_shows_how_each_batch_stands(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, digest="5:1:1")
     at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 1), error="E705 boom", is_transient=False)
