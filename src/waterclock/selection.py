@@ -331,7 +331,8 @@ def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> W
     else:
         low, high = labels.bounds(table.cadence)
         if high is not None and high <= start:
-            why = f"its first window is {local_text(start, table.cadence.zone)}, its START"
+            said = "" if table.start is None else ", its START"
+            why = f"its first window is {local_text(start, table.cadence.zone)}{said}"
         elif low is not None and low >= end:
             why = f"its newest window that is over is {local_text(table.cadence.previous(end), table.cadence.zone)}"
         wanted = low or high or start

@@ -22,5 +22,5 @@ def warmed(*, is_json: bool) -> None:
     if is_json:
         print_json({"archive": str(path), "bytes": size, "is_new": is_new})
         return
-    words = "written" if is_new else "is there already"
+    words = "written" if is_new else "the archive is there already"
     console().print(f"{words}: {path}, {size // 1_000_000} MB; every run of this user takes it", soft_wrap=True)
