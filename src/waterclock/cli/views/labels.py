@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from waterclock.timelabel.cadence import Cadence
@@ -53,6 +54,15 @@ def seconds_words(seconds: float) -> str:
         return f"{left} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {left:02d} s"
+
+
+# labels, stamps of files, counts and lines tell one batch's failure from another's; names of columns tell reasons apart
+_OF_A_BATCH = re.compile(r"@?\d{14}|\d{4}(?:[_-]\d\d)+|\b\d+\b")
+
+
+def likeness(reason: str) -> str:
+    """Return what a reason has in common with those of other batches that failed alike."""
+    return _OF_A_BATCH.sub("", reason)
 
 
 def number_words(count: int) -> str:

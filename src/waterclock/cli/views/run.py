@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from rich.text import Text
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import count_words, instant_words, seconds_words
+from waterclock.cli.views.labels import count_words, instant_words, likeness, seconds_words
 from waterclock.cli.views.plan import causes_at_root, next_due_words, summary_words
 from waterclock.cli.views.theme import LOOKS, State, sign
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from waterclock.engine.progress import GroupReport
     from waterclock.engine.runner import RunOutcome
 
-# labels, stamps of files, counts and lines tell one batch's failure from another's; names of columns tell reasons apart
-_OF_A_BATCH = re.compile(r"@?\d{14}|\d{4}(?:[_-]\d\d)+|\b\d+\b")
 _MOST_PLACES = 5
 
 
@@ -101,7 +98,7 @@ def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, Waterc
     for report in failed:
         error = report.error
         if error is not None:
-            told = tuple(part and _OF_A_BATCH.sub("", part) for part in (error.what, error.why))
+            told = tuple(part and likeness(part) for part in (error.what, error.why))
             found.setdefault((report.group.table, error.code, *told), []).append((report, error))
     return list(found.values())
 
@@ -110,7 +107,7 @@ def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[st
     """Say what blocks how much, in one line for all labels of a table that do so for the same reason."""
     alike: dict[tuple[str, str], list[tuple[str, datetime, str, int]]] = {}
     for cause in blocked:
-        alike.setdefault((cause[0], _OF_A_BATCH.sub("", cause[2])), []).append(cause)
+        alike.setdefault((cause[0], likeness(cause[2])), []).append(cause)
     lines = []
     for causes in alike.values():
         table, label, detail, _ = min(causes, key=lambda cause: cause[1])

@@ -16,12 +16,12 @@ from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
 from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
 from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import count_words
+from waterclock.cli.views.labels import count_words, likeness
 from waterclock.cli.views.plan import causes_at_root, next_due_words, summary_words
 from waterclock.cli.views.theme import LOOKS, State, sign
 from waterclock.flow.declarations import Table
 from waterclock.planner.label_states import count_states
-from waterclock.planner.plan import Plan, Status
+from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
@@ -132,10 +132,13 @@ def status_json(seen: Seen) -> dict[str, Any]:
 def _print_problems(to: Console, plan: Plan) -> None:
     """Say what failed or is held, with what it blocks: the root causes alone."""
     blocks = {(table, label): count for table, label, _, count in causes_at_root(plan.batches)}
-    troubled = [batch for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD, Status.EXPIRED}]
-    for batch in troubled[:_MOST_PROBLEMS]:
+    troubled: dict[tuple[str, ...], list[Batch]] = {}
+    for batch in plan.batches:
+        if batch.status in {Status.FAILED, Status.HELD, Status.EXPIRED}:
+            troubled.setdefault((batch.table, batch.status.value, likeness(batch.reason)), []).append(batch)
+    for batch, *alike in list(troubled.values())[:_MOST_PROBLEMS]:
         state = State(batch.status.value)
-        count = blocks.get((batch.table, batch.label), 0)
+        count = sum(blocks.get((each.table, each.label), 0) for each in (batch, *alike))
         tail = f" (blocks {count_words(count, 'batch', 'batches')})" if count else ""
         to.print(
             Text.assemble(
@@ -145,8 +148,12 @@ def _print_problems(to: Console, plan: Plan) -> None:
             ),
             soft_wrap=True,
         )
-    if len(troubled) > _MOST_PROBLEMS:
-        to.print(Text(f"  and {len(troubled) - _MOST_PROBLEMS} more: waterclock plan", style="quiet"))
+        if alike:
+            shown = ", ".join(each.window.label for each in alike[:_MOST_PROBLEMS])
+            more = f" and {len(alike) - _MOST_PROBLEMS} more" if len(alike) > _MOST_PROBLEMS else ""
+            to.print(Text(f"  and the same of {shown}{more}", style="quiet"), soft_wrap=True)
+    if rest := sum(map(len, list(troubled.values())[_MOST_PROBLEMS:])):
+        to.print(Text(f"  and {rest} more: waterclock plan", style="quiet"))
     if troubled:
         to.print()
 
