@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests import postgres
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input, Recorded
 from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Merge, Place, Read, Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.store import schema
+from waterclock.ledger.store.instants import to_micros
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 
@@ -163,3 +166,16 @@ def desk(path: Path | None = None) -> Desk:
     clock = Clock()
     url = "sqlite://" if path is None else f"sqlite:///{path / 'ledger.db'}"
     return Desk(Ledger.open(url, clock=clock), clock)
+
+
+def desk_at_server() -> Desk:
+    """Open an empty ledger in PostgreSQL: one schema serves all tests of a process, one after the other."""
+    clock = Clock()
+    server = postgres.server()
+    ledger = Ledger.open(server.ledger_url("tests"), clock=clock)
+    names = ", ".join(f'tests."{name}"' for name in schema.metadata.tables)
+    server.run(f"TRUNCATE {names} RESTART IDENTITY")
+    server.run(
+        "INSERT INTO tests.ledger (id, sequence, last_claim, created_at) VALUES (1, 0, 0, %s)", to_micros(clock())
+    )
+    return Desk(ledger, clock)

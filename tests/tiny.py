@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
+from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.query.query import query
 from waterclock.engine.run_settings import RunSettings
@@ -153,7 +154,7 @@ class Tiny:
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
         """Look at the ledger."""
-        ledger = Ledger.open(self.load().ledger)
+        ledger = Ledger.open(ledger_url(self.load()))
         try:
             yield ledger
         finally:

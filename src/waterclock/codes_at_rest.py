@@ -14,7 +14,8 @@ LEDGER: Mapping[str, Code] = {
     ),
     "E403": Code(
         "no such kind of ledger",
-        "A ledger lives in a SQLite file: `sqlite:///path/to/ledger.db`. PostgreSQL is to follow.",
+        "A ledger lives in a SQLite file, `sqlite:///path/to/ledger.db`, or in a PostgreSQL database, "
+        "`postgresql://user@host/database`.",
     ),
     "E404": Code(
         "a ledger of another project", "Each project has a ledger of its own; its tables and claims are not shared."
@@ -78,6 +79,20 @@ LEDGER: Mapping[str, Code] = {
         "a damaged ledger",
         "The ledger's file is no database any more: cut off, overwritten, or of another program. `ledger rebuild "
         "--force` moves it aside.",
+    ),
+    "E423": Code(
+        "a ledger that does not answer",
+        "Its server is down, cannot be reached, or does not let this user in. One that was reached before is waited "
+        "for, five minutes long.",
+    ),
+    "E424": Code("a driver that is not installed", "PostgreSQL is spoken to through psycopg, which comes by an extra."),
+    "E425": Code(
+        "a ledger that was moved",
+        "`ledger move` has put it into another database. Nothing is written here any more, so that no runner goes on "
+        "with what others no longer see.",
+    ),
+    "E426": Code(
+        "a ledger in use", "A ledger is moved between batches: a claim that is open could not be recorded afterwards."
     ),
 }
 STORAGE: Mapping[str, Code] = {
@@ -207,7 +222,10 @@ CONNECTORS: Mapping[str, Code] = {
         "formats that do not go together",
         "The files of a unit are of several formats, or a format is not written with that compression.",
     ),
-    "E810": Code("a database that cannot be opened", "The file is gone, or is no database, or is damaged."),
+    "E810": Code(
+        "a database that cannot be opened",
+        "The file is gone, or is no database, or is damaged; or the server does not answer, and is tried again.",
+    ),
     "E811": Code(
         "a locked database",
         "Another process held the database for longer than the connection's timeout. Nothing was changed; it is tried "
@@ -225,7 +243,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E815": Code(
         "a type that a source does not give",
-        "A value of a database becomes a plain type; a data time is a timestamp, a date or text.",
+        "A value of a database becomes a plain type; a data time is a timestamp, a date or text (of PostgreSQL, a "
+        "number too). A column of PostgreSQL whose type has no counterpart in Spark must be declared.",
     ),
     "E820": Code(
         "a destination of somebody else",
@@ -248,5 +267,9 @@ CONNECTORS: Mapping[str, Code] = {
         "What the newest delivery brought, or its record, is not there any more: the destination was emptied, changed "
         "by hand or put back to an older copy, or nothing was delivered so far. Going on would leave it with holes. "
         "`recompute` of the publish delivers all labels again.",
+    ),
+    "E825": Code(
+        "a driver of a connection that is not installed",
+        "PostgreSQL is spoken to through psycopg, which comes by an extra.",
     ),
 }

@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.tiny import Tiny, day, described, labels
+from waterclock.engine.ledger_opening import ledger_url
 from waterclock.ledger.store.schema import claims
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def group_is_gone(group: int) -> bool:
 
 
 def let_leases_run_out(tiny: Tiny) -> None:
-    engine = sa.create_engine(tiny.load().ledger)
+    engine = sa.create_engine(ledger_url(tiny.load()))
     with engine.begin() as connection:
         connection.execute(sa.update(claims).values(lease_until=day(1)))
     engine.dispose()

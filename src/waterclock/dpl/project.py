@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.cache import key_of, remember, remembered
-from waterclock.dpl.config.model import FILE, Config, read_config
+from waterclock.dpl.config.model import FILE, Config, SecretSaid, read_config
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.declarations import Flow
+from waterclock.flow.declarations import Flow, Secret
+from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.resolve.schemas import Known
@@ -28,8 +29,9 @@ _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a project declares, for one environment. `storage` and `ledger` are absolute where they are local.
+    """What a project declares, for one environment.
 
+    `storage` and `ledger` are absolute where they are local; a ledger whose URL is a secret is read where it is opened.
     `publish` is True only where the environment says so; elsewhere a publish is staged and delivers nothing.
     """
 
@@ -37,7 +39,7 @@ class Project:
     name: str
     env: str
     storage: str
-    ledger: str
+    ledger: str | Secret
     publish: bool
     flow: Flow
     pools: Mapping[str, int]
@@ -118,6 +120,7 @@ def _check(
     if config is None:
         return None, _sorted(errors)
     errors += _unfit(_located(root, config.environment.storage), config)
+    errors += _unresolved(root, config)
     sources = _read(root, config, errors)
     if not sources:  # whatever else would be found wrong is so for want of statements
         return None, _sorted(errors)
@@ -199,7 +202,19 @@ def _unfit(storage: str, config: Config) -> list[WaterclockError]:
     ]
 
 
-def _ledger(root: Path, said: str | None, storage: str) -> str:
+def _unresolved(root: Path, config: Config) -> list[WaterclockError]:
+    """Refuse a ledger whose URL is a secret that is nowhere."""
+    said, secrets = config.environment.ledger, Secrets.of(root / config.environment.secrets)
+    if not isinstance(said, SecretSaid) or secrets.has(said.secret):
+        return []
+    error, span = secrets.unresolved(said.secret), config.place(("env", config.env, "ledger"))
+    error.where, error.excerpt = str(span.place), span.source.excerpt(span.start, span.end)
+    return [error]
+
+
+def _ledger(root: Path, said: str | SecretSaid | None, storage: str) -> str | Secret:
+    if isinstance(said, SecretSaid):
+        return Secret(said.secret)
     if said is None:
         folder = root / ".waterclock" if "://" in storage else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"

@@ -6,8 +6,11 @@ from pathlib import Path
 
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Secret
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import lost
+from waterclock.ledger.store.places import shown
+from waterclock.secrets import Secrets
 from waterclock.storage.exports import export_names
 from waterclock.storage.lake import Lake
 
@@ -17,10 +20,19 @@ def open_ledger(project: Project) -> Ledger | None:
 
     Raises  E421 where tables of the project are there and the ledger is not, E422 where it is damaged
     """
-    ledger = Ledger.open(project.ledger, create=False)
+    ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
         refuse_lost(project)
     return ledger
+
+
+def ledger_url(project: Project) -> str:
+    """Return the URL of a project's ledger; one that is a secret is read.
+
+    Raises  E225 where the secret does not resolve
+    """
+    said = project.ledger
+    return Secrets.of(project.secrets).read(said.name) if isinstance(said, Secret) else said
 
 
 def refuse_lost(project: Project) -> None:
@@ -32,7 +44,7 @@ def refuse_lost(project: Project) -> None:
     there = [name for name in project.flow.tables if Path(lake.folder(name), "_delta_log").is_dir()]
     tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
-        raise lost(project.ledger, tables)
+        raise lost(shown(ledger_url(project)), tables)
 
 
 def _is_anothers(folder: str, project: str) -> bool:

@@ -12,7 +12,7 @@ from waterclock.batches.facts import BEGINNING
 from waterclock.dpl.project import Project
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import Connections
-from waterclock.engine.ledger_opening import open_ledger
+from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
@@ -46,9 +46,11 @@ def open_workplace(
     Raises  E421 where the ledger is gone from a storage that has tables, E422 where it is damaged
     """
     storage = Path(project.storage)
-    ledger = ledger or open_ledger(project) or Ledger.open("sqlite://" if is_question else project.ledger)
+    ledger = ledger or open_ledger(project) or Ledger.open("sqlite://" if is_question else ledger_url(project))
     if not is_question:
         storage.mkdir(parents=True, exist_ok=True)
+    if listener is not None:
+        ledger.tell(listener.said)
     own = sessions or Sessions(work_folder=storage / "spark", lasts=lasts)
     try:
         yield Workplace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, Self, overload
 
@@ -86,7 +87,8 @@ class Past(Section):
 class Ledger:
     """The durable record of a project, by its sections. No method keeps a transaction open.
 
-    Methods raise E415 (transient) where another process holds the database's lock, E416 where the database fails.
+    Methods raise E415 (transient) where another process holds the database's lock, E416 where the database fails, E423
+    (transient) where its server stays away, E425 where the ledger was moved.
     """
 
     def __init__(self, database: Database) -> None:
@@ -106,11 +108,12 @@ class Ledger:
     def open(cls, url: str, *, create: bool, clock: Clock | None = None) -> Ledger | None: ...
     @classmethod
     def open(cls, url: str, *, create: bool = True, clock: Clock | None = None) -> Ledger | None:
-        """Open the ledger at a SQLAlchemy URL (`sqlite:///path`, `sqlite://` in memory), of the newest schema.
+        """Open the ledger at a SQLAlchemy URL, of the newest schema.
 
-        Without `create`, a ledger that does not exist gives None and leaves no trace. `clock` is for tests.
+        `sqlite:///path`, `sqlite://` in memory, or `postgresql://user@host/database?schema=name`. Without `create`,
+        a ledger that does not exist gives None and leaves no trace. `clock` is for tests.
         Raises  E401 for a database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL,
-                E422 for a damaged file
+                E422 for a damaged file, E423 where its server does not answer, E424 where its driver is missing
         """
         database = open_database(url, create=create, clock=clock)
         return None if database is None else cls(database)
@@ -125,8 +128,12 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def tell(self, said: Callable[[str], None]) -> None:
+        """Have it said when the ledger's server is waited for."""
+        self._database.tell = said
+
     def now(self) -> datetime:
-        """Return the ledger's real clock, which leases and event times go by."""
+        """Return the ledger's real clock, which leases and event times go by: the server's, where there is one."""
         return self._database.clock()
 
     def sequence(self) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store import export
 from waterclock.ledger.write import adopt as adopting
+from waterclock.ledger.write import moving
 from waterclock.ledger.write import redeclare as redeclaring
 
 
@@ -13,7 +16,6 @@ class Keeping(Section):
 
     export_lines = on_its_database(export.export_lines)
     moment = on_its_database(export.moment)
-    load = on_its_database(export.load)
     known_claims = on_its_database(adopting.known_claims)
     adopt = on_its_database(adopting.adopt)
     raise_claims = on_its_database(adopting.raise_claims)
@@ -23,5 +25,15 @@ class Keeping(Section):
     draw_claim = on_its_database(redeclaring.draw_claim)
     refuse_busy = on_its_database(redeclaring.refuse_busy)
     redeclare = on_its_database(redeclaring.redeclare)
+    moved_to = on_its_database(moving.moved_to)
+    close_for = on_its_database(moving.close_for)
+    open_again = on_its_database(moving.open_again)
     dropped_before = on_its_database(adopting.dropped_before)
     forget_versions = on_its_database(adopting.forget_versions)
+
+    def load(self, exports: Iterable[Iterable[str]]) -> int:
+        """Fill an empty ledger from a chain of exports; gives how many batches it knows of then.
+
+        Not tried anew where it breaks off, for what was read of them is gone.
+        """
+        return export.load(self.database, exports)

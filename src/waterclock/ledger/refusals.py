@@ -20,6 +20,12 @@ class ClaimRefused(WaterclockError):
     holder: OpenClaim | None = None
 
 
+class LedgerAway(WaterclockError):
+    """The ledger's server is away; with `may_repeat`, nothing was written, and it can be tried anew."""
+
+    may_repeat: bool = False
+
+
 class ClaimClosed(WaterclockError):
     """The claim is no longer open: nothing was recorded under it."""
 
@@ -52,7 +58,7 @@ def damaged(url: sa.URL, error: Exception) -> WaterclockError:
     return WaterclockError(
         "E422",
         f"the ledger {url.render_as_string()} is damaged",
-        why=_cause(error),
+        why=cause_of(error),
         fix="`waterclock ledger rebuild --force` moves it aside and makes it again; where the file is something else, "
         "name another for the ledger in waterclock.toml",
     )
@@ -68,15 +74,45 @@ def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
     )
 
 
+def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
+    """Refuse a server that nothing here can speak to."""
+    return WaterclockError(
+        "E424",
+        f"the ledger {url.render_as_string()} needs a driver that is not installed",
+        why=str(error),
+        fix="install waterclock with it: pip install 'waterclock[postgres]'",
+    )
+
+
+def moved(url: sa.URL, to: str) -> WaterclockError:
+    """Refuse to write a ledger that was moved."""
+    return WaterclockError(
+        "E425",
+        f"the ledger {url.render_as_string()} was moved",
+        why=f"what is written goes to {to} since then",
+        fix=f'set ledger = "{to}" in waterclock.toml, and start the runner again',
+    )
+
+
+def in_use(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
+    """Refuse to move a ledger under which batches run."""
+    runners = sorted({holder.runner for holder in holders})
+    return WaterclockError(
+        "E426",
+        f"the ledger {url.render_as_string()} is in use",
+        why=f"{len(holders)} claims are open, of {', '.join(runners[:3])}",
+        fix="stop the runners; claims of one that is gone are settled by the next run",
+    )
+
+
 def unknown_url(url: str) -> WaterclockError:
-    """Refuse a URL that names no known kind of database; PostgreSQL is known and not there yet."""
+    """Refuse a URL that names no known kind of database."""
     kind = url.partition("://")[0]
-    later = "a ledger in PostgreSQL is not there yet" if kind.startswith("postgres") else None
     return WaterclockError(
         "E403",
-        f"no ledger can be opened at {kind}://…" if "://" in url else f"{url!r} is no URL of a ledger",
-        why=later or "a ledger lives in a SQLite file",
-        fix="write sqlite:///path/to/ledger.db",
+        f"no ledger can be opened at {kind}://…" if "://" in url else f"{kind!r} is no URL of a ledger",
+        why="a ledger lives in a SQLite file or in a PostgreSQL database",
+        fix="write sqlite:///path/to/ledger.db, or postgresql://user@host/database",
     )
 
 
@@ -216,7 +252,7 @@ def busy(url: sa.URL, error: Exception) -> WaterclockError:
     return WaterclockError(
         "E415",
         f"the ledger {url.render_as_string()} is busy",
-        why=f"another process has held its lock for a minute ({_cause(error)})",
+        why=f"another process has held its lock for a minute ({cause_of(error)})",
         fix="end whatever holds the file open in a transaction",
         transient=True,
     )
@@ -224,12 +260,28 @@ def busy(url: sa.URL, error: Exception) -> WaterclockError:
 
 def failed(url: sa.URL, error: Exception) -> WaterclockError:
     """Report what the database itself refused."""
+    is_file = url.get_backend_name() == "sqlite"
     return WaterclockError(
         "E416",
         f"the ledger {url.render_as_string()} cannot be used",
-        why=_cause(error),
-        fix="see that its folder exists, may be written and has space left",
+        why=cause_of(error),
+        fix="see that its folder exists, may be written and has space left"
+        if is_file
+        else "see that its user may create and write tables there, and that the server has space left",
     )
+
+
+def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
+    """Report a server that does not answer, or broke the connection off."""
+    found = LedgerAway(
+        "E423",
+        f"the ledger {url.render_as_string()} does not answer",
+        why=cause_of(error),
+        fix="see that its server runs, that host, port, database and user are right, and that it may be reached",
+        transient=True,
+    )
+    found.may_repeat = may_repeat
+    return found
 
 
 def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
@@ -244,14 +296,14 @@ def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str
     )
 
 
-def ledger_there(place: str) -> WaterclockError:
-    """Refuse to rebuild a ledger that is not lost."""
+def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
+    """Refuse to make a ledger where one is."""
     return WaterclockError(
         "E417",
         "a ledger is there",
         where=place,
-        why="what it knows beyond commits and exports would be gone",
-        fix="give --force to move it aside first",
+        why="what it knows beyond commits and exports would be gone" if may_force else "two are not made one",
+        fix="give --force to move it aside first" if may_force else "name another place: another file or schema",
     )
 
 
@@ -275,5 +327,6 @@ def nothing_to_export(url: str) -> WaterclockError:
     )
 
 
-def _cause(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
+    """Return what a database said, in its own words."""
     return str(getattr(error, "orig", None) or error)

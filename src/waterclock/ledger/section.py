@@ -19,11 +19,11 @@ class on_its_database(Generic[P, R]):  # noqa: N801 - it reads as what it is: a 
         self._function = function
 
     def __get__(self, section: Section, _: type[Section]) -> Callable[P, R]:
-        return partial(self._function, section.database)
+        return partial(section.database.carry_out, self._function)
 
 
 class Section:
-    """Some of what a ledger is asked and told. Each method is one transaction."""
+    """Some of what a ledger is asked and told. Each method is one transaction, tried anew where it broke."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -25,6 +25,7 @@ from waterclock.cli.app import app
 from waterclock.cli.opening import open_project
 from waterclock.cli.views.json import JSON_VERSION
 from waterclock.dpl.project import Project
+from waterclock.engine.ledger_opening import ledger_url
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
@@ -50,7 +51,7 @@ class Shop:
 
     @property
     def ledger_file(self) -> Path:
-        return Path(self.project.ledger.removeprefix("sqlite:///"))
+        return Path(ledger_url(self.project).removeprefix("sqlite:///"))
 
     def ask(self, *arguments: str, width: int = 100, **environment: str) -> Result:
         """Run one command on the project, as if it were 20 November 2024."""
@@ -176,7 +177,7 @@ def busy_shop(fresh: Path, busy_ledger: Path) -> Iterator[Shop]:
 @contextmanager
 def _opened(folder: Path) -> Iterator[Shop]:
     project = open_project(folder, None)
-    with Ledger.open(project.ledger) as ledger:
+    with Ledger.open(ledger_url(project)) as ledger:
         ledger.declared.apply(project.flow, who="ann", now=NOW, runner="desk:1")
         yield Shop(folder, project, ledger)
 

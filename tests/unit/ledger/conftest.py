@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.ledgers import Desk, desk
+from tests.ledgers import Desk, desk, desk_at_server
 
 
-@pytest.fixture
-def at_desk() -> Iterator[Desk]:
-    opened = desk()
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def at_desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
+    """An empty ledger, of each kind of database."""
+    opened = desk() if request.param == "sqlite" else desk_at_server()
     with opened.ledger:
         yield opened

@@ -120,12 +120,13 @@ def test_a_ledger_of_newer_code_is_refused(tmp_path: Path) -> None:
     assert refused.value.code == "E402"
 
 
-@pytest.mark.parametrize("url", ["postgresql://ledger.internal/waterclock", "mysql://x/y", "ledger.db", ""])
+@pytest.mark.parametrize("url", ["mysql://x/y", "mysql://ann:secret@x/y", "postgresql+asyncpg://x/y", "ledger.db", ""])
 def test_other_kinds_of_ledgers_are_refused(url: str) -> None:
     with pytest.raises(WaterclockError) as refused:
         Ledger.open(url)
     assert refused.value.code == "E403"
     assert "sqlite:///" in str(refused.value.fix)
+    assert "secret" not in refused.value.render()
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:

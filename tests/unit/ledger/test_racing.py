@@ -13,6 +13,7 @@ from time import sleep
 
 import pytest
 
+from tests import postgres
 from tests.ledgers import Desk, day, flow, result, table
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
@@ -25,22 +26,21 @@ def declared() -> Flow:
     return flow(table("raw.a", partitioned=True), table("raw.b"))
 
 
-def wait_for_others(url: str, seed: int, runners: int, what: str) -> None:
+def wait_for_others(folder: Path, seed: int, runners: int, what: str) -> None:
     """Wait until so many runners have come to the same point, in whatever threads or processes they are."""
-    folder = Path(url.removeprefix("sqlite:///")).parent
     (folder / f"{what} {seed}").touch()
     while len(list(folder.glob(f"{what} *"))) < runners:
         sleep(0.001)
 
 
-def run_all(url: str, seed: int, runners: int) -> list[tuple[str, datetime, int]]:
+def run_all(url: str, folder: Path, seed: int, runners: int) -> list[tuple[str, datetime, int]]:
     """Want every label of both tables, in an order of one's own; give those that were got, with their claims."""
     got: list[tuple[str, datetime, int]] = []
     wanted = [(name, label) for label in LABELS for name in ("raw.a", "raw.b")]
     Random(seed).shuffle(wanted)
     with closing(Ledger.open(url)) as ledger:
         desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
-        wait_for_others(url, seed, runners, "ready")
+        wait_for_others(folder, seed, runners, "ready")
         while wanted:
             later = []
             for name, label in wanted:
@@ -54,7 +54,7 @@ def run_all(url: str, seed: int, runners: int) -> list[tuple[str, datetime, int]
                 ledger.claims.record_done(claim, [result(label)])
                 got.append((name, day(label), claim.number))
                 if len(got) == 1:
-                    wait_for_others(url, seed, 2, "got one")
+                    wait_for_others(folder, seed, 2, "got one")
             wanted = later
     return got
 
@@ -74,24 +74,24 @@ def check(url: str, got: list[list[tuple[str, datetime, int]]]) -> None:
             assert facts.open_claims == ()
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}" if request.param == "sqlite" else postgres.server().ledger_url()
     with closing(Ledger.open(url)) as ledger:
         ledger.declared.apply(declared(), who="ann", now=day(0), runner="here")
     return url
 
 
 @pytest.mark.slow
-def test_threads_get_each_label_once(url: str) -> None:
+def test_threads_get_each_label_once(url: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        check(url, list(pool.map(run_all, [url] * 4, range(4), [4] * 4)))
+        check(url, list(pool.map(run_all, [url] * 4, [tmp_path] * 4, range(4), [4] * 4)))
 
 
 @pytest.mark.slow
-def test_processes_get_each_label_once(url: str) -> None:
+def test_processes_get_each_label_once(url: str, tmp_path: Path) -> None:
     with get_context("spawn").Pool(3) as pool:
-        check(url, pool.starmap(run_all, [(url, seed, 3) for seed in range(3)], chunksize=1))
+        check(url, pool.starmap(run_all, [(url, tmp_path, seed, 3) for seed in range(3)], chunksize=1))
 
 
 def test_threads_of_one_ledger_share_it(url: str) -> None:

@@ -20,7 +20,7 @@ ALL = [
     refusals.lost("sqlite:///ledger.db", ["a.x"]),
     refusals.damaged(URL, ValueError("file is not a database")),
     refusals.newer(URL, "0009", "0001"),
-    refusals.unknown_url("postgresql://x"),
+    refusals.unknown_url("mysql://x"),
     refusals.other_project("a", "b"),
     refusals.needs_rebuild("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
     refusals.not_applied("new", "old"),
@@ -35,6 +35,10 @@ ALL = [
     refusals.taken_twice("a.x", day(0), "f.csv", day(1)),
     refusals.busy(URL, ValueError("locked")),
     refusals.failed(URL, ValueError("disk full")),
+    refusals.away(URL, ValueError("connection refused"), may_repeat=False),
+    refusals.no_driver(URL, ImportError("no module named psycopg")),
+    refusals.moved(URL, "postgresql://db/other"),
+    refusals.in_use(URL, [HOLDER]),
     refusals.ledger_there("ledger.db"),
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
     refusals.nothing_to_export("sqlite:///ledger.db"),
@@ -58,7 +62,7 @@ def test_every_code_is_raised_somewhere_and_told_here() -> None:
 
 
 def test_only_what_may_pass_is_transient() -> None:
-    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415"}
+    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415", "E423"}
 
 
 def test_passwords_of_a_url_are_never_told() -> None:

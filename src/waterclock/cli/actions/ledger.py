@@ -9,10 +9,13 @@ from waterclock.cli.opening import open_project
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.labels import bytes_words, count_words
 from waterclock.cli.views.theme import console
-from waterclock.engine.ledger_opening import open_ledger
+from waterclock.engine.ledger_opening import ledger_url, open_ledger
+from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.ledger_export import export_ledger
+from waterclock.engine.upkeep.ledger_move import move_ledger
 from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.ledger.refusals import nothing_to_export
+from waterclock.ledger.store.places import shown
 
 _NOTHING: dict[str, Any] = {
     "export": None,
@@ -23,6 +26,9 @@ _NOTHING: dict[str, Any] = {
     "unknown": [],
     "killed": 0,
     "aside": None,
+    "old": None,
+    "new": None,
+    "batches": 0,
 }
 
 
@@ -34,7 +40,7 @@ def exported(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) ->
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:
-        raise nothing_to_export(project.ledger)
+        raise nothing_to_export(shown(ledger_url(project)))
     with ledger:
         found = export_ledger(ledger, project.storage, is_whole=is_whole)
     if is_json:
@@ -61,6 +67,24 @@ def rebuilt(folder: Path, env: str | None, export: str | None, *, force: bool, i
     to = console()
     for line in _told(found):
         to.print(line, soft_wrap=True)
+
+
+def moved(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
+    """Move the ledger to a URL, or to where another environment has it, and say what is to be set.
+
+    Raises  E417 where a ledger is there already, E419 where there is none to move, E426 while batches run
+    """
+    project = open_project(folder, env)
+    url = to if "://" in to else ledger_url(open_project(folder, to))
+    found = move_ledger(project, url, who=RunSettings().who)
+    if is_json:
+        print_json({"what": "move"} | _NOTHING | {"old": found.old, "new": found.new, "batches": found.batches})
+        return
+    say = console()
+    say.print(f"moved: {count_words(found.batches, 'batch', 'batches')} from {found.old}", soft_wrap=True)
+    say.print(f"       to {found.new}", soft_wrap=True)
+    if "://" in to:
+        say.print(f'set it in waterclock.toml, below [env.{project.env}]: ledger = "{found.new}"', soft_wrap=True)
 
 
 def _told(found: Rebuilt) -> list[str]:

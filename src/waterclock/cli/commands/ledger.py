@@ -1,4 +1,4 @@
-"""`waterclock ledger`: write the ledger to the storage, or make a lost one again."""
+"""`waterclock ledger`: write the ledger to the storage, make a lost one again, or move it to another database."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ class Doing(StrEnum):
 
     EXPORT = "export"
     REBUILD = "rebuild"
+    MOVE = "move"
 
 
 What = Annotated[
     Doing,
     typer.Argument(
-        metavar="export|rebuild",
-        help="export writes it below ledger/ in the storage; rebuild makes a lost one from that and the commits since.",
+        metavar="export|rebuild|move",
+        help="export writes it below ledger/ in the storage; rebuild makes a lost one from that and the commits since; "
+        "move puts it into another database.",
     ),
+]
+To = Annotated[
+    str | None,
+    typer.Argument(metavar="[TO]", help="move: a URL, or the name of an environment whose ledger it is to be."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="rebuild: move a ledger that is there aside first.")]
 From = Annotated[
@@ -31,8 +37,9 @@ From = Annotated[
 Whole = Annotated[bool, typer.Option("--whole", help="export: write all of it, not what is new since the last one.")]
 
 
-def ledger(
+def ledger(  # noqa: PLR0913 - a command has as many options
     what: What,
+    to: To = None,
     *,
     force: Force = False,
     export: From = None,
@@ -41,8 +48,14 @@ def ledger(
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """Export the ledger to the storage, or rebuild a lost one from its export and what was committed since."""
-    from waterclock.cli.actions.ledger import exported, rebuilt
+    """Export the ledger to the storage, rebuild a lost one from its export and what was committed since, or move it."""
+    from waterclock.cli.actions.ledger import exported, moved, rebuilt
+
+    if (to is None) == (what is Doing.MOVE):
+        raise typer.BadParameter("move takes where to, a URL or an environment; export and rebuild take nothing")
+    if to is not None:
+        moved(project, env, to, is_json=json)
+        return
 
     if what is Doing.EXPORT:
         exported(project, env, is_whole=whole, is_json=json)

@@ -161,7 +161,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "{what, from, to}, resealed and lost are lists of labels",
         },
         "ledger": {
-            "what": "export or rebuild",
+            "what": "export, rebuild or move",
             "export": "the name of the export that was written, or begun from; null without one",
             "bytes": "of the export that was written",
             "follows": "the export before it, whose rows it does not repeat, or null",
@@ -170,6 +170,9 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "unknown": "list of claims that committed and left no record",
             "killed": "how many claims were sealed, and had not committed",
             "aside": "where the ledger lies that was there, or null",
+            "old": "move: where the ledger was",
+            "new": "move: where it is now",
+            "batches": "move: how many batches it knows of",
         },
         "warm": {
             "archive": "the file that later starts of Spark take",

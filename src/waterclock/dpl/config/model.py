@@ -51,12 +51,22 @@ class Defaults(BaseModel):
     keep_versions: str | None = None
 
 
+class SecretSaid(BaseModel):
+    """A value that is a secret: `{ secret = "name" }`."""
+
+    model_config = _STRICT
+    secret: str
+
+
 class Environment(BaseModel):
-    """One environment: where things are, and how connections are reached. `secrets` is a folder of secret files."""
+    """One environment: where things are, and how connections are reached. `secrets` is a folder of secret files.
+
+    `ledger` is a URL, or `{ secret = "name" }` of one that holds a password.
+    """
 
     model_config = _STRICT
     storage: str = ".waterclock"
-    ledger: str | None = None
+    ledger: str | SecretSaid | None = None
     publish: bool = False
     secrets: str = "secrets"
     connections: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -6,18 +6,15 @@ record in the stage. What left no trace at rest since the export is not known: f
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
-
-import sqlalchemy as sa
 
 from waterclock.batches.records import TableRecord
 from waterclock.dpl.project import Project
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import find_delivery, kill_delivery
+from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.ledger_export import chain_of, heads
@@ -25,6 +22,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ledger_there
+from waterclock.ledger.store.places import place_of
 from waterclock.ledger.write.adopt import Committed
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.exports import read_export
@@ -63,22 +61,14 @@ def rebuild_ledger(
     `export` names another export than the newest. With `force` a ledger that is there is moved aside.
     Raises  E417 where a ledger is there, E418 where the export cannot be used
     """
-    place = Path(str(sa.make_url(project.ledger).database))
-    if place.exists() and place.stat().st_size and not force:
-        raise ledger_there(str(place))
-    draft = place.with_name(f"{place.name}.rebuilding")
-    for path in _files_of(draft):
-        path.unlink(missing_ok=True)
-    draft.parent.mkdir(parents=True, exist_ok=True)
-    made = Ledger.open(f"sqlite:///{draft}")
+    place = place_of(ledger_url(project))
+    if place.is_taken() and not force:
+        raise ledger_there(place.name)
+    made = Ledger.open(place.empty_draft())
     with open_workplace(project, settings=settings, ledger=made) as work:
         rebuilt = _filled(work, export)
         clock = work.real_now()
-    # a write-ahead log that is left of an older ledger would be replayed into this one
-    is_any = any(path.exists() for path in _files_of(place))
-    rebuilt.aside = _moved_aside(place, clock) if is_any else None
-    os.link(draft, place)  # refuses a ledger that somebody made meanwhile
-    draft.unlink()
+    rebuilt.aside = place.put_draft(clock, replaces=True)
     return rebuilt
 
 
@@ -211,15 +201,3 @@ def _folder(work: Workplace, record: TableRecord) -> str:
 
 def _sealed_at(folder: str, leaf: Leaf) -> datetime:
     return read_manifest(folder, leaf.path).sealed_at
-
-
-def _moved_aside(place: Path, at: datetime) -> str:
-    aside = place.with_name(f"{place.name}.{at:%Y%m%dT%H%M%SZ}")
-    for old, new in zip(_files_of(place), _files_of(aside), strict=True):
-        if old.exists():
-            old.rename(new)
-    return str(aside)
-
-
-def _files_of(database: Path) -> list[Path]:
-    return [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]

@@ -200,8 +200,9 @@ def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:
     types = STATUS_TABLES[name]
     with database.read() as connection:
         query = sa.text(f"SELECT * FROM waterclock_{name} ORDER BY {_ORDER[name]}")
-        for row in connection.execution_options(yield_per=_PAGE).execute(query).mappings():
-            yield {column: _public(row[column], kind) for column, kind in types.items()}
+        with connection.execution_options(yield_per=_PAGE).execute(query) as rows:
+            for row in rows.mappings():
+                yield {column: _public(row[column], kind) for column, kind in types.items()}
 
 
 def _public(value: Any, kind: str) -> Any:

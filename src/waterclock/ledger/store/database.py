@@ -2,6 +2,9 @@
 
 Every writing transaction starts by raising the ledger's sequence: the row it updates is the lock that makes writers
 take turns on any database, and the number tells readers whether anything was written since they looked.
+
+A server that was reached once and is away now is waited for. What broke off in the middle of a transaction is carried
+out once more, for nothing of it was written; what broke off while it was committed is looked up first.
 """
 
 from __future__ import annotations
@@ -10,36 +13,31 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
 from waterclock.ledger import refusals
-from waterclock.ledger.store import schema, sqlite
-from waterclock.ledger.store.instants import to_micros
+from waterclock.ledger.store import postgres, schema
+from waterclock.ledger.store.backend import backend_of, parse_url, telling
+from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.instants import from_micros, to_micros
 
-NEWEST_SCHEMA = "0002"
+NEWEST_SCHEMA = "0003"
 Clock = Callable[[], datetime]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SCHEMA_VERSION = sa.text("SELECT version_num FROM alembic_version")
-_RAISE_SEQUENCE = (
-    sa.update(schema.ledger)
-    .values(sequence=schema.ledger.c.sequence + 1)
-    .returning(schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim)
-)
 _NEXT = schema.ledger.c.last_claim + 1
-_RAISE_CLAIM = (
-    sa.update(schema.ledger)
-    .values(
-        sequence=schema.ledger.c.sequence + 1,
-        last_claim=sa.case((sa.bindparam("clock") > _NEXT, sa.bindparam("clock")), else_=_NEXT),
-    )
-    .returning(schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim)
-)
+_RAISE = sa.update(schema.ledger).values(sequence=schema.ledger.c.sequence + 1)
+_IS_HERE = schema.ledger.c.moved_to.is_(None)  # asked by the statement that locks: whoever moves it writes last
+_MOVED = sa.select(schema.ledger.c.moved_to)
+_RAISE_CLAIM = _RAISE.values(last_claim=sa.case((sa.bindparam("clock") > _NEXT, sa.bindparam("clock")), else_=_NEXT))
 _SEQUENCE = sa.select(schema.ledger.c.sequence)
 _ADD_EVENTS = sa.insert(schema.events)
-_OF_A_FILE = "sqlite:///"
+_MOST_TRIES = 5  # of one transaction whose connection broke: whatever breaks it each time is no outage
 
 
 @dataclass(slots=True)
@@ -85,19 +83,48 @@ class Write:
 
 
 class Database:
-    """An open ledger database of the newest schema; threads may share it, each transaction has its own connection."""
+    """An open ledger database of the newest schema; threads may share it, each transaction has its own connection.
 
-    def __init__(self, url: sa.URL, clock: Clock) -> None:
+    `clock` is the server's own, where the database has a server, and this machine's where it is a file.
+    """
+
+    def __init__(self, url: sa.URL, clock: Clock | None = None, *, patience: float = 300.0) -> None:
         self.url = url
-        self.clock = clock
-        self._one_at_a_time = sqlite.lock_of(url)
+        self.backend = backend_of(url)
+        self.patience = patience  # seconds for which a server that was reached once is waited for
+        self.tell: Callable[[str], None] = _tell_nobody
+        self.clock: Clock = clock or self.backend.clock()
+        self._one_at_a_time = self.backend.lock_of(url)
         # threads that write wait here for each other: a database's own lock is waited for by sleeping and looking again
         self._turn = threading.RLock()
-        self._engine = sqlite.create_engine(url)
+        self._engine = self.backend.create_engine(url)
+        self._was_reached = False
+        self._now: sa.Select[int] = sa.select(sa.literal_column(self.backend.NOW))
+        told: tuple[Any, ...] = (
+            schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
+            sa.literal_column(self.backend.NOW).label("now"),
+            sa.literal_column(self.backend.TRANSACTION).label("transaction"),
+        )  # fmt: skip
+        self._raise = _RAISE.where(_IS_HERE).returning(*told)
+        self._raise_claim = _RAISE_CLAIM.where(_IS_HERE).returning(*told)
+        self._raise_moved = _RAISE.returning(*told)
 
     def close(self) -> None:
         """Close all connections; nothing is lost, for nothing is kept back."""
         self._engine.dispose()
+
+    def exists(self) -> bool:
+        """Whether there is anything where the ledger is to be."""
+        with telling(self.url):
+            return self.backend.exists(self._engine, self.url)
+
+    def make_room(self) -> None:
+        """Make what a new ledger lies in."""
+        try:
+            with telling(self.url):
+                self.backend.make_room(self._engine, self.url)
+        except OSError as error:
+            raise refusals.failed(self.url, error) from error
 
     def bring_up_to_date(self) -> None:
         """Make the tables of a new ledger and add what an older one lacks; free where nothing is to be done.
@@ -108,31 +135,53 @@ class Database:
             return
         from waterclock.ledger.store.migrations import migrate
 
-        with self._transaction(writes=True) as connection:
+        with self._transaction(writes=True) as transaction:
+            connection = transaction.connection
+            self.backend.lock_schema(connection)
             if _found_version(connection, self.url) != NEWEST_SCHEMA:
                 migrate(connection)
                 _write_first_row(connection, self.clock())
 
+    def carry_out(self, function: Callable[Concatenate[Database, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function of one transaction; once more where its connection broke, for nothing of it was written then.
+
+        Raises  E423 where the server stays away
+        """
+        for _ in range(_MOST_TRIES - 1):
+            try:
+                return function(self, *args, **kwargs)
+            except refusals.LedgerAway as error:
+                if not error.may_repeat:
+                    raise
+        return function(self, *args, **kwargs)
+
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """See one moment of the ledger, whatever is written meanwhile."""
-        with self._transaction(writes=False) as connection:
-            yield connection
+        with self._transaction(writes=False) as transaction:
+            yield transaction.connection
 
     @contextmanager
-    def write(self, *, claims: bool = False) -> Iterator[Write]:
+    def write(self, *, claims: bool = False, even_moved: bool = False) -> Iterator[Write]:
         """Change the ledger, all or nothing; others wait for their turn.
 
         With `claims`, `last_claim` is a new number: above all before it, and above the clock in milliseconds.
+        Raises  E425 for a ledger that was moved, but with `even_moved`
         """
-        with self._turn, self._transaction(writes=True) as connection:
+        with self._turn, self._transaction(writes=True) as transaction:
             at = self.clock()
             values = {"clock": to_micros(at) // 1000} if claims else None
-            row = connection.execute(_RAISE_CLAIM if claims else _RAISE_SEQUENCE, values).one()
-            write = Write(connection, at, row.sequence, row.flow, row.last_claim)
+            raising = self._raise_claim if claims else self._raise_moved if even_moved else self._raise
+            row = transaction.connection.execute(raising, values).first()
+            if row is None:
+                raise refusals.moved(self.url, transaction.connection.execute(_MOVED).scalar() or "nowhere")
+            transaction.number = row.transaction
+            if isinstance(self.clock, postgres.ServerClock):
+                at = self.clock.set(from_micros(row.now))
+            write = Write(transaction.connection, at, row.sequence, row.flow, row.last_claim)
             yield write
             if write.events:
-                connection.execute(_ADD_EVENTS, write.events)
+                transaction.connection.execute(_ADD_EVENTS, write.events)
 
     def sequence(self) -> int:
         """Return the number of the newest writing transaction."""
@@ -140,52 +189,110 @@ class Database:
             return int(connection.execute(_SEQUENCE).scalar_one())
 
     @contextmanager
-    def _transaction(self, *, writes: bool) -> Iterator[sa.Connection]:
+    def _transaction(self, *, writes: bool) -> Iterator[_Transaction]:
+        with telling(self.url, may_repeat=self._was_reached), self._one_at_a_time:
+            connection = self._begun(writes=writes)
+            transaction = _Transaction(connection)
+            try:
+                yield transaction
+                self._commit(transaction)
+            except BaseException:
+                connection.rollback()
+                raise
+            finally:
+                connection.close()
+
+    def _begun(self, *, writes: bool) -> sa.Connection:
+        """Open a connection and begin; a server that was reached before is waited for."""
         try:
-            with self._one_at_a_time, self._engine.begin() as connection:
-                sqlite.begin(connection, writes=writes)
-                yield connection
+            return self._begin(writes=writes)
         except sa.exc.DBAPIError as error:
-            if sqlite.is_busy(error):
-                raise refusals.busy(self.url, error) from error
-            if sqlite.is_damaged(error):
-                raise refusals.damaged(self.url, error) from error
-            raise refusals.failed(self.url, error) from error
+            if not (self._was_reached and self._is_away(error)):
+                raise
+            self.tell(f"the ledger does not answer; waiting for it ({refusals.cause_of(error)})")
+        from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
+
+        waiting = Retrying(
+            retry=retry_if_exception(self._is_away),
+            wait=wait_exponential(0.2, max=5),
+            stop=stop_after_delay(self.patience),
+            reraise=True,
+        )
+        try:
+            begun = waiting(self._begin, writes=writes)
+        except sa.exc.DBAPIError as error:
+            if not self._is_away(error):
+                raise
+            raise refusals.away(self.url, error, may_repeat=False) from error
+        self.tell("the ledger answers again")
+        return begun
+
+    def _begin(self, *, writes: bool) -> sa.Connection:
+        connection = self._engine.connect()
+        try:
+            connection.begin()
+            self.backend.begin(connection, self.url, writes=writes)
+        except BaseException:
+            connection.close()
+            raise
+        if not self._was_reached and isinstance(self.clock, postgres.ServerClock):
+            self.clock.set(from_micros(connection.execute(self._now).scalar_one()))
+        self._was_reached = True
+        return connection
+
+    def _is_away(self, error: BaseException) -> bool:
+        return isinstance(error, sa.exc.DBAPIError) and self.backend.failure_of(error) is Failure.AWAY
+
+    def _commit(self, transaction: _Transaction) -> None:
+        """Commit; where the connection breaks meanwhile, ask the server what became of it."""
+        try:
+            transaction.connection.commit()
+        except sa.exc.DBAPIError as error:
+            if transaction.number is None or not self._is_away(error) or not self._was_committed(transaction.number):
+                raise
+
+    def _was_committed(self, number: int) -> bool:
+        while True:
+            connection = self._begun(writes=False)
+            try:
+                outcome = self.backend.outcome_of(connection, number)
+            finally:
+                connection.close()
+            if outcome is not None:
+                return outcome
+            threading.Event().wait(0.2)  # the server has not noticed yet that the connection is gone
 
     def _schema_version(self) -> str | None:
         with self.read() as connection:
             return _found_version(connection, self.url)
 
 
+@dataclass(slots=True)
+class _Transaction:
+    """An open transaction; `number` is the database's own of one that writes, by which its outcome can be asked for."""
+
+    connection: sa.Connection
+    number: int | None = None
+
+
+def _tell_nobody(_: str) -> None:
+    pass
+
+
 def open_database(url: str, *, create: bool, clock: Clock | None) -> Database | None:
     """Open the ledger at `url`; None where there is none and none is to be made."""
-    parsed = _parse(url)
-    if not sqlite.exists(parsed):
-        if not create:
-            return None
-        try:
-            sqlite.make_room(parsed)
-        except OSError as error:
-            raise refusals.failed(parsed, error) from error
-    database = Database(parsed, clock or _system_clock)
+    database = Database(parse_url(url), clock)
     try:
+        if not database.exists():
+            if not create:
+                database.close()
+                return None
+            database.make_room()
         database.bring_up_to_date()
     except BaseException:
         database.close()
         raise
     return database
-
-
-def _parse(url: str) -> sa.URL:
-    if url.startswith(_OF_A_FILE):  # all that follows is its path, which may hold a question mark
-        return sa.URL.create("sqlite", database=url.removeprefix(_OF_A_FILE))
-    try:
-        parsed = sa.make_url(url)
-    except sa.exc.ArgumentError as error:
-        raise refusals.unknown_url(url) from error
-    if parsed.get_backend_name() != "sqlite":
-        raise refusals.unknown_url(url)
-    return parsed
 
 
 def _found_version(connection: sa.Connection, url: sa.URL) -> str | None:
@@ -212,7 +319,3 @@ def _has_version(connection: sa.Connection) -> bool:
 def _write_first_row(connection: sa.Connection, at: datetime) -> None:
     if connection.execute(_SEQUENCE).first() is None:
         connection.execute(sa.insert(schema.ledger).values(id=1, sequence=0, last_claim=0, created_at=at))
-
-
-def _system_clock() -> datetime:
-    return datetime.now(UTC)

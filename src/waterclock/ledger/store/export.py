@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from waterclock.ledger.refusals import unusable_export
 from waterclock.ledger.store.database import NEWEST_SCHEMA, Database
-from waterclock.ledger.store.instants import to_micros
+from waterclock.ledger.store.instants import Instant, to_micros
 from waterclock.ledger.store.schema import metadata
 
 FORMAT = 1
@@ -110,8 +110,8 @@ def moment(database: Database) -> Head:
         return _head(connection, database)
 
 
-def load(database: Database, exports: Iterable[Iterable[str]]) -> None:
-    """Fill an empty ledger from a chain of exports, newest first, down to a whole one.
+def load(database: Database, exports: Iterable[Iterable[str]]) -> int:
+    """Fill an empty ledger from a chain of exports, newest first, down to a whole one; give how many batches it has.
 
     Raises  E418 where a line cannot be read, or an export was cut off
     """
@@ -122,7 +122,9 @@ def load(database: Database, exports: Iterable[Iterable[str]]) -> None:
             wanted = {*_GROWING, *(_STANDING if position == 0 else ())}
             _load_one(write.connection, lines, wanted, seen)
         # another ledger from here on: what it will hold does not follow exports of the lost one
-        write.execute(sa.text("UPDATE ledger SET created_at = :at"), {"at": to_micros(write.at)})
+        write.execute(sa.text("UPDATE ledger SET created_at = :at, moved_to = NULL"), {"at": to_micros(write.at)})
+        database.backend.count_on(write.connection)
+        return int(write.execute(sa.text("SELECT count(*) FROM batches")).scalar_one())
 
 
 def _head(connection: sa.Connection, database: Database) -> Head:
@@ -152,16 +154,27 @@ def _since(name: str, head: Head | None) -> tuple[str, dict[str, Any]]:
     if head is None or name in _STANDING:
         return "", {}
     where = _GROWING[name].replace(":open", ", ".join(map(str, head.open)) or "NULL")
-    return f" WHERE {where}", {key: value for key, value in _fields(head).items() if f":{key}" in where}
+    return where, {key: value for key, value in _fields(head).items() if f":{key}" in where}
 
 
 def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[str, Any]) -> Iterator[str]:
     columns = [column.name for column in metadata.tables[name].columns]
-    listed = ", ".join(f'"{column}"' for column in columns)
-    query = sa.text(f'SELECT {listed} FROM "{name}"{where}')
+    query = sa.select(*map(_at_rest, metadata.tables[name].columns))
+    if where:
+        query = query.where(sa.text(where))
     yield _line({"table": name, "columns": columns})
-    for row in connection.execution_options(yield_per=_PAGE).execute(query, values):
-        yield _line(list(row))
+    with connection.execution_options(yield_per=_PAGE).execute(query, values) as rows:
+        for row in rows:
+            yield _line(list(row))
+
+
+def _at_rest(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """Return a column as it rests in SQLite: instants and truths as numbers, JSON as text."""
+    if isinstance(column.type, sa.JSON):
+        return sa.cast(column, sa.Text)
+    if isinstance(column.type, sa.Boolean):
+        return sa.cast(column, sa.Integer)
+    return sa.type_coerce(column, sa.BigInteger) if isinstance(column.type, Instant) else column
 
 
 def _line(value: Any) -> str:
@@ -206,8 +219,20 @@ def _is_new(name: str, row: dict[str, Any], seen: dict[str, set[Any]]) -> bool:
 
 def _put(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if rows:
-        known = [column.name for column in metadata.tables[name].columns if column.name in rows[0]]
-        listed = ", ".join(f'"{column}"' for column in known)
-        values = ", ".join(f":{column}" for column in known)
+        columns = [column for column in metadata.tables[name].columns if column.name in rows[0]]
+        listed = ", ".join(f'"{column.name}"' for column in columns)
+        is_file = connection.dialect.name == "sqlite"
+        values = ", ".join(f":{column.name}" if is_file else _value_sql(column) for column in columns)
         connection.execute(sa.text(f'INSERT INTO "{name}" ({listed}) VALUES ({values})'), rows)
     return []
+
+
+def _value_sql(column: sa.Column[Any]) -> str:
+    """Return the SQL that puts a value that rests in an export into its column."""
+    if isinstance(column.type, sa.JSON):
+        return f"CAST(:{column.name} AS JSON)"
+    return (
+        f"CAST(CAST(:{column.name} AS INTEGER) AS BOOLEAN)"
+        if isinstance(column.type, sa.Boolean)
+        else f":{column.name}"
+    )

@@ -10,13 +10,18 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
+from waterclock.ledger.store.failure import Failure
+
+NOW = TRANSACTION = "NULL"
 _BUSY_MILLISECONDS = 60_000
 _DAMAGED = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT})
 _DAMAGED_WORDS = ("no such table", "no such column", "malformed", "Could not decode")
@@ -34,7 +39,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def begin(connection: sa.Connection, *, writes: bool) -> None:
+def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool) -> None:
     """Begin the database's own transaction, which the driver leaves to us; one that writes waits for its turn here."""
     statement = "BEGIN IMMEDIATE" if writes else "BEGIN"
     driver: Any = connection.connection.dbapi_connection
@@ -50,7 +55,16 @@ def lock_of(url: sa.URL) -> AbstractContextManager[Any]:
     return threading.RLock() if is_in_memory(url) else nullcontext()
 
 
-def exists(url: sa.URL) -> bool:
+def clock() -> Callable[[], datetime]:
+    """Return the clock of a ledger: this machine's, on which all its runners are."""
+    return _system_clock
+
+
+def _system_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+def exists(_engine: sa.Engine, url: sa.URL) -> bool:
     """Whether there is anything at the URL yet."""
     if is_in_memory(url):
         return False
@@ -58,7 +72,7 @@ def exists(url: sa.URL) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def make_room(url: sa.URL) -> None:
+def make_room(_engine: sa.Engine, url: sa.URL) -> None:
     """Make the folder that a new ledger's file is to lie in."""
     if not is_in_memory(url):
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
@@ -69,16 +83,29 @@ def is_in_memory(url: sa.URL) -> bool:
     return url.database in {None, "", ":memory:"}
 
 
-def is_busy(error: sa.exc.DBAPIError) -> bool:
-    """Whether the statement failed for another's lock, so that trying again may help."""
-    return _primary_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+def lock_schema(_connection: sa.Connection) -> None:
+    """Two that bring one ledger up to date take turns as all that write do."""
 
 
-def is_damaged(error: sa.exc.DBAPIError) -> bool:
-    """Whether the file is no SQLite database at all, or a damaged one: cut off, or without what every ledger has."""
+def count_on(_connection: sa.Connection) -> None:
+    """Number events after those that were loaded: SQLite looks at the highest number there is."""
+
+
+def outcome_of(_connection: sa.Connection, _transaction: int) -> bool | None:
+    """Nobody asks: a file does not break off in the middle of a commit."""
+    return False
+
+
+def failure_of(error: sa.exc.DBAPIError) -> Failure:
+    """Tell why a statement failed."""
     code = getattr(error.orig, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF
+    if primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return Failure.BUSY
     is_short = code == sqlite3.SQLITE_IOERR_SHORT_READ
-    return is_short or _primary_code(error) in _DAMAGED or any(word in str(error.orig) for word in _DAMAGED_WORDS)
+    if is_short or primary in _DAMAGED or any(word in str(error.orig) for word in _DAMAGED_WORDS):
+        return Failure.DAMAGED
+    return Failure.REFUSED
 
 
 def label_text(column: str) -> str:
@@ -96,9 +123,14 @@ def moment_text(column: str) -> str:
     return f"strftime('%Y-%m-%d %H:%M:%f', {column} / 1000000.0, 'unixepoch')"
 
 
-def _primary_code(error: sa.exc.DBAPIError) -> int | None:
-    code = getattr(error.orig, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF
+def json_text(column: str) -> str:
+    """Return the SQL that gives a JSON column as the text it was written as."""
+    return f"CAST({column} AS TEXT)"
+
+
+def flag(condition: str) -> str:
+    """Return the SQL that gives a condition as 1 or 0."""
+    return condition
 
 
 def _prepare(connection: Any, _record: object) -> None:

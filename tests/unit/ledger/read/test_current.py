@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from sqlalchemy.dialects import sqlite
 
 from tests.ledgers import Desk, day, table
@@ -19,6 +20,7 @@ def test_what_is_covered_of_a_table_is_what_the_snapshot_of_all_tells(at_desk: D
     assert list(reads.covered("raw.never")) == []
 
 
+@pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
 def test_what_is_covered_of_a_table_is_found_without_reading_the_others(at_desk: Desk) -> None:
     with at_desk.ledger._database.read() as connection:
         text = str(current._COVERED.compile(dialect=sqlite.dialect()))

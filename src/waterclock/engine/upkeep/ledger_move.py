@@ -1,0 +1,45 @@
+"""Moves a project's ledger into another database, with all that it knows, and closes the one it was in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from waterclock.dpl.project import Project
+from waterclock.engine.ledger_opening import ledger_url, open_ledger
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.refusals import ledger_there, nothing_to_export
+from waterclock.ledger.store.places import place_of, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """From where to where a ledger was moved, without passwords; `batches` are how many it knows of."""
+
+    old: str
+    new: str
+    batches: int
+
+
+def move_ledger(project: Project, to: str, *, who: str) -> Moved:
+    """Copy the ledger to the place that the URL `to` names, and let nobody write the old one any more.
+
+    Broken off half-way it is begun anew; whatever fails leaves the old ledger as it was.
+    Raises  E417 where a ledger is at `to`, E419 where there is none to move, E426 while batches run
+    """
+    old = ledger_url(project)
+    ledger = open_ledger(project)
+    if ledger is None:
+        raise nothing_to_export(shown(old))
+    place = place_of(to)
+    with ledger:
+        if place.is_taken():
+            raise ledger_there(place.name, may_force=False)
+        ledger.keeping.close_for(shown(to), who=who)
+        try:
+            with Ledger.open(place.empty_draft()) as made:
+                count = made.keeping.load([ledger.keeping.export_lines()])
+            place.put_draft(ledger.now(), replaces=False)
+        except BaseException:
+            ledger.keeping.open_again()
+            raise
+    return Moved(shown(old), shown(to), count)

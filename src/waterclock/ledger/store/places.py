@@ -1,0 +1,138 @@
+"""Where a ledger lies, as a whole: a file or a schema. A new one is made beside its place, and then put there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from waterclock.ledger import refusals
+from waterclock.ledger.store import postgres
+from waterclock.ledger.store.backend import parse_url, telling
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+_DRAFT = "rebuilding"
+
+
+class LedgerPlace(Protocol):
+    """The place of a ledger; every method is free to be called again after it was broken off."""
+
+    @property
+    def name(self) -> str:
+        """What people call it: without a password."""
+
+    def is_taken(self) -> bool:
+        """Whether anything lies there."""
+
+    def empty_draft(self) -> str:
+        """Return the URL of the place beside it, with nothing there."""
+
+    def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
+        """Put the draft there; give where what `replaces` allows to be moved aside lies now, None for nothing.
+
+        Raises  E416 where the place cannot be written; E417 where somebody made a ledger there meanwhile
+        """
+
+
+def place_of(url: str) -> LedgerPlace:
+    """Return the place of a ledger by its URL."""
+    parsed = parse_url(url)
+    return _File(Path(str(parsed.database))) if parsed.get_backend_name() == "sqlite" else _Schema(parsed)
+
+
+def shown(url: str) -> str:
+    """Return a ledger's URL as it may be shown, without its password."""
+    return url if url.startswith("sqlite:") else parse_url(url).render_as_string()
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def is_taken(self) -> bool:
+        return self.path.exists() and self.path.stat().st_size > 0
+
+    def empty_draft(self) -> str:
+        for path in _files_of(self._draft):
+            path.unlink(missing_ok=True)
+        self._draft.parent.mkdir(parents=True, exist_ok=True)
+        return f"sqlite:///{self._draft}"
+
+    def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
+        if not replaces and self.is_taken():
+            raise refusals.ledger_there(self.name, may_force=False)
+        # a write-ahead log that is left of an older ledger would be replayed into this one
+        aside = self._move_aside(at) if any(path.exists() for path in _files_of(self.path)) else None
+        try:
+            os.link(self._draft, self.path)  # refuses a ledger that somebody made meanwhile
+        except FileExistsError as error:
+            raise refusals.ledger_there(self.name, may_force=replaces) from error
+        self._draft.unlink()
+        return aside
+
+    @property
+    def _draft(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.{_DRAFT}")
+
+    def _move_aside(self, at: datetime) -> str:
+        aside = self.path.with_name(f"{self.path.name}.{at:%Y%m%dT%H%M%SZ}")
+        for old, new in zip(_files_of(self.path), _files_of(aside), strict=True):
+            if old.exists():
+                old.rename(new)
+        return str(aside)
+
+
+def _files_of(database: Path) -> list[Path]:
+    return [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    url: sa.URL
+
+    @property
+    def name(self) -> str:
+        return self.url.render_as_string()
+
+    def is_taken(self) -> bool:
+        with opened(self.url) as engine:
+            return postgres.exists(engine, self.url)
+
+    def empty_draft(self) -> str:
+        with opened(self.url) as engine:
+            postgres.drop(engine, self._draft)
+        return postgres.named(self.url, self._draft).render_as_string(hide_password=False)
+
+    def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
+        schema = postgres.schema_of(self.url)
+        aside = f"{schema}_{at:%Y%m%dT%H%M%SZ}".lower()
+        with opened(self.url) as engine:
+            if not replaces and postgres.exists(engine, self.url):
+                raise refusals.ledger_there(self.name, may_force=False)
+            is_moved = postgres.put_in_place(engine, draft=self._draft, schema=schema, aside=aside)
+        return f"schema {aside}" if is_moved else None
+
+    @property
+    def _draft(self) -> str:
+        return f"{postgres.schema_of(self.url)}_{_DRAFT}"
+
+
+@contextmanager
+def opened(url: sa.URL) -> Iterator[sa.Engine]:
+    """Open a server for what concerns a whole schema; tell in the ledger's words what it refuses."""
+    engine = postgres.create_engine(url)
+    try:
+        with telling(url):
+            yield engine
+    finally:
+        engine.dispose()

@@ -1,0 +1,205 @@
+"""All that is said to PostgreSQL alone: how a ledger's schema is found, locked and asked for the text of an instant.
+
+A ledger has a schema of its own, `waterclock` unless its URL names another (`?schema=team`). Each transaction names it,
+so that a pooler between us and the server may hand out any connection. One that reads sees one moment; one that writes
+waits at its first statement, the row that every writer updates, and sees there what the writer before it has left.
+A runner that is stopped in the middle of a transaction would hold that row for ever: the server ends it for us.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.ledger import refusals
+from waterclock.ledger.store.failure import Failure
+
+NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
+TRANSACTION = "txid_current()"
+SCHEMA = "waterclock"
+SCHEMES = ("postgresql", "postgresql+psycopg", "postgres")
+# of libpq: a server that is gone is noticed within some two minutes, also where no packet says so
+_CONNECT = {
+    "connect_timeout": 10,
+    "application_name": "waterclock",
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '60s';"
+    " SET LOCAL idle_in_transaction_session_timeout = '60s'"
+)
+_BUSY = frozenset({"55P03", "40P01", "57014"})  # lock_not_available, deadlock_detected, query_canceled
+_DAMAGED = frozenset({"42P01", "42703"})  # undefined_table, undefined_column
+# connection failures, shutdowns, too many connections, a transaction that was idle for too long, a server that recovers
+_AWAY = ("08", "57P", "53300", "25P03", "25P02")
+
+
+def create_engine(url: sa.URL) -> sa.Engine:
+    """Make the engine of a ledger in a PostgreSQL database.
+
+    Raises  E424 where the driver is not installed
+    """
+    try:
+        return sa.create_engine(
+            url.set(drivername="postgresql+psycopg").difference_update_query(["schema"]),
+            isolation_level="AUTOCOMMIT",  # `begin` begins the transactions, the driver's commit ends them
+            connect_args={key: value for key, value in _CONNECT.items() if key not in url.query},
+            json_serializer=json.JSONEncoder(default=str).encode,
+            max_overflow=-1,
+        )
+    except ImportError as error:
+        raise refusals.no_driver(url, error) from error
+
+
+def begin(connection: sa.Connection, url: sa.URL, *, writes: bool) -> None:
+    """Begin a transaction in the ledger's schema, in one message to the server."""
+    statement = f"{_WRITE if writes else _READ}; SET LOCAL search_path = {_quoted(schema_of(url))}"
+    connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
+
+
+def schema_of(url: sa.URL) -> str:
+    """Return the schema that holds the ledger."""
+    said = url.query.get("schema", SCHEMA)
+    return said if isinstance(said, str) else said[-1]
+
+
+def named(url: sa.URL, schema: str) -> sa.URL:
+    """Return the URL of a ledger in another schema of the same database."""
+    return url.update_query_dict({"schema": schema})
+
+
+class ServerClock:
+    """The server's clock, told by this machine's count of seconds since the server was last asked."""
+
+    def __init__(self) -> None:
+        self._asked = (datetime.now(UTC), time.monotonic())
+
+    def __call__(self) -> datetime:
+        """Return the instant at the server now, aware UTC."""
+        at, then = self._asked
+        return at + timedelta(seconds=time.monotonic() - then)
+
+    def set(self, at: datetime) -> datetime:
+        """Note what the server's clock says now."""
+        self._asked = (at, time.monotonic())
+        return at
+
+
+def clock() -> ServerClock:
+    """Return the clock of a ledger: the one that all its runners share."""
+    return ServerClock()
+
+
+def lock_of(_url: sa.URL) -> AbstractContextManager[Any]:
+    """Return what threads of this process must hold during a transaction: nothing, each has its own connection."""
+    return nullcontext()
+
+
+def exists(engine: sa.Engine, url: sa.URL) -> bool:
+    """Whether the schema is there, with anything in it."""
+    with engine.connect() as connection:
+        asked = sa.text("SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(:name))")
+        return bool(connection.execute(asked, {"name": _quoted(schema_of(url))}).scalar())
+
+
+def make_room(engine: sa.Engine, url: sa.URL) -> None:
+    """Make the schema; two that make it at once both find it."""
+    with engine.connect() as connection:
+        connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))
+        try:
+            connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema_of(url))}"))
+        finally:
+            connection.execute(sa.text("SELECT pg_advisory_unlock(hashtext('waterclock'))"))
+
+
+def drop(engine: sa.Engine, schema: str) -> None:
+    """Remove a schema with all that is in it."""
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {_quoted(schema)} CASCADE"))
+
+
+def put_in_place(engine: sa.Engine, *, draft: str, schema: str, aside: str) -> bool:
+    """Give a schema another's name, in one transaction; True where what bore the name before is called `aside` now."""
+    with engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN", execution_options={"no_parameters": True})
+        asked = sa.text("SELECT to_regnamespace(:name) IS NOT NULL")
+        is_there = bool(connection.execute(asked, {"name": _quoted(schema)}).scalar())
+        if is_there:
+            connection.execute(sa.text(f"ALTER SCHEMA {_quoted(schema)} RENAME TO {_quoted(aside)}"))
+        connection.execute(sa.text(f"ALTER SCHEMA {_quoted(draft)} RENAME TO {_quoted(schema)}"))
+        connection.commit()
+        return is_there
+
+
+def lock_schema(connection: sa.Connection) -> None:
+    """Let two that bring one ledger up to date take turns, until the transaction ends."""
+    connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('waterclock'))"))
+
+
+def count_on(connection: sa.Connection) -> None:
+    """Number events after those that were loaded with their numbers."""
+    connection.execute(
+        sa.text("SELECT setval(pg_get_serial_sequence('events', 'id'), coalesce(max(id), 0) + 1, false) FROM events")
+    )
+
+
+def outcome_of(connection: sa.Connection, transaction: int) -> bool | None:
+    """Tell whether a transaction was committed; None while the server has not noticed that we are gone."""
+    said = connection.execute(sa.text("SELECT txid_status(:id)"), {"id": transaction}).scalar()
+    return None if said == "in progress" else said == "committed"
+
+
+def failure_of(error: sa.exc.DBAPIError) -> Failure:
+    """Tell why a statement failed."""
+    state = getattr(error.orig, "sqlstate", None)
+    if error.connection_invalidated or (state or "").startswith(_AWAY):
+        return Failure.AWAY
+    if state is None:
+        is_at_connecting = type(error.orig).__name__ in {"OperationalError", "ConnectionTimeout"}
+        return Failure.AWAY if is_at_connecting else Failure.REFUSED
+    if state in _BUSY:
+        return Failure.BUSY
+    return Failure.DAMAGED if state in _DAMAGED else Failure.REFUSED
+
+
+def label_text(column: str) -> str:
+    """Return the SQL that writes an instant as a label, `YYYYMMDDHHmm00`."""
+    return _text(column, "YYYYMMDDHH24MI00")
+
+
+def time_text(column: str) -> str:
+    """Return the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS` in UTC."""
+    return _text(column, "YYYY-MM-DD HH24:MI:SS")
+
+
+def moment_text(column: str) -> str:
+    """Return the SQL that writes an instant as `YYYY-MM-DD HH:MM:SS.SSS` in UTC."""
+    return _text(column, "YYYY-MM-DD HH24:MI:SS.MS")
+
+
+def json_text(column: str) -> str:
+    """Return the SQL that gives a JSON column as the text it was written as."""
+    return f'CAST({column} AS TEXT) COLLATE "C"'
+
+
+def flag(condition: str) -> str:
+    """Return the SQL that gives a condition as 1 or 0."""
+    return f"CAST({condition} AS INTEGER)"
+
+
+def _text(column: str, form: str) -> str:
+    # texts compare by their bytes, as they do in SQLite and in Spark
+    return f"to_char(TIMESTAMP 'epoch' + {column} * INTERVAL '1 microsecond', '{form}') COLLATE \"C\""
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

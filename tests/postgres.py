@@ -1,0 +1,141 @@
+"""A PostgreSQL server of the tests' own: on loopback, in a folder that goes with it, started once for each worker."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_SETTINGS = """
+listen_addresses = '127.0.0.1'
+port = {port}
+unix_socket_directories = ''
+fsync = off
+max_connections = 200
+wal_level = logical
+log_min_messages = fatal
+"""
+
+
+@dataclass
+class Server:
+    """A running server; `stop` and `start` as an outage does."""
+
+    folder: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Where its one database is."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        _as_its_user("pg_ctl", "-D", self.folder / "data", "-l", self.folder / "log", "-w", "start")
+
+    def stop(self, how: str = "fast") -> None:
+        _as_its_user("pg_ctl", "-D", self.folder / "data", "-m", how, "-w", "stop")
+
+    def connect(self) -> Any:
+        """Open a connection, each of whose statements is a transaction."""
+        import psycopg
+
+        return psycopg.connect(self.url, autocommit=True)
+
+    def run(self, sql: str, *values: Any) -> list[Any]:
+        """Carry out one statement in a transaction of its own."""
+        with closing(self.connect()) as connection:
+            cursor = connection.execute(sql, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def fresh_schema(self) -> str:
+        """Return the name of a schema that is not there yet."""
+        return f"t_{uuid.uuid4().hex[:12]}"
+
+    def ledger_url(self, schema: str | None = None) -> str:
+        """Return the URL of a ledger that is not there yet."""
+        return f"{self.url}?schema={schema or self.fresh_schema()}"
+
+
+@lru_cache
+def server() -> Server:
+    """Return this process's server, started at the first call and ended with the process.
+
+    A machine without PostgreSQL skips the test, but for CI, where nothing is left out.
+    """
+    if _programs() is None:
+        if os.environ.get("CI"):
+            pytest.fail("no PostgreSQL server is installed; bin/_servers installs one")
+        pytest.skip("no PostgreSQL server is installed: bin/_servers says what to install")
+    folder = Path(tempfile.mkdtemp(prefix="waterclock-postgres-"))
+    if os.geteuid() == 0:
+        owner = pwd.getpwnam("postgres")
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+    data = folder / "data"
+    _as_its_user("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+    made = Server(folder, _free_port())
+    with (data / "postgresql.conf").open("a") as conf:
+        conf.write(_SETTINGS.format(port=made.port))
+    made.start()
+    import atexit
+
+    atexit.register(_end, made, os.getpid())
+    return made
+
+
+def _end(made: Server, pid: int) -> None:
+    if os.getpid() == pid:
+        made.stop("immediate")
+        shutil.rmtree(made.folder, ignore_errors=True)
+
+
+def wait_until(true: Callable[[], bool], *, seconds: float = 30) -> None:
+    """Wait for something that is to come soon."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+
+
+@lru_cache
+def _programs() -> Path | None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if found:
+        return found[-1].parent
+    there = shutil.which("initdb")
+    return Path(there).parent if there else None
+
+
+def _as_its_user(program: str, *arguments: object) -> None:
+    folder = _programs()
+    assert folder is not None
+    owner: dict[str, Any] = {}
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        found = pwd.getpwnam("postgres")
+        owner = {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
+    subprocess.run(
+        [str(folder / program), *map(str, arguments)],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        cwd="/",
+        **owner,
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -1,0 +1,320 @@
+"""A ledger in PostgreSQL: how it is made and found, and what an outage of its server does to those that use it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from tests.ledgers import Desk, day, flow, result, table
+from tests.postgres import Server, server, wait_until
+from waterclock.batches.audit_trail import Cell
+from waterclock.errors import WaterclockError
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.refusals import LedgerAway
+from waterclock.ledger.store import postgres, schema
+from waterclock.ledger.store.database import Database, open_database
+
+pytestmark = pytest.mark.slow
+DECLARED = flow(table("raw.a", partitioned=True), table("raw.b"))
+
+
+@pytest.fixture
+def url() -> str:
+    return server().ledger_url()
+
+
+@pytest.fixture
+def desk(url: str) -> Iterator[Desk]:
+    with Ledger.open(url) as ledger:
+        ledger.declared.apply(DECLARED, who="ann", now=day(0), runner="here")
+        yield Desk(ledger, ledger.now, flow=DECLARED)  # type: ignore[arg-type]  # the ledger's own clock
+
+
+@pytest.fixture
+def outage() -> Iterator[Server]:
+    """The server, which runs again when the test ends."""
+    at = server()
+    yield at
+    try:
+        at.run("SELECT 1")
+    except Exception:  # noqa: BLE001 - it was left stopped
+        at.start()
+
+
+def cells(desk: Desk) -> list[Cell]:
+    return desk.ledger.past.grid(["raw.a"])
+
+
+def test_a_ledger_that_is_not_there_is_not_made_unless_asked_for(url: str) -> None:
+    assert Ledger.open(url, create=False) is None
+    Ledger.open(url).close()
+    found = Ledger.open(url, create=False)
+    assert found is not None
+    found.close()
+
+
+def test_a_schema_without_anything_in_it_is_no_ledger_and_takes_one(url: str) -> None:
+    server().run(f'CREATE SCHEMA "{postgres.schema_of(sa.make_url(url))}"')
+    assert Ledger.open(url, create=False) is None
+    Ledger.open(url).close()
+
+
+def test_another_applications_schema_is_refused_and_left_alone(url: str) -> None:
+    name = postgres.schema_of(sa.make_url(url))
+    server().run(f'CREATE SCHEMA "{name}"; CREATE TABLE "{name}".orders (id int)')
+    with pytest.raises(WaterclockError, match="is not a ledger") as refused:
+        Ledger.open(url)
+    assert refused.value.code == "E401"
+    asked = "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace"
+    assert server().run(asked, f'"{name}"') == [("orders",)]
+
+
+def test_ledgers_of_two_schemas_know_nothing_of_each_other() -> None:
+    with Ledger.open(server().ledger_url()) as one, Ledger.open(server().ledger_url()) as other:
+        one.past.add_event("seen", who="ann")
+        assert (one.sequence(), other.sequence()) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["With Blanks", 'q"uote', "select"])
+def test_a_schema_may_have_any_name(name: str) -> None:
+    url = sa.make_url(server().url).update_query_dict({"schema": name}).render_as_string(hide_password=False)
+    try:
+        with Ledger.open(url) as ledger:
+            ledger.past.add_event("seen", who="ann")
+            assert len(list(ledger.past.rows("events"))) == 1
+    finally:
+        quoted = name.replace('"', '""')
+        server().run(f'DROP SCHEMA "{quoted}" CASCADE')
+
+
+def test_migrations_make_exactly_the_declared_tables(url: str) -> None:
+    database = open_database(url, create=True, clock=None)
+    assert database is not None
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+        collations = connection.exec_driver_sql(
+            "SELECT DISTINCT collation_name FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND data_type = 'text' AND table_name <> 'alembic_version'"
+        ).all()
+    database.close()
+    assert [tuple(row) for row in collations] == [("C",)]
+
+
+def _open_once(url: str) -> int:
+    with Ledger.open(url) as ledger:
+        return ledger.sequence()
+
+
+def test_processes_that_make_one_ledger_at_once_all_find_it(url: str) -> None:
+    with get_context("spawn").Pool(4) as pool:
+        assert pool.map(_open_once, [url] * 8) == [0] * 8
+
+
+def test_the_clock_is_the_servers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose clock is an hour off leases, claims and looks up by the clock that all runners share."""
+    before = server().run("SELECT clock_timestamp()")[0][0]
+    at = desk.ledger.now()
+    after = server().run("SELECT clock_timestamp()")[0][0]
+    assert before <= at + timedelta(milliseconds=50)
+    assert at <= after + timedelta(milliseconds=50)
+
+    class Wrong(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return super().now(tz) + timedelta(hours=1)
+
+    monkeypatch.setattr(postgres, "datetime", Wrong)
+    url = desk.ledger._database.url.render_as_string(hide_password=False)
+    with Ledger.open(url) as other:
+        assert abs(other.now() - desk.ledger.now()) < timedelta(seconds=1)
+        claim = Desk(other, other.now, flow=DECLARED).claim("raw.a", 0, lease_seconds=60)  # type: ignore[arg-type]
+    assert abs(claim.lease_until - desk.ledger.now() - timedelta(seconds=60)) < timedelta(seconds=2)
+
+
+def test_a_server_that_is_not_there_is_told_at_once() -> None:
+    begun = time.monotonic()
+    with pytest.raises(WaterclockError, match="does not answer") as refused:
+        Ledger.open("postgresql://ann:secret@127.0.0.1:1/none")
+    assert refused.value.code == "E423"
+    assert refused.value.transient
+    assert time.monotonic() - begun < 5
+    assert "secret" not in refused.value.render()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"), [("nobody@127.0.0.1:{port}/postgres", "nobody"), ("postgres@127.0.0.1:{port}/nowhere", "nowhere")]
+)
+def test_a_user_or_database_that_is_not_there_is_told(path: str, why: str) -> None:
+    with pytest.raises(WaterclockError) as refused:
+        Ledger.open(f"postgresql://{path.format(port=server().port)}")
+    assert refused.value.code == "E423"
+    assert why in str(refused.value.why)
+
+
+def test_a_user_without_rights_is_told(url: str) -> None:
+    server().run("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN")
+    with pytest.raises(WaterclockError, match="cannot be used") as refused:
+        Ledger.open(url.replace("postgres@", "reader@"))
+    assert refused.value.code == "E416"
+    assert "permission denied" in str(refused.value.why)
+
+
+def test_a_driver_that_is_missing_is_told() -> None:
+    code = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from waterclock.ledger.ledger import Ledger\n"
+        "from waterclock.errors import WaterclockError\n"
+        "try: Ledger.open('postgresql://localhost/x')\n"
+        "except WaterclockError as error: print(error.code, error.fix)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.startswith("E424 ")
+    assert "waterclock[postgres]" in ran.stdout
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(desk: Desk, outage: Server) -> None:
+    said: list[str] = []
+    desk.ledger.tell(said.append)
+    desk.done("raw.a", 0)
+    outage.stop("immediate")
+    with ThreadPoolExecutor(3) as pool:
+        asked = pool.submit(cells, desk)
+        later = [pool.submit(desk.done, "raw.a", label) for label in (1, 2)]
+        time.sleep(0.5)
+        assert not asked.done()
+        assert not any(future.done() for future in later)
+        outage.start()
+        assert len(asked.result(timeout=30)) >= 1
+        for future in later:
+            future.result(timeout=30)
+    assert [cell.status for cell in cells(desk)] == ["done"] * 3
+    assert said[0].startswith("the ledger does not answer; waiting for it")
+    assert "the ledger answers again" in said
+
+
+def test_a_server_that_stays_away_is_told_in_the_end(desk: Desk, outage: Server) -> None:
+    desk.ledger._database.patience = 0.5
+    outage.stop("immediate")
+    with pytest.raises(LedgerAway):
+        cells(desk)
+
+
+def test_a_connection_that_breaks_in_the_middle_is_tried_anew(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a transaction that broke off was written, so the whole of it is done once more: once."""
+    desk.done("raw.a", 0)
+    held = desk.claim("raw.a", 1)
+    broken: list[int] = []
+    begin = Database._begin
+
+    def breaks_after(self: Database, *, writes: bool) -> sa.Connection:
+        connection = begin(self, writes=writes)
+        if writes and not broken:
+            broken.append(_end_connections())
+        return connection
+
+    monkeypatch.setattr(Database, "_begin", breaks_after)
+    desk.ledger.claims.record_done(held, [result(1)])
+    assert [cell.status for cell in cells(desk)] == ["done", "done"]
+    assert len([row for row in desk.ledger.past.rows("events") if row["kind"] == "done"]) == 2
+
+
+def _end_connections() -> int:
+    asked = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waterclock'"
+    return len(server().run(asked))
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_commit_whose_answer_is_lost_is_looked_up(
+    desk: Desk, is_committed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed is not done again, what was not is."""
+    commit = sa.Connection.commit
+    lost: list[bool] = []
+
+    def loses_the_answer(self: sa.Connection) -> None:
+        if lost or not self.in_transaction():
+            commit(self)
+            return
+        lost.append(True)
+        if is_committed:
+            commit(self)
+        _end_connections()
+        self.exec_driver_sql("SELECT 1")
+
+    before = desk.ledger.sequence()
+    monkeypatch.setattr(sa.Connection, "commit", loses_the_answer)
+    desk.ledger.past.add_event("seen", who="ann")
+    assert lost
+    assert desk.ledger.sequence() == before + 1
+    assert len([row for row in desk.ledger.past.rows("events") if row["kind"] == "seen"]) == 1
+
+
+def _stop_while_writing(url: str) -> None:
+    with Ledger.open(url) as ledger, ledger._database.write():
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def test_a_runner_that_is_stopped_while_it_writes_blocks_nobody_for_ever(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_WRITE", postgres._WRITE.replace("'60s'", "'300ms'"))
+    url = desk.ledger._database.url.render_as_string(hide_password=False)
+    stopped = get_context("fork").Process(target=_stop_while_writing, args=(url,))
+    stopped.start()
+    try:
+        wait_until(lambda: _is_stopped(stopped.pid or 0))
+        wait_until(lambda: _can_write(desk), seconds=10)
+    finally:
+        stopped.kill()
+        stopped.join()
+
+
+def _can_write(desk: Desk) -> bool:
+    try:
+        desk.ledger.past.add_event("seen", who="ann")
+    except WaterclockError as busy:
+        if busy.code != "E415":
+            raise
+        return False
+    return True
+
+
+def _is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
+
+
+def test_threads_write_side_by_side(desk: Desk) -> None:
+    barrier = threading.Barrier(6)
+
+    def make(label: int) -> int:
+        barrier.wait()
+        return desk.claim("raw.a", label).number
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(make, range(6)))) == 6
+
+
+def test_a_long_look_sees_one_moment(desk: Desk) -> None:
+    desk.done("raw.a", *range(3))
+    database: Database = desk.ledger._database
+    with database.read() as connection:
+        count = sa.select(sa.func.count()).select_from(schema.batches)
+        before = connection.execute(count).scalar()
+        desk.done("raw.a", 3)
+        assert connection.execute(count).scalar() == before == 3
