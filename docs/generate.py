@@ -21,6 +21,7 @@ from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.cli.views.json import JSON_VERSION
 from waterclock.cli.views.json_keys import ALIKE, SHAPES
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
+from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.flow.capabilities import Capabilities, Option
 
@@ -71,6 +72,27 @@ Publishing writes the rows and a row of `waterclock_deliveries` in one transacti
 its row is not delivered again. REPLACE replaces the table's rows; MERGE deletes the keys that went and puts the others
 in place; from a partitioned table, and by APPEND, the destination has a column `timelabel`, and a label's rows replace
 the rows of that label alone. A table that is not there is made by the first delivery.""",
+    "postgres": """\
+It needs a driver: `pip install 'waterclock[postgres]'`, on the machines of a cluster's workers too.
+
+A unit is a table or view, `FROM ops.planes` or with a schema, `FROM ops.fleet.planes`; or a query. The source's clock
+is the server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is a
+timestamp, a date (midnight of its day), or a number since 1970. All that a batch reads is of one moment: more than
+50,000 rows are read by Spark's workers side by side, a part for each half million that the server expects, and all of
+them see the snapshot of the first transaction. For windows the parts are spans of time, for a table ranges of its
+blocks; a view or a query without windows is one part.
+
+Types are those that are declared, else those of the columns: `numeric(p,s)` is DECIMAL, `timestamptz` and `timestamp`
+(read in the cadence's zone) TIMESTAMP, `bytea` BINARY, arrays of numbers, texts and booleans ARRAY; `json`, `jsonb`,
+`uuid`, enums, `time`, `inet` and their like are STRING. `numeric` without a precision, `money`, intervals, ranges,
+geometry and other arrays are refused until they are declared, and STRING takes any of them as its text. A value that
+does not fit (E812) stops the batch: none is rounded, cut or left out unseen.
+
+Publishing brings rows by COPY, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
+[sqlite](#sqlite). REPLACE deletes and copies in one transaction: whoever reads sees the rows of before or of after,
+never none, and grants, views and keys stay. Deleted rows are the server's autovacuum's to remove. A destination that
+is there keeps its own types and columns; what is made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
+values. A claim that is taken over ends the connection that still works for it, so all runners connect as one user.""",
 }
 OF_YOUR_OWN = """\
 ## One of your own
@@ -83,7 +105,7 @@ the protocols and what passes through them. A package names it by an entry point
 mysystem = "my_package.mysystem:CONNECTOR"
 ```
 
-`waterclock.testing.connectors` and `waterclock.testing.deliveries` hold the test suites that `files` and `sqlite` pass.
+`waterclock.testing.connectors` and `waterclock.testing.deliveries` hold the test suites that these pass.
 Subclass the suites of the protocols you offer, give them a fixture `system`, and run pytest.
 """
 OPTIONS = {
@@ -190,7 +212,7 @@ def connectors_page() -> str:
         "connection `project` (files below the project's folder) is always there.",
         "",
     ]
-    for known in (FILES, SQLITE):
+    for known in (FILES, SQLITE, POSTGRES):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 

@@ -13,8 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tests.postgres import server
 from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.interface import Connector, Setting
+from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.flow.declarations import Place, Unit, Value
 
@@ -200,6 +202,60 @@ class SqliteDatabase:
 
     def remove(self) -> None:
         self.path.unlink()
+
+
+class PostgresDatabase:
+    """A schema of a PostgreSQL database, with `totals` in it."""
+
+    zone_of_times: str | None = None
+
+    def __init__(self, folder: Path, **options: Value) -> None:
+        self.server = server()
+        self.schema = self.server.fresh_schema()
+        self.server.run(f"CREATE SCHEMA {self.schema}; CREATE TABLE {self.schema}.unrelated (x int)")
+        self.connector: Connector = POSTGRES
+        self.setting = setting_of("ops", folder, url=self.server.url, schema=self.schema, timeout=0.2)
+        self.unit = unit_of("ops", "totals", **options)
+
+    def run(self, sql: str, *values: Any) -> list[Any]:
+        with closing(self.server.connect()) as connection:
+            connection.execute(f"SET search_path = {self.schema}")
+            cursor = connection.execute(sql, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def rows(self) -> list[dict[str, Any]]:
+        [(found,)] = self.run("SELECT to_regclass('totals')")
+        if found is None:
+            return []
+        with closing(self.server.connect()) as connection:
+            cursor = connection.execute(f"SELECT * FROM {self.schema}.totals")
+            names = [column.name for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        self.run("DROP TABLE IF EXISTS totals; CREATE TABLE totals (id TEXT, note TEXT)")
+        for row in rows:
+            self.run("INSERT INTO totals VALUES (%s, %s)", row["id"], row["note"])
+
+    def remove(self) -> None:
+        self.run(f"DROP SCHEMA {self.schema} CASCADE")
+
+
+class TimedPostgres(PostgresDatabase):
+    """A database whose rows have a time, of one of the types of `times`: timestamptz, timestamp or bigint."""
+
+    def __init__(self, folder: Path, times: str) -> None:
+        super().__init__(folder)
+        self.times = times
+        self.zone_of_times = "America/New_York" if times == "timestamp" else None
+        self.run(f"CREATE TABLE totals (id TEXT, at {times})")
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        for key, time in rows:
+            told: object = time
+            if time is not None and self.times == "bigint":
+                told = int(time.timestamp())
+            self.run("INSERT INTO totals VALUES (%s, %s)", key, told)
 
 
 class TimedDatabase(SqliteDatabase):

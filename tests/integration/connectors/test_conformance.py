@@ -11,9 +11,11 @@ from tests.systems import (
     JsonFolder,
     LandingFolder,
     ParquetFolder,
+    PostgresDatabase,
     SqliteDatabase,
     TimedDatabase,
     TimedFolder,
+    TimedPostgres,
 )
 from waterclock.testing.connectors import ArrivalConformance, SnapshotConformance, WindowConformance
 
@@ -49,3 +51,15 @@ class TestSqliteAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> SqliteDatabase:
         return SqliteDatabase(tmp_path)
+
+
+class TestPostgresByDataTime(WindowConformance):
+    @pytest.fixture(params=["timestamptz", "timestamp", "bigint"])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> TimedPostgres:
+        return TimedPostgres(tmp_path, request.param)
+
+
+class TestPostgresAsSnapshot(SnapshotConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> PostgresDatabase:
+        return PostgresDatabase(tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.systems import LandingFolder, PublishedFolder, SqliteDatabase
+from tests.systems import LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
 from waterclock.flow.declarations import Value
 from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import DeliveryConformance
@@ -28,6 +28,20 @@ class TestSqliteDeliveries(DeliveryConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> SqliteDatabase:
         return SqliteDatabase(tmp_path)
+
+
+@pytest.mark.slow
+class TestPostgresConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> PostgresDatabase:
+        return PostgresDatabase(tmp_path)
+
+
+@pytest.mark.slow
+class TestPostgresDeliveries(DeliveryConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> PostgresDatabase:
+        return PostgresDatabase(tmp_path)
 
 
 class TestFilesDeliveries(DeliveryConformance):

@@ -1,0 +1,187 @@
+"""The connection type `postgres`: tables and queries of a PostgreSQL database, and tables delivered to it.
+
+Connection      `url`: postgresql://user@host:5432/database; a `password` as a secret, or where libpq looks for one.
+Unit            a table or view by name, with its schema where it is another than the connection's; or a query.
+Clock           The server's.
+Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a date, or a number since 1970.
+Snapshot        All rows.
+Publish         See `delivery`.
+Types           Those that are declared; else those of the database's columns. Types without a counterpart are refused.
+
+All that one batch reads is of one moment, also where it is read in parts side by side.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.column_matching import match
+from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.declarations import Columns, Unit
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from waterclock.connectors.postgres.collection import WindowFilter
+    from waterclock.connectors.postgres.database import Database
+    from waterclock.connectors.postgres.types import SqlColumn
+
+CAPABILITIES = Capabilities(
+    type="postgres",
+    connection_options={
+        "url": Option(is_required=True, help="the database, as postgresql://user@host:5432/database"),
+        "password": Option(help="its user's password, as a secret; else libpq's places are looked at"),
+        "schema": Option(help="the schema of tables that name none; the user's own search path"),
+        "timeout": Option("number", help="seconds to wait for a lock; 30"),
+    },
+    collect_options={
+        "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
+        "partitions": Option("number", help="in how many parts a big result is read side by side; by its size"),
+    },
+    publish_options={
+        "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
+    },
+    collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
+    publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
+    takes_query=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresConnector:
+    """Opens databases."""
+
+    capabilities: Capabilities = CAPABILITIES
+
+    def collector(self, setting: Setting) -> PostgresCollector:
+        """Open a database to read."""
+        from waterclock.connectors.postgres.database import database_of
+
+        return PostgresCollector(database_of(setting))
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Open a database to write."""
+        from waterclock.connectors.postgres.database import database_of
+        from waterclock.connectors.postgres.delivery import PostgresDeliverer
+
+        return PostgresDeliverer(database_of(setting))
+
+
+CONNECTOR = PostgresConnector()
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCollector:
+    """Collects from a database."""
+
+    database: Database
+
+    def clock(self, unit: Unit) -> datetime:
+        """Return the server's clock."""
+        with self.database.opened(str(unit)) as connection:
+            row = connection.execute("SELECT clock_timestamp()").fetchone()
+            if row is None:
+                raise AssertionError("a server without a clock")
+            at: datetime = row[0]
+            return at
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """Columns of the table or query with Spark types; STRING for those whose type has to be declared."""
+        from waterclock.connectors.postgres.types import columns_of
+
+        with self.database.reading(str(unit)) as connection:
+            self._require(connection, unit)
+            return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Bring back the error that a Python worker of Spark met."""
+        from waterclock.connectors.postgres.collection import carried
+
+        del unit, columns
+        return carried(error)
+
+    def read_windows(
+        self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
+    ) -> Collected:
+        """Read the rows of the windows; those whose time is NULL are counted."""
+        return self._read(spark, unit, columns, zone, request)
+
+    def read_snapshot(
+        self,
+        spark: SparkSession,
+        unit: Unit,
+        columns: Columns,
+        zone: str,
+        *,
+        now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
+    ) -> Collected:
+        """Read all rows, as of one moment."""
+        return self._read(spark, unit, columns, zone, None)
+
+    def _read(
+        self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
+    ) -> Collected:
+        from waterclock.connectors.postgres.collection import Extract, Wanted, collected
+        from waterclock.connectors.postgres.database import source_of
+        from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
+        from waterclock.connectors.values import Times
+
+        held = ExitStack()
+        try:
+            connection = held.enter_context(self.database.reading(str(unit)))
+            self._require(connection, unit)
+            there = columns_of(connection, unit)
+            matched = match(columns, [column.found for column in there], where=str(unit))
+            refuse_unsaid(matched, there, unit)
+            by_name = {column.name: column for column in there}
+            wanted = tuple(
+                Wanted(taken, by_name[taken.source].kind, by_name[taken.source].is_array) for taken in matched.taken
+            )
+            times = Times(zone, str(unit.options.get("epoch", "seconds")))
+            by_window = None if request is None else _window_filter(request, there, unit)
+            extract = Extract(self.database, str(unit), source_of(unit), wanted, times, by_window)
+            return collected(spark, connection, held.close, extract, matched.left_out, partitions=_partitions(unit))
+        except BaseException:
+            held.__exit__(*sys.exc_info())
+            raise
+
+    @staticmethod
+    def _require(connection: object, unit: Unit) -> None:
+        from waterclock.connectors.postgres.database import no_table, table_of
+
+        if unit.query is not None:
+            return
+        row = connection.execute("SELECT to_regclass(%s) IS NULL", (table_of(unit),)).fetchone()  # type: ignore[attr-defined]
+        if row[0]:
+            raise no_table(connection, unit)  # type: ignore[arg-type]
+
+
+def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
+    from waterclock.connectors.postgres.collection import WindowFilter, require_time
+
+    for column in there:
+        if column.name.lower() == request.time_column.lower():
+            require_time(column.name, f"{column.kind}[]" if column.is_array else column.kind, str(unit))
+            return WindowFilter(column.name, column.kind, tuple(request.windows))
+    known = [column.name for column in there]
+    raise WaterclockError(
+        "E805",
+        f"{unit} has no column {request.time_column}",
+        where=str(unit),
+        why=f"BY DATA TIME {request.time_column} decides the window of each row; it has {', '.join(known)}",
+        fix=did_you_mean(request.time_column, known, otherwise="name the column that holds the rows' own time"),
+    )
+
+
+def _partitions(unit: Unit) -> int | None:
+    said = unit.options.get("partitions")
+    return None if said is None else max(1, int(str(said)))

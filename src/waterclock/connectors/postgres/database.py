@@ -1,0 +1,203 @@
+"""A PostgreSQL database as it is opened, and as its errors are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.interface import Setting
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Unit
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+# what a value looks like as text hangs on these; and a server that is gone is noticed, also where no packet says so
+_SET = "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET bytea_output = 'hex'; SET extra_float_digits = 1"
+_KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+_LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
+_UNWRITABLE = ("42501", "25006", "53")
+_AWAY = ("08", "57P", "53300", "25P03")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database and how it is reached. `name` is its address without a password."""
+
+    conninfo: str
+    name: str
+    schema: str | None = None
+    timeout: float = 30.0
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @contextmanager
+    def reading(self, where: str, *, snapshot: str | None = None) -> Iterator[Connection]:
+        """Open for reading, in one transaction: all that is read is of one moment, that of `snapshot` if given."""
+        with self.opened(where) as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            if snapshot is not None:
+                connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+            yield connection
+
+    @contextmanager
+    def writing(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
+        """Open for writing, in one transaction that is kept only if the block ends well."""
+        with self.opened(where, called=called) as connection:
+            connection.execute("BEGIN")
+            yield connection
+            connection.commit()
+
+    @contextmanager
+    def opened(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
+        """Open a connection, and tell in our words what the server refuses; what was not committed is undone."""
+        import psycopg
+
+        try:
+            with self.connect(called) as connection:
+                try:
+                    yield connection
+                except BaseException:
+                    if not connection.closed:
+                        connection.rollback()
+                    raise
+        except psycopg.Error as error:
+            raise told(error, self.name, where) from error
+
+    def connect(self, called: str = "waterclock") -> Connection:
+        """Open a connection that the caller closes; `called` is what the server's views name it by."""
+        import psycopg
+
+        settings = {**_KEPT_ALIVE, "connect_timeout": 10, "application_name": called[:63], **self.more}
+        connection = psycopg.connect(self.conninfo, autocommit=True, **settings)
+        milliseconds = int(self.timeout * 1000)
+        connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
+        if self.schema is not None:
+            connection.execute(f"SET search_path = {quoted(self.schema)}")
+        return connection
+
+
+def database_of(setting: Setting) -> Database:
+    """Return the connection's database.
+
+    Raises  E803 without an address, E825 where the driver is not installed
+    """
+    url = setting.options.get("url")
+    if not url:
+        raise WaterclockError(
+            "E803",
+            f"the connection {setting.name} has no url",
+            where=setting.name,
+            why="a connection of type postgres is a database of a server",
+            fix=f"connections.{setting.name} = {{ url = 'postgresql://user@host/database' }} in waterclock.toml",
+        )
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as error:
+        raise WaterclockError(
+            "E825",
+            "connections of type postgres need a driver that is not installed",
+            where=setting.name,
+            why=str(error),
+            fix="install waterclock with it: pip install 'waterclock[postgres]'",
+        ) from error
+    try:
+        parts = conninfo_to_dict(str(url))
+    except ProgrammingError as error:
+        raise WaterclockError(
+            "E803",
+            f"the url of the connection {setting.name} cannot be read",
+            where=setting.name,
+            why=str(error).strip().replace(str(url), "it"),
+            fix="write postgresql://user@host:5432/database, and a password as { secret = '...' }",
+        ) from error
+    password = setting.options.get("password")
+    schema = setting.options.get("schema")
+    return Database(
+        conninfo=str(url),
+        name=f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}",
+        schema=None if schema is None else str(schema),
+        timeout=float(str(setting.options.get("timeout", 30))),
+        more={} if password is None else {"password": str(password)},
+    )
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL takes it, whatever signs it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def table_of(unit: Unit) -> str:
+    """Return the unit's table as SQL takes it: `"orders"` or `"shop"."orders"`."""
+    return ".".join(quoted(part) for part in unit.path.split("."))
+
+
+def source_of(unit: Unit) -> str:
+    """Return what stands after FROM."""
+    return (
+        f"({(unit.query or '').strip().rstrip(';')}\n) AS waterclock_query"
+        if unit.query is not None
+        else table_of(unit)
+    )
+
+
+def told(error: psycopg.Error, name: str, where: str) -> WaterclockError:
+    """Say in our words what the server refuses; `transient` where waiting can help."""
+    state = error.sqlstate or ""
+    said = (error.diag.message_primary or str(error)).strip()
+    hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
+    if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):
+        return WaterclockError(
+            "E810",
+            "the database does not answer",
+            where=where,
+            why=f"{name}: {said}; nothing was changed",
+            fix="it is tried again; see that the server runs, and that host, port, database and user are right",
+            transient=True,
+        )
+    if state in _LOCKED:
+        return WaterclockError(
+            "E811",
+            "the database is locked",
+            where=where,
+            why=f"{name}: {said}; nothing was changed",
+            fix="it is tried again; end the other transaction, or give the connection a longer timeout",
+            transient=True,
+        )
+    if state.startswith(_UNWRITABLE):
+        return WaterclockError(
+            "E821",
+            "the database cannot be written" if state != "42501" else "the database gives no right to it",
+            where=where,
+            why=f"{name}: {said}; the transaction was undone",
+            fix="free some space, or give the connection's user the right; then run again",
+        )
+    return WaterclockError(
+        "E813",
+        "the database refuses",
+        where=where,
+        why=f"{name}: {said}{hint}",
+        fix="mend the query, or the table in the database",
+    )
+
+
+def no_table(connection: Connection, unit: Unit) -> WaterclockError:
+    """Make the error for a table that is not there, with the nearest names."""
+    rows = connection.execute(
+        "SELECT CASE WHEN pg_table_is_visible(oid) THEN relname ELSE relnamespace::regnamespace || '.' || relname END"
+        " FROM pg_class WHERE relkind IN ('r', 'v', 'm', 'p', 'f')"
+        " AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema') ORDER BY 1 LIMIT 500"
+    )
+    known = [str(row[0]) for row in rows if not str(row[0]).startswith("waterclock_")]
+    listed = f"{', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
+    return WaterclockError(
+        "E804",
+        f"there is no table {unit.path}",
+        where=str(unit),
+        why=f"the database holds {listed}" if known else "the database holds no tables",
+        fix=did_you_mean(unit.path, known, otherwise="mend the name, or bring the table back"),
+    )

@@ -1,0 +1,130 @@
+"""Makes a table of a PostgreSQL database fit what is delivered there, and refuses what is somebody else's.
+
+The destination is created by the first delivery, with a unique index on its keys or an index on `timelabel`; columns
+that it lacks are added. One that is there keeps its own types: a text goes into a uuid, an enum or a json as it is read
+there. Types of what is made: whole numbers, REAL, DOUBLE PRECISION, NUMERIC(p,s), BOOLEAN, DATE, TIMESTAMPTZ for
+instants, TIMESTAMP without a zone, BYTEA, arrays of these, JSONB for what is nested deeper, TEXT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.postgres.database import quoted, table_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from waterclock.connectors.postgres.database import Connection
+
+DELIVERIES = "waterclock_deliveries"
+_SIMPLE = {
+    **dict.fromkeys(("tinyint", "byte", "smallint", "short"), "SMALLINT"),
+    **dict.fromkeys(("int", "integer"), "INTEGER"),
+    **dict.fromkeys(("bigint", "long"), "BIGINT"),
+    **dict.fromkeys(("float", "real"), "REAL"),
+    **dict.fromkeys(("timestamp", "timestamp_ltz"), "TIMESTAMPTZ"),
+    "double": "DOUBLE PRECISION",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp_ntz": "TIMESTAMP",
+    "binary": "BYTEA",
+    "string": "TEXT",
+}
+
+
+def sql_type(spark_type: str) -> str:
+    """Return the type of a column that takes values of a Spark type."""
+    kind = spark_type.strip().lower()
+    if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,\s*(\d+))?\))?", kind):
+        return f"NUMERIC({int(decimal[1] or 10)},{int(decimal[2] or 0)})"
+    if re.fullmatch(r"(?:var)?char\s*\(\s*\d+\s*\)", kind):
+        return "TEXT"
+    if element := element_of(kind):
+        inner = sql_type(element)
+        return f"{inner}[]" if not inner.endswith("[]") and inner != "JSONB" else "JSONB"
+    return _SIMPLE.get(kind, "JSONB")
+
+
+def element_of(spark_type: str) -> str | None:
+    """Return the type of the elements of an array, None for what is none."""
+    found = re.fullmatch(r"array\s*<(.+)>", spark_type.strip(), re.IGNORECASE | re.DOTALL)
+    return found[1] if found else None
+
+
+def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, bool]:
+    """Make the destination fit; give which of its columns are arrays, by their names in lower case.
+
+    Raises  E820 for a table that is somebody else's
+    """
+    table = table_of(unit)
+    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
+    if delivery.is_by_label:
+        wanted[TIMELABEL] = "TEXT"
+    known = columns_there(connection, unit)
+    if not known:
+        listed = ", ".join(f"{quoted(column)} {kind}" for column, kind in wanted.items())
+        connection.execute(f"CREATE TABLE {table} ({listed})")
+    else:
+        _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
+        for column, kind in wanted.items():
+            if column.lower() not in known:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
+    if delivery.mode is Mode.MERGE:
+        _index(connection, unit, _spelt(delivery.keys, known), is_unique=True)
+    elif delivery.is_by_label:
+        _index(connection, unit, (known.get(TIMELABEL, (TIMELABEL, False))[0],), is_unique=False)
+    return {name: is_array for name, (_, is_array) in columns_there(connection, unit).items()}
+
+
+def columns_there(connection: Connection, unit: Unit) -> dict[str, tuple[str, bool]]:
+    """Return the table's columns by their names in lower case: how they are spelt, and whether they are arrays."""
+    rows = connection.execute(
+        "SELECT a.attname, t.typcategory = 'A' FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid"
+        " WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+        (table_of(unit),),
+    )
+    return {str(name).lower(): (str(name), bool(is_array)) for name, is_array in rows}
+
+
+def _spelt(names: Sequence[str], known: Mapping[str, tuple[str, bool]]) -> tuple[str, ...]:
+    return tuple(known.get(name.lower(), (name, False))[0] for name in names)
+
+
+def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
+    other = connection.execute(
+        f"SELECT project FROM {DELIVERIES} WHERE publish = %s AND project <> %s AND outcome = %s LIMIT 1",
+        (delivery.publish, delivery.project, Outcome.DELIVERED.value),
+    ).fetchone()
+    has_rows = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
+    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
+        return
+    raise WaterclockError(
+        "E820",
+        f"{unit} belongs to the project {other[0]}" if other else f"{unit} holds rows that are not ours",
+        where=f"{unit}@{delivery.label_text}",
+        why=f"a {delivery.mode.value} by {delivery.publish} would change rows that it has not brought",
+        fix="publish to another table" if other else "empty it, publish to another table, or say OPTIONS (adopt true)",
+    )
+
+
+def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_unique: bool) -> None:
+    """Make an index on columns where no whole one does as well."""
+    rows = connection.execute(
+        "SELECT i.indisunique, array_agg(a.attname::text ORDER BY k.place) FROM pg_index AS i"
+        " CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"
+        " LEFT JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
+        " WHERE i.indrelid = to_regclass(%s) AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL"
+        " AND k.place <= i.indnkeyatts GROUP BY i.indexrelid, i.indisunique",
+        (table_of(unit),),
+    ).fetchall()
+    for unique, members in rows:
+        if (set(members) == set(columns) and unique) if is_unique else members[:1] == list(columns):
+            return
+    listed = ", ".join(map(quoted, columns))
+    connection.execute(f"CREATE {'UNIQUE ' if is_unique else ''}INDEX ON {table_of(unit)} ({listed})")

@@ -1,0 +1,132 @@
+"""Which Spark type a column of PostgreSQL becomes, and which columns cannot be taken as they are.
+
+A type that has no counterpart is refused by name, not guessed: what it is to become is said by a declaration. Every
+type has a text, so a column that is declared STRING is taken whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.column_matching import Found, Matched, Taken
+from waterclock.connectors.postgres.database import quoted, source_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Unit
+
+if TYPE_CHECKING:
+    from waterclock.connectors.postgres.database import Connection
+
+_SIMPLE = {
+    "bool": "BOOLEAN",
+    "int2": "SMALLINT",
+    "int4": "INT",
+    "int8": "BIGINT",
+    "oid": "BIGINT",
+    "float4": "FLOAT",
+    "float8": "DOUBLE",
+    "bytea": "BINARY",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP",
+}
+# what is text to everybody but PostgreSQL
+_TEXTS = frozenset(
+    {
+        *("text", "varchar", "bpchar", "char", "name", "citext", "json", "jsonb", "uuid", "xml", "time", "timetz"),
+        *("inet", "cidr", "macaddr", "macaddr8", "ltree"),
+    }
+)
+_IN_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", *_TEXTS})
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column of a table or query. `kind` is the base type's own name, that of its elements for an array.
+
+    `spark` is the Spark type that it becomes by itself, None where that has to be declared for the reason in `why`.
+    """
+
+    name: str
+    kind: str
+    is_array: bool
+    spark: str | None
+    why: str = ""
+
+    @property
+    def found(self) -> Found:
+        """The column as declarations are matched with it."""
+        return Found(self.name, self.spark)
+
+
+def columns_of(connection: Connection, unit: Unit) -> list[SqlColumn]:
+    """List the columns of a table or query, as the server describes them."""
+    described = connection.execute(f"SELECT * FROM {source_of(unit)} LIMIT 0").description or []
+    oids = [column.type_code for column in described]
+    rows = connection.execute(
+        "SELECT t.oid, t.typname, t.typtype, coalesce(e.typname, ''), coalesce(e.typtype, '')"
+        " FROM pg_type AS t LEFT JOIN pg_type AS e ON e.oid = t.typelem AND t.typcategory = 'A' WHERE t.oid = ANY(%s)",
+        (oids,),
+    )
+    types = {oid: (name, kind, of, of_kind) for oid, name, kind, of, of_kind in rows}
+    return [_column(each.name, types[each.type_code], each.precision, each.scale) for each in described]
+
+
+def _column(name: str, said: tuple[str, str, str, str], precision: int | None, scale: int | None) -> SqlColumn:
+    type_name, kind, element, element_kind = said
+    if element:
+        of = "text" if element_kind == "e" else element
+        spark = f"ARRAY<{_SIMPLE.get(of, 'STRING')}>" if of in _IN_ARRAYS else None
+        return SqlColumn(name, element, is_array=True, spark=spark, why=f"{element}[] has no counterpart in Spark")
+    if kind == "e" or type_name in _TEXTS:
+        return SqlColumn(name, type_name, is_array=False, spark="STRING")
+    if type_name == "numeric":
+        return _numeric(name, precision, scale)
+    spark = _SIMPLE.get(type_name)
+    return SqlColumn(name, type_name, is_array=False, spark=spark, why=f"{type_name} has no counterpart in Spark")
+
+
+def _numeric(name: str, precision: int | None, scale: int | None) -> SqlColumn:
+    if precision is None:
+        why = "numeric without a precision holds any number of digits, DECIMAL does not"
+        return SqlColumn(name, "numeric", is_array=False, spark=None, why=why)
+    digits, after = precision, scale or 0
+    if digits > _MOST_DIGITS or not 0 <= after <= digits:
+        why = f"numeric({digits},{after}) is more than DECIMAL can hold"
+        return SqlColumn(name, "numeric", is_array=False, spark=None, why=why)
+    return SqlColumn(name, "numeric", is_array=False, spark=f"DECIMAL({digits},{after})")
+
+
+def refuse_unsaid(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
+    """Refuse columns whose types nobody has said and nothing tells, all of them at once.
+
+    Raises  E815
+    """
+    by_name = {column.name: column for column in columns}
+    unsaid = [taken for taken in matched.taken if not taken.is_typed and by_name[taken.source].spark is None]
+    if unsaid:
+        raise _unsaid(unsaid, by_name, unit)
+
+
+def _unsaid(unsaid: Sequence[Taken], by_name: dict[str, SqlColumn], unit: Unit) -> WaterclockError:
+    reasons = dict.fromkeys(by_name[taken.source].why for taken in unsaid)
+    names = ", ".join(taken.source for taken in unsaid)
+    listed = ", ".join(f"{taken.name} {_advised(by_name[taken.source])}" for taken in unsaid)
+    return WaterclockError(
+        "E815",
+        f"{unit}: {names} {'has a type' if len(unsaid) == 1 else 'have types'} that must be declared",
+        where=str(unit),
+        why="; ".join(reasons),
+        fix=f"declare the columns, as ({listed}, *); STRING takes any type as its text",
+    )
+
+
+def _advised(column: SqlColumn) -> str:
+    return "DECIMAL(20,6)" if column.kind == "numeric" and not column.is_array else "STRING"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as SQL lists them."""
+    return ", ".join(quoted(name) for name in names)

@@ -1,0 +1,244 @@
+"""What the conformance suite of deliveries does not ask of PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.postgres import wait_until
+from tests.systems import PostgresDatabase
+from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.postgres import delivery as module
+from waterclock.connectors.postgres.connector import CONNECTOR
+from waterclock.connectors.postgres.destination import sql_type
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+
+pytestmark = pytest.mark.slow
+
+LABEL = datetime(2013, 1, 1, tzinfo=UTC)
+PLAIN = Delivery(
+    project="flights",
+    publish="ops.totals",
+    claim=1,
+    label=LABEL,
+    label_text="20130101000000",
+    mode=Mode.REPLACE,
+    is_from_partitioned=False,
+    columns=(("id", "STRING"), ("amount", "INT")),
+    files=(),
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> PostgresDatabase:
+    return PostgresDatabase(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def sealed(folder: Path, table: pa.Table) -> tuple[Path, ...]:
+    path = folder / f"part-{len(list(folder.iterdir()))}.parquet"
+    pq.write_table(table, path)
+    return (path,)
+
+
+def delivery(folder: Path, *rows: tuple[str, int], **changes: Any) -> Delivery:
+    table = pa.table({"id": [key for key, _ in rows], "amount": pa.array([amount for _, amount in rows], pa.int32())})
+    return replace(PLAIN, files=sealed(folder, table), **changes)
+
+
+def deliver(database: PostgresDatabase, *deliveries: Delivery) -> Outcome:
+    return CONNECTOR.deliverer(database.setting).deliver(database.unit, deliveries)[-1].outcome
+
+
+TYPES = {
+    "s": ("STRING", pa.array(["", 'a"b\n,\\N']), "text", ["", 'a"b\n,\\N']),
+    "b": ("BOOLEAN", pa.array([True, None]), "boolean", [True, None]),
+    "i2": ("SMALLINT", pa.array([1, -2], pa.int16()), "smallint", [1, -2]),
+    "i8": ("BIGINT", pa.array([2**62, None]), "bigint", [2**62, None]),
+    "f": ("DOUBLE", pa.array([1.5, float("inf")]), "double precision", [1.5, float("inf")]),
+    "n": ("DECIMAL(20,4)", pa.array([Decimal("1234567890123456.7891"), None], pa.decimal128(20, 4)), "numeric(20,4)",
+          [Decimal("1234567890123456.7891"), None]),
+    "d": ("DATE", pa.array([date(2013, 2, 28), None]), "date", [date(2013, 2, 28), None]),
+    "tz": ("TIMESTAMP", pa.array([datetime(2013, 1, 1, 5, 0, 0, 1, tzinfo=UTC), None], pa.timestamp("us", "UTC")),
+           "timestamp with time zone", [datetime(2013, 1, 1, 5, 0, 0, 1, tzinfo=UTC), None]),
+    "ts": ("TIMESTAMP_NTZ", pa.array([datetime(2013, 1, 1, 5), None], pa.timestamp("us")),  # noqa: DTZ001
+           "timestamp without time zone", [datetime(2013, 1, 1, 5), None]),  # noqa: DTZ001
+    "by": ("BINARY", pa.array([b"\x00\xff", None]), "bytea", [b"\x00\xff", None]),
+    "ai": ("ARRAY<BIGINT>", pa.array([[1, None], None]), "bigint[]", [[1, None], None]),
+    "at": ("ARRAY<STRING>", pa.array([["a,b", '"', "\\", "", None, "NULL"], []]), "text[]",
+           [["a,b", '"', "\\", "", None, "NULL"], []]),
+    "st": ("STRUCT<x: INT>", pa.array([{"x": 1}, None]), "jsonb", [{"x": 1}, None]),
+    "aa": ("ARRAY<STRUCT<x: INT>>", pa.array([[{"x": 1}], None]), "jsonb", [[{"x": 1}], None]),
+}  # fmt: skip
+
+
+def test_every_type_keeps_its_values(database: PostgresDatabase, folder: Path) -> None:
+    table = pa.table({"key": pa.array([1, 2])} | {name: values for name, (_, values, _, _) in TYPES.items()})
+    columns = (("key", "BIGINT"), *((name, kind) for name, (kind, _, _, _) in TYPES.items()))
+    deliver(database, replace(PLAIN, columns=columns, files=sealed(folder, table)))
+    rows = sorted(database.rows(), key=lambda row: row["key"])
+    for name, (_, _, _, wanted) in TYPES.items():
+        assert [row[name] for row in rows] == wanted, name
+    asked = (
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+        " WHERE attrelid = to_regclass('totals') AND attnum > 1"
+    )
+    assert dict(database.run(asked)) == {name: kind for name, (_, _, kind, _) in TYPES.items()}
+
+
+def test_a_destination_keeps_its_own_types(database: PostgresDatabase, folder: Path) -> None:
+    database.run(
+        "CREATE TYPE mood AS ENUM ('sad', 'happy');"
+        'CREATE TABLE totals ("ID" uuid PRIMARY KEY, feels mood, told jsonb, amount numeric(6,1), note text)'
+    )
+    one = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    table = pa.table({"id": [one], "feels": ["happy"], "told": ['{"a": 1}'], "amount": pa.array([7])})
+    columns = (("id", "STRING"), ("feels", "STRING"), ("told", "STRING"), ("amount", "BIGINT"))
+    made = replace(PLAIN, columns=columns, files=sealed(folder, table), mode=Mode.MERGE, keys=("id",))
+    deliver(database, made)
+    database.run("UPDATE totals SET note = 'mine'")
+    deliver(database, replace(made, claim=2, label_text="20130102000000"))
+    [row] = database.rows()
+    assert (str(row["ID"]), row["feels"], row["told"], row["amount"], row["note"]) == (
+        one, "happy", {"a": 1}, Decimal("7.0"), "mine",
+    )  # fmt: skip
+
+
+def test_a_value_that_the_destination_does_not_take_changes_nothing(database: PostgresDatabase, folder: Path) -> None:
+    deliver(database, delivery(folder, ("a", 1)))
+    database.run("ALTER TABLE totals ADD CHECK (amount < 100)")
+    with pytest.raises(WaterclockError, match="refuses") as refused:
+        deliver(database, delivery(folder, ("b", 200), claim=2, label_text="20130102000000"))
+    assert refused.value.code == "E813"
+    assert [row["id"] for row in database.rows()] == ["a"]
+    assert CONNECTOR.deliverer(database.setting).find(database.unit, "flights", "ops.totals", 2) is None
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+def test_readers_see_what_was_there_or_what_comes_never_none(
+    database: PostgresDatabase, folder: Path, isolation: str
+) -> None:
+    """Whoever began before a REPLACE goes on to see the rows of before, in a transaction of one moment at least."""
+    deliver(database, delivery(folder, ("a", 1)))
+    count = f"SELECT count(*), min(id) FROM {database.schema}.totals"
+    with database.server.connect() as early:
+        early.execute(f"BEGIN ISOLATION LEVEL {isolation}")
+        early.execute("SELECT 1")
+        seen = []
+        for claim in range(2, 6):
+            deliver(database, delivery(folder, ("b", claim), claim=claim, label_text=f"2013010{claim}000000"))
+            seen.append(early.execute(count).fetchone())
+    assert set(seen) == ({(1, "a")} if isolation == "REPEATABLE READ" else {(1, "b")})
+
+
+def test_grants_views_and_keys_of_the_destination_stay(database: PostgresDatabase, folder: Path) -> None:
+    deliver(database, delivery(folder, ("a", 1)))
+    database.run("CREATE VIEW seen AS SELECT * FROM totals; DROP ROLE IF EXISTS looker; CREATE ROLE looker LOGIN")
+    database.run(f"GRANT USAGE ON SCHEMA {database.schema} TO looker; GRANT SELECT ON totals TO looker")
+    deliver(database, delivery(folder, ("b", 2), claim=2, label_text="20130102000000"))
+    assert database.run("SELECT id FROM seen") == [("b",)]
+    assert database.run("SELECT has_table_privilege('looker', 'totals', 'SELECT')") == [(True,)]
+
+
+def test_two_that_deliver_one_claim_at_once_deliver_it_once(database: PostgresDatabase, folder: Path) -> None:
+    made = delivery(folder, *((str(at), at) for at in range(500)), mode=Mode.APPEND, is_from_partitioned=True)
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(lambda _: deliver(database, made), range(4)))
+    assert set(outcomes) == {Outcome.DELIVERED}
+    assert len(database.rows()) == 500
+
+
+def _sleep_in_the_middle(database: PostgresDatabase, made: Delivery) -> None:
+    original = module._copy
+
+    def copy_and_sleep(*arguments: Any) -> int:
+        rows = original(*arguments)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return rows
+
+    module._copy = copy_and_sleep  # type: ignore[assignment]
+    deliver(database, made)
+
+
+@pytest.fixture
+def sleeper(database: PostgresDatabase, folder: Path) -> Iterator[Any]:
+    """A runner that is stopped when its rows are brought and not committed."""
+    made = delivery(folder, ("late", 1))
+    process = get_context("fork").Process(target=_sleep_in_the_middle, args=(database, made))
+    process.start()
+    wait_until(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    yield process
+    process.kill()
+    process.join()
+
+
+def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(
+    database: PostgresDatabase, sleeper: Any
+) -> None:
+    deliverer = CONNECTOR.deliverer(database.setting)
+    assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is Outcome.KILLED
+    os.kill(sleeper.pid, signal.SIGCONT)
+    sleeper.join(30)
+    assert sleeper.exitcode == 1
+    assert database.rows() == []
+    found = deliverer.find(database.unit, "flights", "ops.totals", 1)
+    assert found is not None
+    assert found.outcome is Outcome.KILLED
+
+
+def test_a_lock_that_is_not_given_up_is_told_and_passes(database: PostgresDatabase, folder: Path) -> None:
+    deliver(database, delivery(folder, ("a", 1)))
+    with database.server.connect() as other:
+        other.execute(f"BEGIN; LOCK TABLE {database.schema}.totals IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(WaterclockError) as refused:
+            deliver(database, delivery(folder, ("b", 2), claim=2, label_text="20130102000000"))
+    assert (refused.value.code, refused.value.transient) == ("E811", True)
+    assert [row["id"] for row in database.rows()] == ["a"]
+
+
+def test_a_user_without_the_right_is_told(database: PostgresDatabase, folder: Path) -> None:
+    deliver(database, delivery(folder, ("a", 1)))
+    database.run("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
+    database.run(f"GRANT USAGE ON SCHEMA {database.schema} TO guest; GRANT ALL ON waterclock_deliveries TO guest")
+    options = {**database.setting.options, "url": database.server.url.replace("postgres@", "guest@")}
+    guest = CONNECTOR.deliverer(replace(database.setting, options=options))
+    with pytest.raises(WaterclockError, match="no right") as refused:
+        guest.deliver(database.unit, [delivery(folder, ("b", 2), claim=2, label_text="20130102000000")])
+    assert refused.value.code == "E821"
+
+
+def test_a_server_that_is_away_is_told_as_passing(database: PostgresDatabase, folder: Path) -> None:
+    options = {**database.setting.options, "url": "postgresql://ann:secret@127.0.0.1:1/none"}
+    away = CONNECTOR.deliverer(replace(database.setting, options=options))
+    with pytest.raises(WaterclockError) as refused:
+        away.deliver(database.unit, [delivery(folder, ("a", 1))])
+    assert (refused.value.code, refused.value.transient) == ("E810", True)
+    assert "secret" not in refused.value.render()
+
+
+@pytest.mark.parametrize(
+    ("spark", "made"),
+    [
+        ("string", "TEXT"), ("VARCHAR(3)", "TEXT"), ("decimal", "NUMERIC(10,0)"), ("DECIMAL(38, 18)", "NUMERIC(38,18)"),
+        ("array<array<int>>", "JSONB"), ("map<string,int>", "JSONB"), ("variant", "JSONB"), ("array<date>", "DATE[]"),
+    ],
+)  # fmt: skip
+def test_spark_types_have_their_counterparts(spark: str, made: str) -> None:
+    assert sql_type(spark) == made
