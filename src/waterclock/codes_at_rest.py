@@ -94,6 +94,10 @@ LEDGER: Mapping[str, Code] = {
     "E426": Code(
         "a ledger in use", "A ledger is moved between batches: a claim that is open could not be recorded afterwards."
     ),
+    "E427": Code(
+        "a pool that is full",
+        "A pool bounds how many batches run side by side, of all the runners that share the ledger.",
+    ),
 }
 STORAGE: Mapping[str, Code] = {
     "E601": Code(

@@ -137,3 +137,32 @@ class Run:
     started_at: datetime
     ended_at: datetime | None
     outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An open claim of a runner: labels of one table, since when, and until when its lease runs."""
+
+    claim: int
+    table: str
+    labels: tuple[datetime, ...]
+    since: datetime
+    lease_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSeen:
+    """A runner that is at work, or left claims behind.
+
+    `flow` is the fingerprint it works from. `seen_at` is None of one that only its claims tell of. `alive_until`: past
+    that instant, by the ledger's clock, it is taken for gone.
+    """
+
+    runner: str
+    who: str
+    command: str
+    flow: str
+    started_at: datetime
+    seen_at: datetime | None
+    alive_until: datetime
+    held: tuple[Held, ...]

@@ -35,7 +35,8 @@ class ClaimRequest:
     `inputs` are by label. `now` is the logical now of the run; `lease_seconds` runs on the ledger's real clock.
     `target_version` is the table's Delta version known to the ledger (-1 before its first commit): verification walks
     the log forward from it. `restates` says why done labels are made again that nobody requested and whose inputs did
-    not change: late rows within a LOOKBACK. `run` names the run, where there is one.
+    not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's, with how
+    many batches of it may run side by side, whoever runs them.
     """
 
     table: str
@@ -50,6 +51,7 @@ class ClaimRequest:
     inputs: Mapping[datetime, tuple[Input, ...]] = field(default_factory=dict)
     restates: str | None = None
     run: str | None = None
+    pool: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

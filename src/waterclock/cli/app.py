@@ -27,6 +27,7 @@ from waterclock.cli.commands.recollect import recollect
 from waterclock.cli.commands.recompute import recompute
 from waterclock.cli.commands.retry import retry
 from waterclock.cli.commands.run import run
+from waterclock.cli.commands.runners import runners
 from waterclock.cli.commands.show import show
 from waterclock.cli.commands.skip import skip
 from waterclock.cli.commands.spec import spec
@@ -40,7 +41,7 @@ _COMPLETE = "_WATERCLOCK_COMPLETE"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check, spec),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect),
-    "Look": (status, show, query, audit, lineage, model),
+    "Look": (status, show, query, audit, lineage, model, runners),
     "Keep": (maintain, rebuild, ledger, warm),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0)."

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from waterclock.engine.collect.source_clocks import HeldBack, SourceClocks
 from waterclock.engine.damage import older_logs
+from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark, placed, to_error
@@ -18,11 +19,15 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.ledger.refusals import ClaimRefused
-from waterclock.planner.plan import Group, Plan
+from waterclock.planner.plan import Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
+
+# held by another, inputs that changed meanwhile, a full pool: what is refused for these may be given at the next look
+_MAY_PASS = frozenset({"E407", "E410", "E427"})
+_LOOK_SECONDS = 0.5  # between two looks at whether other runners have moved on
 
 
 @dataclass(slots=True)
@@ -49,7 +54,8 @@ class Runner:
 
     Due work is taken oldest first in dependency order. A regular table has one batch at a time; a pool bounds how many
     of its tables' batches run at once; `threads` bounds all. Calls are from one thread. `labels` bounds what runs of a
-    table; `force` names labels to run though nobody needs them, until they are done.
+    table; `force` names labels to run though nobody needs them, until they are done. One that `waits` goes on as
+    long as another runner makes what is due here.
     """
 
     def __init__(
@@ -59,16 +65,22 @@ class Runner:
         only: Iterable[str] | None = None,
         labels: Mapping[str, Labels] | None = None,
         force: Mapping[str, frozenset[datetime]] | None = None,
+        waits: bool = False,
+        stop: threading.Event | None = None,
     ) -> None:
         self._work = work
+        self._waits = waits
         self._planner = Planner(work.flow)
         self._only = None if only is None else frozenset(only)
         self._labels = labels or None
         self._force = force or {}
-        self._stop = threading.Event()
+        self._stop = stop or threading.Event()
         self._unclaimed: dict[str, str] = {}
         self._is_spark_lost = False
+        self._elsewhere: set[tuple[str, datetime]] = set()
+        self._seen = -1
         self._lost: set[tuple[str, datetime]] = set()
+        self._refused: set[tuple[str, datetime]] = set()
 
     def stop(self) -> None:
         """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
@@ -109,10 +121,13 @@ class Runner:
         outcome = RunOutcome()
         self._work.listener.tick(now)
         self._lost.clear()
+        self._refused.clear()
         self._revive()
         self._take_over()
-        heartbeat = _Heartbeat(self._work)
-        with heartbeat, ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads:
+        with (
+            Heartbeat(self._work),
+            ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads,
+        ):
             self._drain(now, threads, outcome)
         outcome.was_stopped = self.is_stopping
         self._end_following()
@@ -158,6 +173,10 @@ class Runner:
             if not self.is_stopping and not self._is_spark_lost:
                 self._take_up(ready, running, threads, now)
             if not running:
+                if not self.is_stopping and not (ready or self._is_spark_lost) and self._has_waited():
+                    self._refused.clear()
+                    ready = self._fresh(now, tried, clocks, outcome)
+                    continue
                 if self.is_stopping or not (ready or self._is_spark_lost):
                     outcome.held_back = clocks.held_back
                     return
@@ -177,15 +196,37 @@ class Runner:
                     group for group in self._fresh(now, tried, clocks, outcome) if not _is_running(group, running, busy)
                 )
 
+    def _has_waited(self) -> bool:
+        """Wait until another runner that has what is due here has moved on; False where there is none to wait for."""
+        if not self._waits:
+            return False
+        own, ledger = self._work.settings.runner, self._work.ledger
+        before = ledger.sequence()
+        others = [claim.request for claim in ledger.claims.open() if claim.request.runner != own]
+        if not (
+            self._refused or any((each.table, label) in self._elsewhere for each in others for label in each.labels)
+        ):
+            return False
+        if not others:  # who refused has ended by now; once is enough, where nothing was written since
+            is_new, self._seen = before != self._seen, before
+            return is_new
+        self._work.note_once(f"waiting for {others[0].runner}, which makes {others[0].table}")
+        while ledger.sequence() == before and not left_claims(self._work):
+            if self._stop.wait(_LOOK_SECONDS):
+                return False
+        self._take_over()
+        return True
+
     def _fresh(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
         plan = self.plan(now)
         self._work.listener.planned(plan)
+        self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
         older = older_logs(self._work)
         for group in plan.groups:
-            if any((group.table, batch.label) in tried for batch in group.batches):
+            if any((group.table, batch.label) in tried | self._refused for batch in group.batches):
                 continue
             if error := _first_of(older, group.table, self._work.flow.tables[group.table].reads):
                 # nothing is claimed, so nothing is failed: once the table is made again, the next run goes on
@@ -258,9 +299,11 @@ class Runner:
         if lost_spark(report.error) and not batches <= self._lost:
             self._lost |= batches
             return
+        if isinstance(report.error, ClaimRefused):
+            (self._refused if report.error.code in _MAY_PASS else tried).update(batches)
+            return
         tried |= batches
-        if not isinstance(report.error, ClaimRefused):
-            outcome.failed.append(report)
+        outcome.failed.append(report)
 
 
 def _first_of(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:
@@ -275,30 +318,3 @@ def _is_running(group: Group, running: dict[Future[tuple[GroupReport, ...]], Gro
     return any(
         other.table == group.table and labels & {batch.label for batch in other.batches} for other in running.values()
     )
-
-
-class _Heartbeat:
-    """Renews the leases of the claims that are worked on, three times a lease, from a thread of its own."""
-
-    def __init__(self, work: Workplace) -> None:
-        self._work = work
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *exception: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
-        while not self._done.wait(self._work.settings.lease / 3):
-            for claim in self._work.held():
-                try:
-                    self._work.ledger.claims.renew(claim)
-                except WaterclockError as error:
-                    if claim not in self._work.held():  # it came to its end meanwhile
-                        continue
-                    label = label_of(claim.request.labels[0])
-                    self._work.listener.said(f"lease of {claim.request.table}@{label} not renewed: {error.what}")

@@ -11,7 +11,7 @@ from waterclock.ledger.read import changes_since, current, provenance, status
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store.database import Clock, Database, open_database
-from waterclock.ledger.write import applying, claim_endings, claims, completion, decisions, runs
+from waterclock.ledger.write import applying, claim_endings, claims, completion, decisions, runners, runs
 
 
 class Declared(Section):
@@ -31,6 +31,15 @@ class Claims(Section):
     close_lost = on_its_database(claim_endings.close_lost)
     record_done = on_its_database(completion.record_done)
     record_failed = on_its_database(claim_endings.record_failed)
+
+
+class Runners(Section):
+    """Who is at work."""
+
+    register = on_its_database(runners.register)
+    see = on_its_database(runners.see)
+    leave = on_its_database(runners.leave)
+    all = on_its_database(runners.all_runners)
 
 
 class Decisions(Section):
@@ -95,6 +104,7 @@ class Ledger:
         self._database = database
         self.declared = Declared(database)
         self.claims = Claims(database)
+        self.runners = Runners(database)
         self.decisions = Decisions(database)
         self.reads = Reads(database)
         self.past = Past(database)

@@ -84,6 +84,18 @@ def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
     )
 
 
+def pool_full(table: str, label: datetime, pool: str, size: int) -> ClaimRefused:
+    """Refuse a batch beyond what its pool holds."""
+    return ClaimRefused(
+        "E427",
+        f"the pool {pool} is full",
+        where=f"{table}@{label_of(label)}",
+        why=f"it holds {size} {'batch' if size == 1 else 'batches'} at a time, of all runners together",
+        fix="it is taken up when one of them has ended; [pools] in waterclock.toml says how many a pool holds",
+        transient=True,
+    )
+
+
 def moved(url: sa.URL, to: str) -> WaterclockError:
     """Refuse to write a ledger that was moved."""
     return WaterclockError(

@@ -16,8 +16,9 @@ import pytest
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, FakeSessions, collect, group, table, work_of
 from waterclock.engine.batch import retry
+from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import Runner, RunOutcome, _Heartbeat
+from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Read, Table
@@ -217,6 +218,6 @@ def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(*, is_hel
         ledger=SimpleNamespace(claims=SimpleNamespace(renew=renew)),
         listener=SimpleNamespace(said=said.append),
     )
-    with _Heartbeat(work):
+    with Heartbeat(work):
         assert looked.wait(10)
     assert said[:1] == told

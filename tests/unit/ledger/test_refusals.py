@@ -39,6 +39,7 @@ ALL = [
     refusals.no_driver(URL, ImportError("no module named psycopg")),
     refusals.moved(URL, "postgresql://db/other"),
     refusals.in_use(URL, [HOLDER]),
+    refusals.pool_full("a.x", day(0), "heavy", 2),
     refusals.ledger_there("ledger.db"),
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
     refusals.nothing_to_export("sqlite:///ledger.db"),
@@ -62,7 +63,7 @@ def test_every_code_is_raised_somewhere_and_told_here() -> None:
 
 
 def test_only_what_may_pass_is_transient() -> None:
-    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415", "E423"}
+    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415", "E423", "E427"}
 
 
 def test_passwords_of_a_url_are_never_told() -> None:

@@ -17,7 +17,9 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import print_outcome, run_json
 from waterclock.cli.views.theme import console
+from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.reloading import Reloading
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.errors import WaterclockError
@@ -106,9 +108,13 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
             until = None if asked.until is None else now_of(asked.until, project.flow)
             _check_times(now, until, work.real_now())
             apply_flow(work, now)
-            runner = Runner(work, only=asked.only, labels=asked.labels, force=asked.force)
             stop = threading.Event()
-            with _noted(work, asked, now) as noted, _stoppable(runner, progress, stop, is_own_process=sessions is None):
+            runner = _runner(work, asked, stop)
+            with (
+                Heartbeat(work, asked.command),
+                _noted(work, asked, now) as noted,
+                _stoppable(stop, progress, is_own_process=sessions is None),
+            ):
                 outcome = _driven(runner, work, progress, asked, now, until, stop)
                 noted.append("failed" if outcome.failed else "interrupted" if outcome.was_stopped else "done")
         yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun)
@@ -146,18 +152,27 @@ def _driven(
     stop: threading.Event,
 ) -> RunOutcome:
     if asked.watch_seconds is not None:
-        return watch(runner, work, progress, asked.watch_seconds, stop)
+        reloading = Reloading(work, progress.note)
+
+        def reloaded() -> Runner | None:
+            return _runner(work, asked, stop) if reloading.is_new() else None
+
+        return watch(runner, work, progress, asked.watch_seconds, stop, reloaded)
     return runner.run_once(now) if until is None else runner.run_until(now, until)
 
 
+def _runner(work: Workplace, asked: Asked, stop: threading.Event) -> Runner:
+    is_watch = asked.watch_seconds is not None
+    return Runner(work, only=asked.only, labels=asked.labels, force=asked.force, waits=not is_watch, stop=stop)
+
+
 @contextmanager
-def _stoppable(runner: Runner, progress: Progress, stop: threading.Event, *, is_own_process: bool) -> Iterator[None]:
+def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: bool) -> Iterator[None]:
     """Let the first Ctrl-C stop the run once what runs is finished, and the second leave."""
     again = "; Ctrl-C again leaves at once" if is_own_process else ""
 
     def finish() -> None:
         stop.set()
-        runner.stop()
         progress.note(f"stopping: what runs is finished{again}")
 
     with stoppable(finish, told_to=progress.to.file, is_own_process=is_own_process):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -16,12 +18,25 @@ if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
 
 _MOST_HELD = 3
+_LOOK_SECONDS = 1.0  # between two looks at whether others have written to the ledger
 
 
-def watch(runner: Runner, work: Workplace, progress: Progress, every: int, stop: threading.Event) -> RunOutcome:
-    """Run by the ledger's clock at every instant at which something becomes due, and every `every` seconds."""
+def watch(
+    runner: Runner,
+    work: Workplace,
+    progress: Progress,
+    every: int,
+    stop: threading.Event,
+    reloaded: Callable[[], Runner | None],
+) -> RunOutcome:
+    """Run by the ledger's clock at every instant at which something becomes due, and every `every` seconds.
+
+    It looks earlier where others have written to the ledger. Between two looks a flow that was changed is taken up:
+    `reloaded` gives the runner that works from it.
+    """
     total, telling = RunOutcome(), _Telling(progress)
     while True:
+        runner = reloaded() or runner
         outcome = runner.run_once(work.real_now())
         total.add(outcome)
         if stop.is_set():
@@ -31,9 +46,20 @@ def watch(runner: Runner, work: Workplace, progress: Progress, every: int, stop:
         wait = timedelta(seconds=every)
         if upcoming is not None:
             wait = min(wait, max(upcoming - work.real_now(), timedelta(0)))
-        if stop.wait(wait.total_seconds()):
+        if _is_stopped(stop, work, wait.total_seconds()):
             total.was_stopped = True
             return total
+
+
+def _is_stopped(stop: threading.Event, work: Workplace, seconds: float) -> bool:
+    """Wait for the stop, but not longer than so many seconds, nor once others have written to the ledger."""
+    seen, end = work.ledger.sequence(), time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if stop.wait(min(left, _LOOK_SECONDS)):
+            return True
+        if work.ledger.sequence() != seen:
+            return False
+    return stop.is_set()
 
 
 @dataclass(slots=True)

@@ -174,6 +174,11 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "new": "move: where it is now",
             "batches": "move: how many batches it knows of",
         },
+        "runners": {
+            "now": "the instant it looked at, by the ledger's clock, or null where there is no ledger yet",
+            "runners": "list of {runner, who, command, since, seen, is_gone, has_applied_flow, holds}, oldest first; "
+            "holds is a list of {claim, table, labels, since, lease_until}",
+        },
         "warm": {
             "archive": "the file that later starts of Spark take",
             "bytes": "its size",

@@ -230,6 +230,9 @@ class _Attempt:
             inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()},
             run=self.work.run,
             restates="late rows within LOOKBACK" if bound.again else None,
+            pool=(self.table.pool, self.work.flow.pools[self.table.pool])
+            if self.table.pool in self.work.flow.pools
+            else None,
         )
 
     def _results(

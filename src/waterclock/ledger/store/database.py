@@ -183,6 +183,12 @@ class Database:
             if write.events:
                 transaction.connection.execute(_ADD_EVENTS, write.events)
 
+    @contextmanager
+    def beside(self) -> Iterator[tuple[sa.Connection, datetime]]:
+        """Change what says nothing of batches, without a turn among writers: the sequence stays as it is."""
+        with self._turn, self._transaction(writes=True) as transaction:
+            yield transaction.connection, self.clock()
+
     def sequence(self) -> int:
         """Return the number of the newest writing transaction."""
         with self.read() as connection:

@@ -118,6 +118,7 @@ claims = sa.Table(
     sa.Column("closed_at", Instant),
     sa.Column("error", TEXT),
     sa.Column("is_transient", sa.Boolean),
+    sa.Column("pool", TEXT),
     _partial("claims_open", "table_name", where="status = 'open'"),
 )
 
@@ -244,6 +245,19 @@ events = sa.Table(
     sa.Column("run", TEXT),
     sa.Column("data", sa.JSON, nullable=False),
     sa.Index("events_of_batch", "table_name", "label"),
+)
+
+# who is at work now: no part of what a ledger knows of its batches, so never exported
+runners = sa.Table(
+    "runners",
+    metadata,
+    sa.Column("runner", TEXT, primary_key=True),
+    sa.Column("who", TEXT, nullable=False),
+    sa.Column("command", TEXT, nullable=False),
+    sa.Column("flow", TEXT, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("seen_at", Instant, nullable=False),
+    sa.Column("lease_seconds", sa.Float, nullable=False),
 )
 
 runs = sa.Table(

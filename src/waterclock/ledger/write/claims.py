@@ -35,6 +35,7 @@ _BATCHES = sa.select(
     batches.c.requested,
     batches.c.is_suspect,
 ).where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
+_IN_POOL = sa.select(sa.func.count()).select_from(claims).where(IS_OPEN, claims.c.pool == sa.bindparam("pool_"))
 _ADD_CLAIM = sa.insert(claims)
 _ADD_LABELS = sa.insert(claim_labels)
 _ADD_BATCHES = sa.insert(batches)
@@ -62,13 +63,15 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
 
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
             done, neither requested nor suspect (unless the request says why it restates), E409 for a skipped one,
-            E410 (transient) where an input changed since it was looked up, E412 for an unknown table
+            E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427 (transient)
+            where the table's pool is full
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
             raise refusals.not_applied(request.flow, write.flow)
         known = _tables(write, request)
         _refuse_second(write, request, known[request.table].type)
+        _refuse_full(write, request)
         before = _batches(write, request)
         _check_batches(request, before)
         _check_inputs(write, request, known)
@@ -127,6 +130,15 @@ def _refuse_second(write: Write, request: ClaimRequest, table_type: str) -> None
             raise refusals.held(request.table, row.label if row.label in asked else None, holder)
 
 
+def _refuse_full(write: Write, request: ClaimRequest) -> None:
+    if request.pool is None:
+        return
+    name, size = request.pool
+    held = write.execute(_IN_POOL, {"pool_": name}).scalar_one()
+    if held >= size:
+        raise refusals.pool_full(request.table, request.labels[0], name, size)
+
+
 def _batches(write: Write, request: ClaimRequest) -> Mapping[datetime, AnyRow]:
     rows = write.execute(_BATCHES, {"of": request.table, "labels": request.labels})
     return {row.label: row for row in rows}
@@ -171,6 +183,7 @@ def _claim_row(write: Write, request: ClaimRequest, number: int, lease_until: da
         "claimed_sequence": write.sequence,
         "lease_seconds": request.lease_seconds,
         "lease_until": lease_until,
+        "pool": request.pool[0] if request.pool else None,
     }
 
 

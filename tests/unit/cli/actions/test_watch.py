@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from tests.model.flows import at, collect, flow
+from waterclock.cli.actions import watch as watching
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.views.theme import make_console
 from waterclock.engine.collect.source_clocks import HeldBack
 from waterclock.engine.runner import RunOutcome
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    import pytest
 
 FLOW = flow(collect("raw.a", "HOUR"))
 NOW = at("2013-01-03 22:00")
@@ -30,6 +36,11 @@ class Looking:
     outcomes: list[RunOutcome]
     stop: threading.Event
     now: datetime = NOW
+    sequence: int = 0
+
+    @property
+    def ledger(self) -> Any:
+        return SimpleNamespace(sequence=lambda: self.sequence)
 
     def real_now(self) -> datetime:
         return self.now
@@ -65,7 +76,7 @@ def watched(*outcomes: RunOutcome, is_terminal: bool = False) -> tuple[list[str]
     stop, notes = threading.Event(), Notes(is_terminal)
     looking: Any = Looking([*outcomes, RunOutcome()], stop)
     to: Any = notes
-    return notes.noted, watch(looking, looking, to, 1, stop)
+    return notes.noted, watch(looking, looking, to, 1, stop, lambda: None)
 
 
 def waiting(file: str, due: str) -> str:
@@ -90,3 +101,25 @@ def test_all_looks_are_summed_up_and_the_last_says_how_things_stand() -> None:
     _, total = watched(RunOutcome(done=1, rows=5, held_back=(HELD,)), RunOutcome(done=2, rows=7))
     assert (total.done, total.rows, total.held_back) == (3, 12, ())
     assert total.plan is not None
+
+
+def test_it_looks_earlier_once_others_have_written_to_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
+    stop, notes = threading.Event(), Notes(is_terminal=False)
+    looking: Any = Looking([RunOutcome(), RunOutcome()], stop)
+    looking.real_now = lambda: NOW - timedelta(hours=1)  # nothing is due for an hour
+    to: Any = notes
+    others = threading.Timer(0.1, lambda: setattr(looking, "sequence", 1))
+    others.start()
+    begun = time.monotonic()
+    watch(looking, looking, to, 3600, stop, lambda: None)
+    assert looking.outcomes == []
+    assert time.monotonic() - begun < 60
+
+
+def test_a_flow_that_was_changed_is_run_by_the_runner_that_works_from_it() -> None:
+    stop, notes = threading.Event(), Notes(is_terminal=False)
+    old: Any = Looking([RunOutcome(done=1)], stop)
+    new: Any = Looking([RunOutcome(done=10)], stop)
+    to: Any = notes
+    assert watch(old, old, to, 1, stop, lambda: new).done == 10

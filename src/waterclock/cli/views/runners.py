@@ -1,0 +1,114 @@
+"""Tells who works on a project, and what each of them makes now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.padding import Padding
+from rich.text import Text
+
+from waterclock.batches.audit_trail import Held, RunnerSeen
+from waterclock.cli.views.json import instant_text
+from waterclock.cli.views.labels import count_words, label_range, local_range, seconds_words
+from waterclock.engine.ledger_opening import open_ledger
+from waterclock.engine.runner_name import has_ended
+from waterclock.flow.declarations import Flow
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.dpl.project import Project
+
+_MOST_HELD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Runners:
+    """The runners of a project at an instant of the ledger's clock; `applied` is the flow that claims must carry."""
+
+    flow: Flow
+    now: datetime
+    applied: str | None
+    seen: tuple[RunnerSeen, ...]
+
+
+def see_runners(project: Project) -> Runners | None:
+    """Ask the ledger who is at work; None where there is no ledger yet."""
+    ledger = open_ledger(project)
+    if ledger is None:
+        return None
+    with ledger:
+        applied = ledger.declared.applied()
+        seen = tuple(ledger.runners.all())
+        return Runners(project.flow, ledger.now(), applied.fingerprint if applied else None, seen)
+
+
+def print_runners(to: Console, found: Runners | None) -> None:
+    """Print a line for each runner, and below it what it holds."""
+    if found is None or not found.seen:
+        to.print("nobody is at work")
+        return
+    for runner in found.seen:
+        since = seconds_words((found.now - runner.started_at).total_seconds())
+        is_gone = _is_gone(runner, found.now)
+        line = Text.assemble((runner.runner, "name"), f"  {runner.who}  ", (runner.command or "a run", "quiet"))
+        line.append(f"  since {since}")
+        if is_gone:
+            line.append("  gone: the next run takes over what it holds", style="warn")
+        elif runner.flow and runner.flow != found.applied:
+            line.append("  works from another flow than the applied one, and claims nothing", style="warn")
+        to.print(line, soft_wrap=True)
+        for held in runner.held[:_MOST_HELD]:
+            to.print(Padding(_held_line(held, found), (0, 0, 0, 2)), soft_wrap=True)
+        more = len(runner.held) - _MOST_HELD
+        if more > 0:
+            to.print(Padding(f"and {more} more", (0, 0, 0, 2)))
+        if not runner.held:
+            to.print(Padding(Text("makes nothing now", style="quiet"), (0, 0, 0, 2)))
+
+
+def runners_json(found: Runners | None) -> dict[str, Any]:
+    """Return the runners for scripts."""
+    return {
+        "now": instant_text(found.now) if found else None,
+        "runners": [
+            {
+                "runner": runner.runner,
+                "who": runner.who,
+                "command": runner.command,
+                "since": instant_text(runner.started_at),
+                "seen": instant_text(runner.seen_at) if runner.seen_at else None,
+                "is_gone": _is_gone(runner, found.now),
+                "has_applied_flow": not runner.flow or runner.flow == found.applied,
+                "holds": [
+                    {
+                        "claim": held.claim,
+                        "table": held.table,
+                        "labels": [label_of(label) for label in held.labels],
+                        "since": instant_text(held.since),
+                        "lease_until": instant_text(held.lease_until),
+                    }
+                    for held in runner.held
+                ],
+            }
+            for runner in found.seen
+        ]
+        if found
+        else [],
+    }
+
+
+def _is_gone(runner: RunnerSeen, now: datetime) -> bool:
+    return has_ended(runner.runner) or max([runner.alive_until, *(held.lease_until for held in runner.held)]) < now
+
+
+def _held_line(held: Held, found: Runners) -> Text:
+    table = found.flow.tables.get(held.table)
+    first, last = held.labels[0], held.labels[-1]
+    labels = label_range(first, last) if table is None else local_range(first, last, table.cadence)
+    count = f" ({count_words(len(held.labels), 'label')})" if len(held.labels) > 1 else ""
+    spent = seconds_words((found.now - held.since).total_seconds())
+    return Text.assemble((held.table, "name"), f" {labels}{count}", (f"  {spent}", "quiet"))

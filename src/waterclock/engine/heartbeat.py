@@ -1,0 +1,58 @@
+"""Keeps a runner's leases alive, and says that it lives, from a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.label import label_of
+
+
+class Heartbeat:
+    """Renews the leases of the claims that are worked on, three times a lease; with a `command`, is seen by others."""
+
+    def __init__(self, work: Workplace, command: str | None = None) -> None:
+        self._work = work
+        self._command = command
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._command is not None:
+            settings = self._work.settings
+            self._work.ledger.runners.register(
+                settings.runner,
+                who=settings.who,
+                command=self._command,
+                flow=self._work.flow.fingerprint,
+                lease_seconds=settings.lease,
+            )
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+        if self._command is not None:
+            with suppress(WaterclockError):  # a ledger that is away: the line is forgotten by itself
+                self._work.ledger.runners.leave(self._work.settings.runner)
+
+    def _beat(self) -> None:
+        while not self._done.wait(self._work.settings.lease / 3):
+            if self._command is not None:
+                with suppress(WaterclockError):
+                    self._work.ledger.runners.see(self._work.settings.runner)
+            for claim in self._work.held():
+                try:
+                    self._work.ledger.claims.renew(claim)
+                except WaterclockError as error:
+                    if claim not in self._work.held():  # it came to its end meanwhile
+                        continue
+                    label = label_of(claim.request.labels[0])
+                    self._work.listener.said(f"lease of {claim.request.table}@{label} not renewed: {error.what}")

@@ -1,0 +1,98 @@
+"""Who works on the project now: a line for each runner, which it keeps fresh as long as it lives.
+
+These lines say nothing of batches, and leave the ledger's sequence as it is: nobody wakes for them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import Held, RunnerSeen
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import IS_OPEN, AnyRow, claim_labels, claims, runners
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FORGOTTEN_AFTER = timedelta(days=1)
+_ADD = sa.insert(runners)
+_SEE = sa.update(runners).where(runners.c.runner == sa.bindparam("name")).values(seen_at=sa.bindparam("at"))
+_LEAVE = sa.delete(runners).where(runners.c.runner == sa.bindparam("name"))
+_FORGET = sa.delete(runners).where(runners.c.seen_at < sa.bindparam("before"))
+_ALL = sa.select(runners).order_by(runners.c.started_at, runners.c.runner)
+_HELD = (
+    sa.select(
+        claims.c.number, claims.c.runner, claims.c.who, claims.c.table_name, claims.c.claimed_at, claims.c.lease_until,
+        claim_labels.c.label,
+    )
+    .join(claim_labels, claim_labels.c.claim == claims.c.number)
+    .where(IS_OPEN)
+)  # fmt: skip
+
+
+def register(database: Database, runner: str, *, who: str, command: str, flow: str, lease_seconds: float) -> None:
+    """Say that a runner is at work; those that were not seen for a day are forgotten."""
+    with database.beside() as (connection, at):
+        connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
+        connection.execute(_LEAVE, {"name": runner})
+        told = {"runner": runner, "who": who, "command": command, "flow": flow, "lease_seconds": lease_seconds}
+        connection.execute(_ADD, told | {"started_at": at, "seen_at": at})
+
+
+def see(database: Database, runner: str) -> None:
+    """Say that a runner still lives."""
+    with database.beside() as (connection, at):
+        connection.execute(_SEE, {"name": runner, "at": at})
+
+
+def leave(database: Database, runner: str) -> None:
+    """Say that a runner has ended."""
+    with database.beside() as (connection, _):
+        connection.execute(_LEAVE, {"name": runner})
+
+
+def all_runners(database: Database) -> list[RunnerSeen]:
+    """Return who is at work and what each holds, those that never said so too; oldest first.
+
+    Cost: a look at the runners and the open claims
+    """
+    with database.read() as connection:
+        seen = connection.execute(_ALL).all()
+        held: dict[str, list[AnyRow]] = {}
+        for row in sorted(connection.execute(_HELD).all(), key=lambda row: (row.number, row.label)):
+            held.setdefault(row.runner, []).append(row)
+    known = [
+        RunnerSeen(
+            row.runner,
+            row.who,
+            row.command,
+            row.flow,
+            row.started_at,
+            row.seen_at,
+            row.seen_at + timedelta(seconds=row.lease_seconds),
+            _held(held.pop(row.runner, ())),
+        )
+        for row in seen
+    ]
+    return known + [
+        RunnerSeen(name, rows[0].who, "", "", rows[0].claimed_at, None, _latest(rows), _held(rows))
+        for name, rows in held.items()
+    ]
+
+
+def _latest(rows: Iterable[AnyRow]) -> datetime:
+    latest: datetime = max(row.lease_until for row in rows)
+    return latest
+
+
+def _held(rows: Iterable[AnyRow]) -> tuple[Held, ...]:
+    by_claim: dict[int, list[AnyRow]] = {}
+    for row in rows:
+        by_claim.setdefault(row.number, []).append(row)
+    return tuple(
+        Held(number, of[0].table_name, tuple(row.label for row in of), of[0].claimed_at, of[0].lease_until)
+        for number, of in by_claim.items()
+    )

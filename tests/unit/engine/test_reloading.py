@@ -1,0 +1,110 @@
+"""A flow that is changed while a runner works from it; no Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import CONNECTIONS, day
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.reloading import Reloading
+from waterclock.engine.workplace import Workplace
+
+COLLECT = (
+    "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
+)
+MORE = "TRANSFORM web.counts AS SELECT count(*) AS n FROM web.clicks;"
+TOML = """
+[project]
+name = "tiny"
+[env.dev]
+storage = ".waterclock"
+connections.shop = { path = "shop.sqlite" }
+connections.out = { path = "out.sqlite", create = true }
+connections.land = { path = "landing/new" }
+connections.files = { path = "files" }
+"""
+
+
+@dataclass
+class Site:
+    """A project that a runner works from."""
+
+    root: Path
+    work: Workplace
+    said: list[str] = field(default_factory=list)
+    times: int = 0
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.write_text(text)
+        self.times += 1
+        os.utime(path, (1_000_000_000 + self.times, 1_000_000_000 + self.times))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text(TOML)
+    (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + COLLECT)
+    with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
+        apply_flow(work, day(5))
+        yield Site(tmp_path, work)
+
+
+def test_a_flow_that_was_not_touched_is_kept(site: Site) -> None:
+    assert not Reloading(site.work, site.said.append).is_new()
+    assert site.said == []
+
+
+def test_a_changed_flow_is_applied_and_worked_from(site: Site) -> None:
+    reloading = Reloading(site.work, site.said.append)
+    site.write("flows/flow.dpl", CONNECTIONS + COLLECT + MORE)
+    assert reloading.is_new()
+    assert set(site.work.flow.tables) == {"web.clicks", "web.counts"}
+    applied = site.work.ledger.declared.applied()
+    assert applied is not None
+    assert applied.fingerprint == site.work.flow.fingerprint
+    assert not reloading.is_new()
+    assert site.said == ["the flow was changed and is taken up"]
+
+
+def test_a_new_file_is_a_change(site: Site) -> None:
+    reloading = Reloading(site.work, site.said.append)
+    site.write("flows/more.dpl", MORE)
+    assert reloading.is_new()
+    assert "web.counts" in site.work.flow.tables
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("flows/flow.dpl", "TRANSFORM web.counts AS SELECT 1 FROM nowhere.at;", "going on with the one before"),
+        ("flows/code.py", "import waterclock as wc\n", "flows/code.py changed: Python code is taken up by a restart"),
+        ("waterclock.toml", TOML.replace('".waterclock"', '"elsewhere"'), "storage, ledger or publish changed"),
+    ],
+)
+def test_what_cannot_be_taken_up_is_told_once_and_the_flow_before_goes_on(
+    site: Site, name: str, text: str, told: str
+) -> None:
+    reloading, before = Reloading(site.work, site.said.append), site.work.project
+    site.write(name, text)
+    assert not reloading.is_new()
+    assert not reloading.is_new()
+    assert site.work.project is before
+    assert len(site.said) == 1
+    assert told in site.said[0]
+
+
+def test_a_flow_that_is_mended_is_taken_up_after_all(site: Site) -> None:
+    reloading = Reloading(site.work, site.said.append)
+    site.write("flows/flow.dpl", "nonsense")
+    assert not reloading.is_new()
+    site.write("flows/flow.dpl", CONNECTIONS + COLLECT + MORE)
+    assert reloading.is_new()
