@@ -84,6 +84,7 @@ class Tiny:
     spark: SparkSession
     name: str = "tiny"
     storage: str = ".waterclock"
+    toml: str | None = TOML  # None: the project file that is there
     heard: Heard = field(default_factory=Heard)
     settings: RunSettings = field(
         default_factory=lambda: RunSettings(threads=2, attempts=2, retry_wait=0.01, who="a test")
@@ -91,12 +92,13 @@ class Tiny:
 
     def __post_init__(self) -> None:
         (self.root / "flows").mkdir(parents=True, exist_ok=True)
-        (self.root / "waterclock.toml").write_text(TOML.format(name=self.name, storage=self.storage))
+        if self.toml is not None:
+            (self.root / "waterclock.toml").write_text(self.toml.format(name=self.name, storage=self.storage))
 
     def copied(self, root: Path) -> Tiny:
         """Return a copy of the whole project, with all that it has done, in a folder that is not there yet."""
         shutil.copytree(self.root, root)
-        return Tiny(root, self.spark, self.name, self.storage)
+        return Tiny(root, self.spark, self.name, self.storage, self.toml)
 
     def declare(self, dpl: str) -> None:
         """Make `dpl` the project's flow."""

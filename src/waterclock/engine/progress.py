@@ -8,7 +8,10 @@ from datetime import datetime
 from typing import Protocol
 
 from waterclock.errors import WaterclockError
+from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import Group, Plan
+
+_TAKEN_OVER = "E750"  # the claim was killed before its data came
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,12 @@ class GroupReport:
     timings: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: WaterclockError | None = None
+
+    @property
+    def is_anothers(self) -> bool:
+        """Whether another runner makes the batch, or has made it: nothing has failed then."""
+        error = self.error
+        return isinstance(error, ClaimRefused | ClaimClosed) or (error is not None and error.code == _TAKEN_OVER)
 
 
 class Listener(Protocol):

@@ -18,15 +18,14 @@ from waterclock.engine.spark.errors import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
-from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
-# held by another, inputs that changed meanwhile, a full pool: what is refused for these may be given at the next look
-_MAY_PASS = frozenset({"E407", "E410", "E427"})
+# held by another, inputs that changed meanwhile, taken over, a full pool: what is refused for these may be given later
+_MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E750"})
 _LOOK_SECONDS = 0.5  # between two looks at whether other runners have moved on
 
 
@@ -299,7 +298,7 @@ class Runner:
         if lost_spark(report.error) and not batches <= self._lost:
             self._lost |= batches
             return
-        if isinstance(report.error, ClaimRefused):
+        if report.is_anothers:
             (self._refused if report.error.code in _MAY_PASS else tried).update(batches)
             return
         tried |= batches

@@ -17,7 +17,6 @@ from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import LOOKS, State, has_glyphs, sign
 from waterclock.engine.progress import GroupReport
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group, Plan
 from waterclock.timelabel.zone import nominal_zone
 
@@ -158,7 +157,7 @@ class Progress:
     def _finished_line(self, report: GroupReport) -> Text:
         name = Text(f"{report.group.table:<{self._width}} ", style="name")
         labels = f"{self._labels(report.group):<{self._labels_width}} "
-        if isinstance(report.error, ClaimRefused):  # another runner makes it, or has: nothing has failed
+        if report.error is not None and report.is_anothers:
             line = Text.assemble("  ", name, labels, report.error.what)
             line.stylize("quiet")
             return line

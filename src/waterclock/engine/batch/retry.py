@@ -12,7 +12,6 @@ from waterclock.engine.batch.life import carry_out
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark
 from waterclock.engine.workplace import Workplace
-from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group
 
 
@@ -55,7 +54,7 @@ def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:
 
 def _is_final(report: GroupReport) -> bool:
     """Tell whether another attempt now is of no use: somebody else has the batch, or Spark is gone."""
-    return isinstance(report.error, ClaimRefused) or lost_spark(report.error)
+    return report.is_anothers or lost_spark(report.error)
 
 
 def _may_pass(report: GroupReport) -> bool:

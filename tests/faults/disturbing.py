@@ -1,0 +1,155 @@
+"""Several runners of one project, each a process, and what befalls them: kills, long sleeps, clocks an hour apart.
+
+    python -m tests.faults.disturbing FOLDER NOW
+
+runs what is due, as one of them, on the JVM that the environment names; it ends when nobody has anything to do.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from tests.faults.killing import session_there
+from tests.tiny import Heard, Tiny, described
+from waterclock.engine.run_settings import RunSettings
+
+LEASE = 1.5
+REPOSITORY = Path(__file__).parents[2]
+_LIBRARIES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib*/faketime/libfaketime.so.1")
+
+
+def clock_of_its_own(seconds: int) -> dict[str, str]:
+    """Return what gives a process a clock that is off, in its environment; spans of time stay what they are."""
+    if not seconds:
+        return {}
+    found = [path for pattern in _LIBRARIES for path in Path("/").glob(pattern.lstrip("/"))]
+    assert found, "libfaketime is not installed: bin/_servers says what to install"
+    return {"LD_PRELOAD": str(found[0]), "FAKETIME": f"{seconds:+d}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
+def has_faketime() -> bool:
+    """Whether clocks of processes can be set."""
+    return shutil.which("faketime") is not None
+
+
+@dataclass
+class Runners:
+    """Processes that all run what is due at `now`; one that is killed is started anew."""
+
+    root: Path
+    now: datetime
+    gateway: Mapping[str, str]
+    drawn: random.Random
+    skews: tuple[int, ...] = (0,)
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+    disturbed: int = 0
+    log: list[str] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start one more."""
+        skew = self.drawn.choice(self.skews)
+        self.running.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.disturbing", str(self.root), self.now.isoformat()],
+                cwd=REPOSITORY,
+                env=os.environ | dict(self.gateway) | clock_of_its_own(skew),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+
+    def disturb(self) -> None:
+        """Kill one that runs, and start another; or let one sleep for longer than its lease."""
+        alive = [process for process in self.running if process.poll() is None]
+        if not alive:
+            return
+        process = self.drawn.choice(alive)
+        self.disturbed += 1
+        if self.drawn.random() < 0.5:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            self.running.remove(process)
+            self._close(process)
+            self.start()
+            return
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(LEASE * self.drawn.uniform(1.2, 2.2))
+        process.send_signal(signal.SIGCONT)
+
+    def wait(self, *, patience: float) -> None:
+        """Wait until all have come to their end, and none of them says that something failed."""
+        end = time.monotonic() + patience
+        for process in self.running:
+            assert process.wait(max(1.0, end - time.monotonic())) == 0, self._close(process)
+            self._close(process)
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            self._close(process)
+
+    def _close(self, process: subprocess.Popen[str]) -> str:
+        if process.stderr is None or process.stderr.closed:
+            return ""
+        said = process.stderr.read()
+        process.stderr.close()
+        self.log.append(said)
+        return said
+
+
+@contextmanager
+def watched(look: Callable[[], None]) -> Iterator[list[BaseException]]:
+    """Look again and again, from a thread of its own, until the block ends; give what was found to be wrong."""
+    stop, wrong, looks = threading.Event(), list[BaseException](), list[int]()
+
+    def keep_looking() -> None:
+        while not stop.wait(0.02):
+            try:
+                look()
+            except BaseException as error:  # noqa: BLE001 - told by the test that looks
+                wrong.append(error)
+                return
+            looks.append(1)
+
+    thread = threading.Thread(target=keep_looking, name="reader")
+    thread.start()
+    try:
+        yield wrong
+    finally:
+        stop.set()
+        thread.join()
+    assert looks or wrong, "nobody looked"
+
+
+def main(folder: str, now: str) -> int:
+    """Run what is due, and wait for what others do of it; gives 1 where something failed for good."""
+    heard = Heard()
+    settings = RunSettings(threads=2, attempts=3, retry_wait=0.05, lease=LEASE, who="a test")
+    tiny = Tiny(Path(folder), session_there(), toml=None, heard=heard, settings=settings)
+    outcome = tiny.run(datetime.fromisoformat(now), waits=True)
+    sys.stderr.write(f"{settings.runner}: {outcome.done} done, {described(outcome)}, {heard.said_}\n")
+    sys.stderr.flush()
+    code = 1 if outcome.failed else 0
+    # the JVM is another's: nothing of it is to be closed
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,211 @@
+"""Several runners on one project: whatever befalls them, each batch is done once, and nobody sees half of one."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.faults.disturbing import Runners, has_faketime, watched
+from tests.faults.killing import gateway_of, wait_for_leases
+from tests.postgres import server
+from tests.tiny import TOML, Tiny, day, described
+from waterclock.storage.log.delta_log import table_exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DAYS = 3
+ORDERS_A_DAY = 6
+NOW = day(DAYS + 1)
+FLOW = """
+COLLECT shop.orders PARTITIONED (id BIGINT KEY, customer STRING, amount BIGINT, at TIMESTAMP)
+  FROM shop.orders EVERY DAY BY DATA TIME at;
+COLLECT shop.log (id BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at APPEND;
+TRANSFORM clean.orders PARTITIONED (id KEY, *) POOL few AS SELECT id, customer, amount FROM shop.orders;
+TRANSFORM marts.spent (customer KEY, *) MERGE ORDER BY orders
+  AS SELECT customer, count(*) AS orders, sum(amount) AS amount FROM clean.orders GROUP BY customer;
+TRANSFORM marts.total (customer STRING KEY, amount BIGINT)
+  AS SELECT customer, sum(amount) AS amount FROM
+     (SELECT customer, amount FROM PREVIOUS(marts.total) UNION ALL SELECT customer, amount FROM clean.orders)
+     GROUP BY customer;
+PUBLISH clean.orders TO out.orders POOL few;
+PUBLISH marts.spent TO out.spent;
+"""
+TABLES = ("shop.orders", "shop.log", "clean.orders", "marts.spent", "marts.total")
+POOLS = "\n[pools]\nfew = 1\n"
+
+
+@dataclass
+class Site:
+    """A tiny project, and how its destination is asked."""
+
+    tiny: Tiny
+    ask: Callable[[str], list[tuple[Any, ...]]]
+
+    def look(self) -> None:
+        """See that each label is there whole or not at all, and nothing twice, in tables and at the destination."""
+        by_label = Counter(label for (label,) in self._asked("SELECT timelabel FROM orders"))
+        assert set(by_label.values()) <= {ORDERS_A_DAY}, by_label
+        ids = [row[0] for row in self._asked("SELECT id FROM orders")]
+        assert len(ids) == len(set(ids)), "twice at the destination"
+        customers = [row[0] for row in self._asked("SELECT customer FROM spent")]
+        assert len(customers) == len(set(customers)), customers
+        for name in ("shop.orders", "shop.log", "clean.orders"):
+            rows = self._delta(name)
+            counts = Counter(row["timelabel"] for row in rows)
+            assert set(counts.values()) <= {ORDERS_A_DAY}, (name, counts)
+            assert len({row["id"] for row in rows}) == len(rows), f"twice in {name}"
+
+    def _asked(self, sql: str) -> list[tuple[Any, ...]]:
+        try:
+            return self.ask(sql)
+        except (sqlite3.OperationalError, LookupError):  # not there yet
+            return []
+
+    def _delta(self, name: str) -> list[dict[str, Any]]:
+        folder = self.tiny.root / ".waterclock" / "tables" / name.replace(".", "/")
+        if not table_exists(str(folder)):
+            return []
+        rows: list[dict[str, Any]] = DeltaTable(folder).to_pyarrow_table(columns=["id", "timelabel"]).to_pylist()
+        return rows
+
+    def standing(self) -> dict[str, Any]:
+        """Return all that a reader sees in the end."""
+        seen: dict[str, Any] = {name: sorted(self.tiny.rows(f"SELECT * FROM {name}"), key=repr) for name in TABLES}
+        seen["out.orders"] = sorted(self.ask("SELECT id, customer, amount, timelabel FROM orders"))
+        seen["out.spent"] = sorted(self.ask("SELECT customer, orders, amount FROM spent"))
+        seen["batches"] = self.tiny.batches()
+        return seen
+
+    def claims_that_committed(self) -> Counter[tuple[str, str]]:
+        """Count by batch the claims that were recorded as done."""
+        with self.tiny.ledger() as ledger:
+            return Counter(
+                (row["table"], row["timelabel"]) for row in ledger.past.rows("events") if row["kind"] == "done"
+            )
+
+
+def at_files(root: Path, spark: SparkSession) -> Site:
+    """A ledger in SQLite, a destination in another."""
+    tiny = Tiny(root, spark, toml=TOML + POOLS)
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(root / "out.sqlite", timeout=30)) as database:
+            return list(database.execute(sql))
+
+    return Site(tiny, ask)
+
+
+def at_server(root: Path, spark: SparkSession) -> Site:
+    """Ledger and destination in PostgreSQL."""
+    at, schema = server(), server().fresh_schema()
+    at.run(f"CREATE SCHEMA {schema}")
+    toml = TOML.replace(
+        'connections.out = {{ path = "out.sqlite", create = true }}',
+        f'ledger = "{at.ledger_url()}"\n'
+        f'connections.out = {{{{ type = "postgres", url = "{at.url}", schema = "{schema}" }}}}',
+    )
+    tiny = Tiny(root, spark, toml=toml + POOLS)
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        import psycopg
+
+        with closing(at.connect()) as connection:
+            connection.execute(f"SET search_path = {schema}")
+            try:
+                return list(connection.execute(sql))
+            except psycopg.errors.UndefinedTable as error:
+                raise LookupError(sql) from error
+
+    return Site(tiny, ask)
+
+
+SITES = {"sqlite": at_files, "postgres": at_server}
+
+
+def prepare(site: Site) -> None:
+    rows = [
+        (n, f"c{n % 4}", n + 1, f"2020-01-{1 + n // ORDERS_A_DAY:02d} {8 + n % ORDERS_A_DAY:02d}:00:00")
+        for n in range(ORDERS_A_DAY * DAYS)
+    ]
+    site.tiny.source("orders", "id INTEGER, customer TEXT, amount INTEGER, at TEXT", rows)
+    site.tiny.declare(FLOW)
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, Any]:
+    """What stands in the end where nothing befell anybody."""
+    site = at_files(tmp_path_factory.mktemp("undisturbed"), spark)
+    prepare(site)
+    outcome = site.tiny.run(NOW)
+    assert not outcome.failed, described(outcome)
+    return site.standing()
+
+
+def disturbed(
+    site: Site, spark: SparkSession, wanted: dict[str, Any], *, runners: int, disturbances: int, seed: int
+) -> int:
+    """Run the flow by several runners that are disturbed; give how many were."""
+    prepare(site)
+    drawn = random.Random(seed)
+    skews = (0, 3600, -3600) if has_faketime() and site.tiny.toml and "postgresql" in site.tiny.toml else (0,)
+    at = Runners(site.tiny.root, NOW, gateway_of(spark), drawn, skews)
+    try:
+        with watched(site.look) as wrong:
+            for _ in range(runners):
+                at.start()
+            for _ in range(disturbances):
+                time.sleep(drawn.uniform(0.3, 2.5))
+                at.disturb()
+            at.wait(patience=240)
+        assert not wrong, (seed, at.log, wrong)
+    finally:
+        at.end()
+    wait_for_leases(site.tiny)
+    outcome = site.tiny.run(NOW)
+    assert not outcome.failed, (seed, described(outcome))
+    site.look()
+    assert site.tiny.open_claims() == 0
+    found = site.standing()
+    for part, rows in wanted.items():
+        assert found[part] == rows, (seed, part, at.log)
+    assert set(site.claims_that_committed().values()) == {1}, (seed, at.log)
+    return at.disturbed
+
+
+@pytest.mark.parametrize("ledger", SITES)
+def test_two_runners_that_are_disturbed_do_each_batch_once(
+    ledger: str, tmp_path: Path, spark: SparkSession, wanted: dict[str, Any]
+) -> None:
+    site = SITES[ledger](tmp_path, spark)
+    assert disturbed(site, spark, wanted, runners=2, disturbances=3, seed=_seed(ledger)) == 3
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(13))
+@pytest.mark.parametrize("runners", [2, 8])
+@pytest.mark.parametrize("ledger", SITES)
+def test_two_and_eight_runners_that_are_disturbed_again_and_again(
+    ledger: str, runners: int, seed: int, tmp_path: Path, spark: SparkSession, wanted: dict[str, Any]
+) -> None:
+    site = SITES[ledger](tmp_path, spark)
+    assert disturbed(site, spark, wanted, runners=runners, disturbances=4, seed=seed) > 0
+
+
+def _seed(ledger: str) -> int:
+    """Return the same one on CI, another each day at a desk."""
+    return len(ledger) if os.environ.get("CI") else int(datetime.now().timestamp()) % 10_000  # noqa: DTZ005
