@@ -15,14 +15,21 @@ from waterclock.storage.exports import export_names
 from waterclock.storage.lake import Lake
 
 
-def open_ledger(project: Project) -> Ledger | None:
+def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     """Open a project's ledger to look at it; None where nothing ever ran, and no trace is left of the look.
 
-    Raises  E421 where tables of the project are there and the ledger is not, E422 where it is damaged
+    Raises  E421 where tables of the project are there and the ledger is not, E422 where it is damaged, E425 where it
+            was moved, but with `even_moved`
     """
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
         refuse_lost(project)
+    elif not even_moved:
+        try:
+            ledger.keeping.refuse_moved()
+        except BaseException:
+            ledger.close()
+            raise
     return ledger
 
 

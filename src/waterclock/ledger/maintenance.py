@@ -25,7 +25,7 @@ class Keeping(Section):
     draw_claim = on_its_database(redeclaring.draw_claim)
     refuse_busy = on_its_database(redeclaring.refuse_busy)
     redeclare = on_its_database(redeclaring.redeclare)
-    moved_to = on_its_database(moving.moved_to)
+    refuse_moved = on_its_database(moving.refuse_moved)
     close_for = on_its_database(moving.close_for)
     open_again = on_its_database(moving.open_again)
     dropped_before = on_its_database(adopting.dropped_before)

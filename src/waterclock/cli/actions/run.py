@@ -111,7 +111,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
             stop = threading.Event()
             runner = _runner(work, asked, stop)
             with (
-                Heartbeat(work, asked.command),
+                Heartbeat(work, f"{asked.command} --watch" if lasts else asked.command),
                 _noted(work, asked, now) as noted,
                 _stoppable(stop, progress, is_own_process=sessions is None),
             ):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rich.padding import Padding
 from rich.text import Text
 
 from waterclock.batches.audit_trail import Held, RunnerSeen
@@ -62,12 +61,12 @@ def print_runners(to: Console, found: Runners | None) -> None:
             line.append("  works from another flow than the applied one, and claims nothing", style="warn")
         to.print(line, soft_wrap=True)
         for held in runner.held[:_MOST_HELD]:
-            to.print(Padding(_held_line(held, found), (0, 0, 0, 2)), soft_wrap=True)
+            to.print(Text("  ").append_text(_held_line(held, found)), soft_wrap=True)
         more = len(runner.held) - _MOST_HELD
         if more > 0:
-            to.print(Padding(f"and {more} more", (0, 0, 0, 2)))
+            to.print(f"  and {more} more")
         if not runner.held:
-            to.print(Padding(Text("makes nothing now", style="quiet"), (0, 0, 0, 2)))
+            to.print(Text("  makes nothing now", style="quiet"))
 
 
 def runners_json(found: Runners | None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def move_ledger(project: Project, to: str, *, who: str) -> Moved:
     Raises  E417 where a ledger is at `to`, E419 where there is none to move, E426 while batches run
     """
     old = ledger_url(project)
-    ledger = open_ledger(project)
+    ledger = open_ledger(project, even_moved=True)
     if ledger is None:
         raise nothing_to_export(shown(old))
     place = place_of(to)

@@ -14,8 +14,17 @@ _MOVED = sa.select(ledger.c.moved_to)
 _SET = sa.update(ledger).values(moved_to=sa.bindparam("to"))
 
 
-def moved_to(database: Database) -> str | None:
-    """Return where the ledger was moved to, None where it is the one."""
+def refuse_moved(database: Database) -> None:
+    """Refuse to look at a ledger that goes on elsewhere.
+
+    Raises  E425
+    """
+    to = _moved_to(database)
+    if to is not None:
+        raise refusals.moved(database.url, to)
+
+
+def _moved_to(database: Database) -> str | None:
     with database.read() as connection:
         found: str | None = connection.execute(_MOVED).scalar()
         return found
@@ -26,7 +35,7 @@ def close_for(database: Database, to: str, *, who: str) -> None:
 
     Raises  E425 where it was moved elsewhere, E426 where claims are open
     """
-    if moved_to(database) == to:
+    if _moved_to(database) == to:
         return
     with database.write() as write:
         holders = [OpenClaim(row.number, (), row.runner, row.lease_until) for row in write.execute(_OPEN)]
