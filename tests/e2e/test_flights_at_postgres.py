@@ -147,6 +147,14 @@ def test_the_grid_and_the_audit_come_from_the_shared_ledger(site: Site) -> None:
     assert not (site.folder / ".waterclock-prod" / "ledger.db").exists()
 
 
+def test_all_that_the_environment_leads_to_answers(site: Site) -> None:
+    told = site.ask("check", "--connect")
+    assert told["ok"]
+    kinds = [each["kind"] for each in told["connections"]]
+    assert (kinds[:2], kinds[-1]) == (["ledger", "storage"], "spark")
+    assert {"source", "destination"} < set(kinds)
+
+
 def test_a_second_run_finds_nothing_due(site: Site) -> None:
     assert site.ask("run", "--now", NOW)["done"] == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from tests.faults.disturbing import Runners, has_faketime, watched
 from tests.faults.killing import gateway_of, wait_for_leases
 from tests.postgres import server
 from tests.tiny import TOML, Tiny, day, described
+from waterclock.engine.run_settings import RunSettings
+from waterclock.faults import striking
 from waterclock.storage.log.delta_log import table_exists
 
 if TYPE_CHECKING:
@@ -193,6 +196,39 @@ def test_two_runners_that_are_disturbed_do_each_batch_once(
 ) -> None:
     site = SITES[ledger](tmp_path, spark)
     assert disturbed(site, spark, wanted, runners=2, disturbances=3, seed=_seed(ledger)) == 3
+
+
+def test_a_server_that_goes_away_in_the_middle_of_a_run_loses_and_doubles_nothing(
+    tmp_path: Path, spark: SparkSession, wanted: dict[str, Any]
+) -> None:
+    """Ledger and destination are gone for some seconds: the run waits for the one, and tries the other again."""
+    site = at_server(tmp_path, spark)
+    prepare(site)
+    site.tiny.settings = RunSettings(threads=2, attempts=6, retry_wait=0.5, who="a test")
+    outages: list[threading.Thread] = []
+
+    def outage() -> None:
+        server().stop("immediate")
+        time.sleep(3)
+        server().start()
+
+    def strike(point: str) -> None:
+        if point == "committed" and not outages:
+            outages.append(threading.Thread(target=outage))
+            outages[0].start()
+
+    try:
+        with striking(strike):
+            outcome = site.tiny.run(NOW)
+    finally:
+        outages[0].join()
+    assert not outcome.failed, described(outcome)
+    assert any("the ledger answers again" in said for said in site.tiny.heard.said_), site.tiny.heard.said_
+    found = site.standing()
+    for part, rows in wanted.items():
+        assert found[part] == rows, part
+    assert set(site.claims_that_committed().values()) == {1}
+    assert site.tiny.open_claims() == 0
 
 
 @pytest.mark.soak

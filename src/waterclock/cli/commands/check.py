@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+Connect = Annotated[
+    bool,
+    typer.Option(
+        "--connect", help="Also try ledger, storage, each source and destination, and Spark. Changes nothing."
+    ),
+]
 
 
 def check(
     *,
     project: ProjectDir = HERE,
     env: Env = None,
+    connect: Connect = False,
     json: AsJson = False,
 ) -> None:
     """Report all that is wrong with the project: each error with its place, its cause and its mend."""
@@ -19,8 +29,20 @@ def check(
     from waterclock.cli.views.theme import console
 
     found = checked(project, env)
+    if not (connect and found.project):
+        if json:
+            print_json(found.to_json() | {"connections": []})
+        else:
+            print_checked(console(), found)
+        raise typer.Exit(1 if found.errors else 0)
+    from waterclock.cli.views.connecting import print_probes, probe_json
+    from waterclock.engine.connecting import probes
+
     if json:
-        print_json(found.to_json())
+        tried = list(probes(found.project))
+        is_ok = all(probe.error is None for probe in tried)
+        print_json(found.to_json() | {"ok": is_ok, "connections": [probe_json(probe) for probe in tried]})
     else:
         print_checked(console(), found)
-    raise typer.Exit(1 if found.errors else 0)
+        tried = print_probes(console(), probes(found.project))
+    raise typer.Exit(0 if all(probe.error is None for probe in tried) else 1)

@@ -21,6 +21,8 @@ from waterclock.flow.declarations import Flow
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.dpl.project import Project
+
 _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
@@ -36,6 +38,7 @@ class Checked:
     errors: tuple[WaterclockError, ...]
     seconds: float
     warnings: tuple[WaterclockError, ...] = ()
+    project: Project | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome for scripts; `tables` counts by kind."""
@@ -60,7 +63,7 @@ def checked(folder: Path, env: str | None) -> Checked:
         errors = in_order(flattened([error]))
         return Checked(None, env, tuple(errors), time.perf_counter() - begun)
     warnings = tuple(in_order(order_warnings(project.flow)))
-    return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings)
+    return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
 
 def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:

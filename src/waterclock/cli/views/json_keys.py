@@ -23,6 +23,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "warnings": "list of the same, of what can run and may answer otherwise another time",
             "tables": "counts of collect, transform, publish, view, function and connection",
             "seconds": "how long it took",
+            "connections": "with --connect: list of {kind, name, ok, said, seconds, error}, in the order they were "
+            "tried; `ok` above then says of these too",
         },
         "spec": {
             "project": "the project's name",

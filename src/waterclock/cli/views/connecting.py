@@ -1,0 +1,61 @@
+"""Tells what an environment leads to, as each thing is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from waterclock.cli.views.error_card import show_errors
+from waterclock.cli.views.labels import count_words, seconds_words
+from waterclock.cli.views.theme import LOOKS, State, has_glyphs, sign
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.engine.connecting import Probe
+
+
+def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
+    """Print a line for each try as it ends, then each error as a card; give them all."""
+    found: list[Probe] = []
+    for probe in probes:
+        found.append(probe)
+        to.print(_line(to, probe), soft_wrap=True)
+    errors = [probe.error for probe in found if probe.error is not None]
+    if errors:
+        to.print()
+        show_errors(to, errors)
+        to.print()
+        to.print(Text(f"{count_words(len(errors), 'thing')} cannot be used", style="fail.loud"))
+    return found
+
+
+def probe_json(probe: Probe) -> dict[str, Any]:
+    """Return a try for scripts."""
+    return {
+        "kind": probe.kind,
+        "name": probe.name,
+        "ok": probe.error is None,
+        "said": probe.said,
+        "seconds": round(probe.seconds, 3),
+        "error": probe.error.to_dict() if probe.error else None,
+    }
+
+
+def _line(to: Console, probe: Probe) -> Text:
+    if probe.error is not None:
+        mark = (f"{sign(State.FAILED, to)} ", LOOKS[State.FAILED].style)
+        said = (f"{probe.error.code} {probe.said}", "fail")
+    else:
+        mark = ("✓ " if has_glyphs(to) else "+ ", "ok.loud")
+        said = (probe.said, "")
+    return Text.assemble(
+        mark,
+        (f"{probe.kind:<11} ", "quiet"),
+        (probe.name, "name"),
+        "  ",
+        said,
+        (f"  {seconds_words(probe.seconds)}", "quiet"),
+    )

@@ -1,0 +1,122 @@
+"""Tries all that an environment leads to, before a night's run does: ledger, storage, each system, Spark."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from waterclock.connectors.interface import Deliverer
+from waterclock.dpl.project import Project
+from waterclock.engine.connections import Connections
+from waterclock.engine.ledger_opening import ledger_url, open_ledger
+from waterclock.engine.spark.errors import placed, to_error
+from waterclock.engine.spark.session import Sessions
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.ledger.store.places import place_of, shown
+from waterclock.secrets import Secrets
+from waterclock.storage.lake import require_latch
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What one try came to: `said` tells in a few words what is there, `error` why it cannot be used.
+
+    `kind` is ledger, storage, source, destination or spark; `name` the place, or the table that needs the system.
+    """
+
+    kind: str
+    name: str
+    said: str
+    seconds: float
+    error: WaterclockError | None = None
+
+
+def probes(project: Project) -> Iterator[Probe]:
+    """Try one thing after the other, each however the others went; Spark last, for it takes seconds.
+
+    Reads only, but for a file that is made in the storage and removed again.
+    """
+    yield _tried("ledger", _ledger_name(project), lambda: _ledger(project))
+    yield _tried("storage", project.storage, lambda: _storage(project))
+    connections = Connections(
+        project.root, Path(project.storage) / "archive", project.flow.connections, Secrets.of(project.secrets)
+    )
+    for table in project.flow.tables.values():
+        if table.source is not None:
+            yield _tried("source", table.name, partial(_source, connections, table))
+        if table.destination is not None:
+            yield _tried("destination", table.name, partial(_destination, connections, project, table))
+    yield _tried("spark", "Spark", lambda: _spark(project))
+
+
+def _tried(kind: str, name: str, ask: Callable[[], str]) -> Probe:
+    begun = time.perf_counter()
+    try:
+        said = ask()
+    except Exception as raised:  # noqa: BLE001 - whatever is wrong with one, the others are tried
+        error = placed(to_error(raised, where=name), name, name)
+        return Probe(kind, name, error.what, time.perf_counter() - begun, error)
+    return Probe(kind, name, said, time.perf_counter() - begun)
+
+
+def _ledger_name(project: Project) -> str:
+    try:
+        return shown(ledger_url(project))
+    except WaterclockError:
+        return "the ledger"
+
+
+def _ledger(project: Project) -> str:
+    ledger = open_ledger(project)
+    if ledger is None:
+        place_of(ledger_url(project))
+        return "not there yet: the first run makes it"
+    with ledger:
+        return f"answers; it is {ledger.now():%Y-%m-%d %H:%M:%SZ} there"
+
+
+def _storage(project: Project) -> str:
+    require_latch(project.storage)
+    free = shutil.disk_usage(project.storage).free
+    return f"can be written, {free / 1e9:.0f} GB free"
+
+
+def _source(connections: Connections, table: Table) -> str:
+    if table.source is None:
+        raise AssertionError(f"{table.name} has no source")
+    unit = connections.opened(table.source.unit)
+    collector = connections.collector(unit.connection)
+    clock = collector.clock(unit)
+    columns = collector.schema(unit)
+    said = [f"{unit} answers"]
+    if columns is not None:
+        said.append(f"{len(columns)} {'column' if len(columns) == 1 else 'columns'}")
+    if clock is not None:
+        said.append(f"its clock is at {clock:%Y-%m-%d %H:%MZ}")
+    return ", ".join(said)
+
+
+def _destination(connections: Connections, project: Project, table: Table) -> str:
+    if table.destination is None:
+        raise AssertionError(f"{table.name} has no destination")
+    unit = connections.opened(table.destination)
+    if not project.publish:
+        return f"{unit} is not asked: `publish = false` in env {project.env}"
+    deliverer: Deliverer = connections.deliverer(unit.connection)
+    newest = deliverer.last(unit, project.flow.project, table.name)
+    return f"{unit} answers, {f'{newest.label_text} was delivered last' if newest else 'nothing was delivered yet'}"
+
+
+def _spark(project: Project) -> str:
+    sessions = Sessions(work_folder=Path(project.storage) / "spark")
+    try:
+        spark = sessions.root()
+        spark.range(1).count()
+        return f"starts, {spark.version}"
+    finally:
+        sessions.close()

@@ -1,0 +1,87 @@
+"""What `check --connect` tries; Spark is left out here, and tried in the tests end to end."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.engine import connecting
+from waterclock.engine.connecting import Probe, probes
+
+if TYPE_CHECKING:
+    import pytest
+
+FLOW = """
+CREATE CONNECTION shop TYPE sqlite;
+CREATE CONNECTION out TYPE sqlite;
+COLLECT shop.orders (id BIGINT) FROM shop.orders EVERY DAY;
+COLLECT shop.lost (id BIGINT) FROM shop.lost EVERY DAY;
+PUBLISH shop.orders TO out.orders;
+"""
+TOML = """
+[project]
+name = "shop"
+[env.dev]
+storage = "lake"
+publish = {publish}
+{ledger}
+connections.shop = {{ path = "shop.sqlite" }}
+connections.out = {{ path = "out.sqlite", create = true }}
+"""
+
+
+def tried(root: Path, monkeypatch: pytest.MonkeyPatch, *, publish: bool = True, ledger: str = "") -> dict[str, Probe]:
+    monkeypatch.setattr(connecting, "_spark", lambda _: "starts")
+    (root / "flows").mkdir()
+    (root / "flows" / "flow.dpl").write_text(FLOW)
+    (root / "waterclock.toml").write_text(TOML.format(publish=str(publish).lower(), ledger=ledger))
+    with closing(sqlite3.connect(root / "shop.sqlite")) as database:
+        database.execute("CREATE TABLE orders (id INTEGER)")
+    found = list(probes(load_project(root, capabilities=capabilities())))
+    return {f"{probe.kind} {probe.name}": probe for probe in found}
+
+
+def test_each_thing_is_tried_whatever_is_wrong_with_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tried(tmp_path, monkeypatch)
+    ledger = f"ledger sqlite:///{tmp_path / 'lake' / 'ledger.db'}"
+    assert list(found) == [
+        ledger, f"storage {tmp_path / 'lake'}", "source shop.orders", "source shop.lost", "destination out.orders",
+        "spark Spark",
+    ]  # fmt: skip
+    assert found[ledger].said == "not there yet: the first run makes it"
+    assert not (tmp_path / "lake" / "ledger.db").exists()
+    assert found["source shop.orders"].said == "shop.orders answers, 1 column"
+    lost = found["source shop.lost"].error
+    assert lost is not None
+    assert lost.code == "E804"
+    assert "orders" in str(lost.why)
+    assert found["destination out.orders"].said == "out.orders answers, nothing was delivered yet"
+    assert not (tmp_path / "out.sqlite").exists()
+
+
+def test_a_destination_that_nothing_is_delivered_to_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = tried(tmp_path, monkeypatch, publish=False)
+    assert "publish = false" in found["destination out.orders"].said
+
+
+def test_a_ledger_that_does_not_answer_is_told_and_the_others_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = tried(tmp_path, monkeypatch, ledger='ledger = "postgresql://ann:secret@127.0.0.1:1/none"')
+    ledger = found["ledger postgresql://ann:***@127.0.0.1:1/none"].error
+    assert ledger is not None
+    assert ledger.code == "E423"
+    assert found["source shop.orders"].error is None
+
+
+def test_a_storage_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lake").write_text("a file is in the way")
+    storage = tried(tmp_path, monkeypatch)[f"storage {tmp_path / 'lake'}"].error
+    assert storage is not None
+    assert storage.code == "E603"
