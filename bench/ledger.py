@@ -2,7 +2,8 @@
 
     python bench/ledger.py [--batches 500] [--rounds 5]
 
-Wall and CPU milliseconds, medians over rounds; a SQLite file in a temporary folder (set TMPDIR to choose the disk).
+Wall and CPU milliseconds of this process, medians over rounds: of a SQLite file in a temporary folder (TMPDIR chooses
+the disk), and of a PostgreSQL server on loopback, whose own CPU is not among them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 
 from measure import grid
 
+from tests.postgres import server
 from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Place, Read, Table
@@ -30,6 +32,8 @@ from waterclock.timelabel.period import parse_period
 START = datetime(2013, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 DIGEST = "1000:123456789012:210987654321"
+KINDS = ("SQLite", "PostgreSQL")
+KIND = [KINDS[0]]  # which is measured now
 
 
 def declare(name: str, *reads: str, mode: Mode = Mode.APPEND) -> Table:
@@ -51,9 +55,19 @@ def declared(*tables: Table) -> Flow:
 
 
 @contextmanager
-def opened(*tables: Table) -> Iterator[tuple[Ledger, Flow]]:
+def place() -> Iterator[str]:
+    """Give the URL of a ledger that is not there yet, of the kind that is measured now."""
+    if KIND[0] == "PostgreSQL":
+        yield server().ledger_url()
+        return
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger.open(f"sqlite:///{folder}/ledger.db")
+        yield f"sqlite:///{folder}/ledger.db"
+
+
+@contextmanager
+def opened(*tables: Table) -> Iterator[tuple[Ledger, Flow]]:
+    with place() as url:
+        ledger = Ledger.open(url)
         flow = declared(*tables)
         ledger.declared.apply(flow, who="bench", now=START, runner="bench")
         try:
@@ -127,8 +141,7 @@ def opening(*, new: bool) -> Callable[[], tuple[float, float]]:
     """Measure opening a ledger, in a process that has the imports behind it."""
 
     def measure() -> tuple[float, float]:
-        with tempfile.TemporaryDirectory() as folder:
-            url = f"sqlite:///{folder}/ledger.db"
+        with place() as url:
             if not new:
                 Ledger.open(url).close()
             return timed(lambda: Ledger.open(url).close(), 1)
@@ -138,8 +151,7 @@ def opening(*, new: bool) -> Callable[[], tuple[float, float]]:
 
 def importing() -> tuple[float, float]:
     """Measure a process that only opens a ledger that is there, less one that does nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/ledger.db"
+    with place() as url:
         Ledger.open(url).close()
         code = f"from waterclock.ledger.ledger import Ledger; Ledger.open({url!r}).close()"
         empty, full = _process("pass"), _process(code)
@@ -174,16 +186,22 @@ def main() -> None:
         ("open a ledger that is there", "call", opening(new=False)),
         ("import and open, whole process", "call", importing),
     ]
-    measured: dict[str, list[tuple[float, float]]] = {}
+    measured: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for _ in range(asked.rounds):
-        for name, _per, measure in rows:
-            measured.setdefault(name, []).append(measure())
-    print(f"The ledger on SQLite: {count} batches, medians of {asked.rounds} rounds.\n")
+        for kind in KINDS:
+            KIND[0] = kind
+            for name, _per, measure in rows:
+                measured.setdefault((kind, name), []).append(measure())
+    print(f"The ledger: {count} batches, medians of {asked.rounds} rounds.\n")
     lines = []
     for name, per, _measure in rows:
-        walls, cpus = zip(*measured[name], strict=True)
-        lines.append((name, per, f"{statistics.median(walls):.2f}", f"{statistics.median(cpus):.2f}"))
-    print(grid(("what", "per", "wall ms", "CPU ms"), lines))
+        line = [name, per]
+        for kind in KINDS:
+            walls, cpus = zip(*measured[kind, name], strict=True)
+            line += [f"{statistics.median(walls):.2f}", f"{statistics.median(cpus):.2f}"]
+        lines.append(tuple(line))
+    heads = [f"{what}, {kind}" for kind in KINDS for what in ("wall ms", "CPU ms")]
+    print(grid(("what", "per", *heads), lines))
 
 
 if __name__ == "__main__":
