@@ -323,6 +323,11 @@ ENGINE: Mapping[str, Code] = {
     "E712": Code(
         "a JVM that is gone", "Spark's process ended. The run starts another and makes once more what was lost with it."
     ),
+    "E713": Code(
+        "a setting of Spark that is Waterclock's",
+        "Zones, types of times and how files are written are the same everywhere, or rows would not be. Where Spark "
+        "runs and what memory it has are keys of their own.",
+    ),
     "E720": Code(
         "an error in the project's Python",
         "A function of the project raised something. The frames that are shown are the project's own.",

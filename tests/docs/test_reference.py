@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from waterclock.codes import CODES
 from waterclock.connectors.registry import capabilities
-from waterclock.dpl.config.model import _LATER_DEFAULTS, _LATER_SECTIONS, Defaults, Environment, _File, _ProjectSection
+from waterclock.dpl.config.model import (
+    _LATER_DEFAULTS,
+    _LATER_SECTIONS,
+    Defaults,
+    Environment,
+    SparkSaid,
+    _File,
+    _ProjectSection,
+)
 from waterclock.ledger.read.status import STATUS_TABLES
 
 if TYPE_CHECKING:
@@ -32,6 +40,11 @@ def test_every_setting_is_documented_and_no_other() -> None:
     for heading, model in models.items():
         assert [row[0] for row in rows_of(SETTINGS, heading)] == list(model.model_fields)
     assert all(f"\n## {heading}\n" in SETTINGS for heading in _File.model_fields)
+
+
+def test_every_setting_of_spark_is_documented_and_no_other() -> None:
+    below = SETTINGS[SETTINGS.index("Where Spark runs, `[env.prod.spark]`:") :]
+    assert [row[0] for row in rows_of("\n## spark\n" + below, "spark")] == list(SparkSaid.model_fields)
 
 
 def test_defaults_of_settings_are_those_of_the_code() -> None:

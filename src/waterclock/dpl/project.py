@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.cache import key_of, remember, remembered
-from waterclock.dpl.config.model import FILE, Config, SecretSaid, read_config
+from waterclock.dpl.config.model import FILE, Config, SecretSaid, SparkSaid, read_config
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Secret
@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 _ENV = "WATERCLOCK_ENV"
 # a backslash, a percent-encoded character, control characters and lone surrogates
 _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class SparkHere:
+    """What an environment says of Spark: where it runs, and its own settings, every value a text or a secret's name."""
+
+    master: str | None = None
+    memory: str = "2g"
+    python: str | None = None
+    packages: tuple[str, ...] = ()
+    confs: Mapping[str, str | Secret] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,7 @@ class Project:
     pools: Mapping[str, int]
     variables: Mapping[str, Any]
     secrets: Path
+    spark: SparkHere = field(default_factory=SparkHere)
     owner: str | None = None
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -176,10 +188,23 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
         pools=dict(config.pools),
         variables=dict(config.variables),
         secrets=root / environment.secrets,
+        spark=_spark(environment.spark),
         owner=str(default[0]) if default else None,
         files=tuple(sources),
         sources=sources,
     )
+
+
+def _spark(said: SparkSaid) -> SparkHere:
+    confs = {
+        name: Secret(value.secret) if isinstance(value, SecretSaid) else _conf_text(value)
+        for name, value in said.confs.items()
+    }
+    return SparkHere(said.master, said.memory, said.python, tuple(said.packages), confs)
+
+
+def _conf_text(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _located(root: Path, location: str) -> str:

@@ -15,6 +15,7 @@ from waterclock.engine.connections import Connections
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.spark.errors import placed, to_error
 from waterclock.engine.spark.session import Sessions
+from waterclock.engine.spark.settings import settings_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.store.places import place_of, shown
@@ -113,10 +114,11 @@ def _destination(connections: Connections, project: Project, table: Table) -> st
 
 
 def _spark(project: Project) -> str:
-    sessions = Sessions(work_folder=Path(project.storage) / "spark")
+    sessions = Sessions(work_folder=Path(project.storage) / "spark", settings=settings_of(project))
     try:
         spark = sessions.root()
-        spark.range(1).count()
-        return f"starts, {spark.version}"
+        cores = spark.sparkContext.defaultParallelism
+        spark.range(0, cores, 1, cores).count()
+        return f"starts at {spark.sparkContext.master}, {cores} cores, {spark.version}"
     finally:
         sessions.close()

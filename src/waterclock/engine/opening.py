@@ -16,6 +16,7 @@ from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
+from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
@@ -51,7 +52,7 @@ def open_workplace(
         storage.mkdir(parents=True, exist_ok=True)
     if listener is not None:
         ledger.tell(listener.said)
-    own = sessions or Sessions(work_folder=storage / "spark", lasts=lasts)
+    own = sessions or Sessions(work_folder=storage / "spark", settings=settings_of(project), lasts=lasts)
     try:
         yield Workplace(
             project,

@@ -12,6 +12,7 @@ from pathlib import Path
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.spark.session import Sessions
+from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.specs.code import code_of
 from waterclock.specs.document import Feature, Scenario
@@ -52,7 +53,7 @@ class Watch:
 
 def small_sessions(folder: Path) -> Sessions:
     """Make what starts a session for small tables on first use; where the process has one, it is that one."""
-    return Sessions(work_folder=folder / "spark", master="local[2]", confs=_CONFS)
+    return Sessions(work_folder=folder / "spark", settings=SparkSettings(master="local[2]", confs=_CONFS))
 
 
 @contextmanager

@@ -58,6 +58,17 @@ class SecretSaid(BaseModel):
     secret: str
 
 
+class SparkSaid(BaseModel):
+    """Where Spark runs: a master, the driver's memory, the workers' Python, packages to fetch, Spark's own confs."""
+
+    model_config = _STRICT
+    master: str | None = None
+    memory: str = "2g"
+    python: str | None = None
+    packages: list[str] = Field(default_factory=list)
+    confs: dict[str, str | int | float | bool | SecretSaid] = Field(default_factory=dict)
+
+
 class Environment(BaseModel):
     """One environment: where things are, and how connections are reached. `secrets` is a folder of secret files.
 
@@ -72,6 +83,7 @@ class Environment(BaseModel):
     connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
     vars: dict[str, _Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
+    spark: SparkSaid = Field(default_factory=SparkSaid)
 
 
 class _File(BaseModel):
@@ -354,6 +366,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[project]": _ProjectSection,
     "[defaults]": Defaults,
     "[env.NAME]": Environment,
+    "[env.NAME.spark]": SparkSaid,
 }
 
 
@@ -380,4 +393,6 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
         return list(_ProjectSection.model_fields)
     if model is _File and path[0] == "env" and len(path) == 2:
         return list(Environment.model_fields)
+    if model is _File and path[0] == "env" and path[2:] == ("spark",):
+        return list(SparkSaid.model_fields)
     return []

@@ -15,6 +15,7 @@ from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, moment_of, reservations
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.spark.session import Sessions
+from waterclock.engine.spark.settings import settings_of
 from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def sessions_to_keep(project: Project) -> Sessions:
     """Return sessions on the Spark of this process, or on one that is started when needed and then left open."""
-    return Sessions(work_folder=Path(project.storage) / "spark")
+    return Sessions(work_folder=Path(project.storage) / "spark", settings=settings_of(project))
 
 
 @overload

@@ -17,6 +17,7 @@ from waterclock.engine.spark.class_archive import archive_options
 from waterclock.engine.spark.jars import delta_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, start_jvm
+from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ _COMPILE_LATE = (
 )
 
 
+# executors are JVMs of their own, on machines that may be anywhere
+_FOR_A_CLUSTER = {"spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
+
+
 class Sessions:
     """Starts Spark on first use and gives each batch a session of its own.
 
@@ -57,14 +62,12 @@ class Sessions:
         self,
         *,
         work_folder: Path,
-        master: str = "local[*]",
-        confs: Mapping[str, str] | None = None,
+        settings: SparkSettings | None = None,
         lasts: bool = False,
     ) -> None:
         self._lasts = lasts
-        self._master = master
+        self._settings = settings or SparkSettings()
         self._work = work_folder
-        self._confs = dict(confs or {})
         self._root: SparkSession | None = None
         self._is_borrowed = self._is_foreign = False
         self._refusal: WaterclockError | None = None
@@ -104,7 +107,7 @@ class Sessions:
         if there is not None:
             return there
         try:
-            session, self._log = _opened(self._master, self._work, self._confs, lasts=self._lasts)
+            session, self._log = _opened(self._settings, self._work, lasts=self._lasts)
         except WaterclockError as refusal:
             self._refusal = refusal
             raise
@@ -114,7 +117,7 @@ class Sessions:
         """Return a fresh session that shares the JVM and nothing else (about a millisecond)."""
         session = self.root().newSession()
         if self._is_foreign:
-            _set(session, self._confs)
+            _set(session, self._settings.confs)
         return session
 
     def has_ended(self) -> bool:
@@ -216,10 +219,10 @@ def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> Sp
 
     Raises  E701 to E704 where Java, Delta's jars or the JVM are not to be had, with what was looked at
     """
-    return _opened(master, work_folder, confs, lasts=True)[0]
+    return _opened(SparkSettings(master=master, confs=confs), work_folder, lasts=True)[0]
 
 
-def _opened(master: str, work_folder: Path, confs: Mapping[str, str], *, lasts: bool) -> tuple[SparkSession, JvmLog]:
+def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[SparkSession, JvmLog]:
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -227,9 +230,11 @@ def _opened(master: str, work_folder: Path, confs: Mapping[str, str], *, lasts: 
 
     from waterclock.storage.spark_settings import SESSION_CONFS
 
-    # workers must be this very interpreter, or they lack our libraries
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # workers must be this very interpreter, or another that has our libraries
+    os.environ["PYSPARK_PYTHON"] = said.python or sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if said.is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4js)  # what it raises is told as an error of ours
     try:
@@ -248,7 +253,7 @@ def _opened(master: str, work_folder: Path, confs: Mapping[str, str], *, lasts: 
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts),
         "spark.executorEnv.TZ": "UTC",  # a Python function is given times of its process's zone
-        "spark.driver.memory": "2g",
+        "spark.driver.memory": said.memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **_BOUNDS,
@@ -256,10 +261,12 @@ def _opened(master: str, work_folder: Path, confs: Mapping[str, str], *, lasts: 
         # Delta's SQL parser passes by the newer way of binding :name values, which then stay unbound
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         **SESSION_CONFS,
-        **confs,
+        **({} if said.is_local else _FOR_A_CLUSTER),
+        **({"spark.jars.packages": ",".join(said.packages)} if said.packages else {}),
+        **said.confs,
     }
     log = JvmLog.at(work_folder / "jvm.log")
-    conf = SparkConf().setAll(list(settings.items())).setMaster(master).setAppName("waterclock")
+    conf = SparkConf().setAll(list(settings.items())).setMaster(said.master).setAppName("waterclock")
     if SparkContext._gateway is None:  # noqa: SLF001 - a JVM that this process has is taken; PySpark tells of it nowhere else
         start_jvm(conf, log)
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from waterclock.engine.spark.session import Sessions
+from waterclock.engine.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_context_that_is_there_is_used_and_not_stopped(spark: SparkSession, tmp_path: Path) -> None:
-    sessions = Sessions(work_folder=tmp_path, confs={"spark.sql.shuffle.partitions": "5"})
+    sessions = Sessions(work_folder=tmp_path, settings=SparkSettings(confs={"spark.sql.shuffle.partitions": "5"}))
     assert sessions.own().sparkContext.applicationId == spark.sparkContext.applicationId
     assert sessions.own().conf.get("spark.sql.shuffle.partitions") == "5"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "1", "it is left as it was set"

@@ -1,0 +1,84 @@
+"""Where Spark runs and how it is set for one environment: `[env.NAME.spark]` of the project file, secrets read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Secret
+from waterclock.secrets import Secrets
+from waterclock.storage.spark_settings import PARTITIONS, SESSION_CONFS
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+
+LOCAL = "local[*]"
+# said by a key of their own
+_KEYS = {
+    "spark.master": "master",
+    "spark.driver.memory": "memory",
+    "spark.pyspark.python": "python",
+    "spark.jars.packages": "packages",
+}
+# what Delta and this code need to be as they are; all else may be set, as whoever runs the cluster sees fit
+_OURS = frozenset(
+    {
+        *(SESSION_CONFS.keys() - {PARTITIONS}),
+        "spark.sql.extensions",
+        "spark.sql.catalog.spark_catalog",
+        "spark.sql.legacy.parameterSubstitution.constantsOnly",
+        "spark.executorEnv.TZ",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where Spark runs, and how it is set beside what Waterclock sets itself.
+
+    `memory` is the driver's heap. `python` is the interpreter of the workers, None for this process's own path.
+    `packages` are Maven coordinates that Spark fetches; `confs` are Spark's own settings.
+    """
+
+    master: str = LOCAL
+    memory: str = "2g"
+    python: str | None = None
+    packages: tuple[str, ...] = ()
+    confs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the work is done in the JVM that is started here."""
+        return self.master.startswith("local")
+
+
+def settings_of(project: Project) -> SparkSettings:
+    """Return the settings of a project's environment.
+
+    Raises  E225 for a secret that does not resolve, E713 for what Waterclock sets itself, all of it at once
+    """
+    said = project.spark
+    taken = sorted(name for name in said.confs if name in _OURS or name in _KEYS)
+    if taken:
+        raise _ours(taken, project.env)
+    secrets = Secrets.of(project.secrets)
+    confs = {
+        name: secrets.read(value.name) if isinstance(value, Secret) else value for name, value in said.confs.items()
+    }
+    return SparkSettings(said.master or LOCAL, said.memory, said.python, tuple(said.packages), confs)
+
+
+def _ours(taken: list[str], env: str) -> WaterclockError:
+    keys = [f"{_KEYS[name]} for {name}" for name in taken if name in _KEYS]
+    fixes = [f"say {', '.join(keys)}, below [env.{env}.spark]"] if keys else []
+    if len(keys) < len(taken):
+        fixes.append("leave the others out" if keys else "leave it out" if len(taken) == 1 else "leave them out")
+    return WaterclockError(
+        "E713",
+        f"{', '.join(taken)} cannot be set",
+        where=f"[env.{env}.spark] confs",
+        why="rows would differ, or not be written at all, under other values",
+        fix="; ".join(fixes),
+    )

@@ -1,0 +1,132 @@
+"""A Spark standalone cluster of the tests' own on loopback: a master and some workers, each a JVM."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 90
+
+
+@dataclass
+class Cluster:
+    """A running cluster; `kill_executor` ends one of an application's, as a machine does that is lost."""
+
+    folder: Path
+    port: int
+    page: int
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def master(self) -> str:
+        """Where applications go."""
+        return f"spark://127.0.0.1:{self.port}"
+
+    def settings(self, *, env: str = "prod") -> str:
+        """Return what a project file says to run here."""
+        return (
+            f'[env.{env}.spark]\nmaster = "{self.master}"\nmemory = "1g"\n'
+            'confs = { "spark.executor.memory" = "600m", "spark.executor.cores" = 1, "spark.cores.max" = 2,'
+            ' "spark.driver.host" = "127.0.0.1", "spark.driver.bindAddress" = "127.0.0.1" }\n'
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return what the master tells of itself."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=5) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+    def executors(self) -> list[int]:
+        """Return the processes that work for applications now."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                is_ours = any(str(self.port).encode() in word for word in words)
+                if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words:
+                    environ = (process / "cwd").resolve()
+                    if is_ours or str(self.folder) in str(environ):
+                        found.append(int(process.name))
+        return found
+
+    def kill_executor(self) -> None:
+        """Kill one of the processes that work for applications."""
+        os.kill(self.executors()[0], signal.SIGKILL)
+
+
+@contextmanager
+def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
+    """Start a cluster, and end it with all that belongs to it."""
+    made = Cluster(folder, _free_port(), _free_port())
+    package = importlib.util.find_spec("pyspark")
+    assert package is not None
+    spark_class = Path(str(package.origin)).parent / "bin" / "spark-class"
+    environment = os.environ | {
+        "SPARK_HOME": str(spark_class.parents[1]),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_WORKER_DIR": str(folder / "work"),
+    }
+    environment.pop("SPARK_CONF_DIR", None)
+
+    def start(name: str, *words: str) -> None:
+        with (folder / f"{name}.log").open("wb") as log:
+            made.processes.append(
+                subprocess.Popen(
+                    [str(spark_class), *words],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    start_new_session=True,
+                )
+            )
+
+    deploy = "org.apache.spark.deploy"
+    try:
+        start("master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(made.port),
+              "--webui-port", str(made.page))  # fmt: skip
+        for number in range(workers):
+            start(f"worker{number}", f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0",
+                  "--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work{number}"), made.master)  # fmt: skip
+        _wait_for_workers(made, workers)
+        yield made
+    finally:
+        for process in made.processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in made.processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _wait_for_workers(made: Cluster, workers: int) -> None:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with suppress(OSError, ValueError):
+            if sum(each["state"] == "ALIVE" for each in made.state()["workers"]) == workers:
+                return
+        time.sleep(0.2)
+    logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in made.folder.glob("*.log"))
+    raise AssertionError(f"the cluster did not come up\n{logs}")
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import Project, load_project
+from waterclock.engine.spark.settings import settings_of
+from waterclock.errors import ProjectErrors, WaterclockError
+
+TOML = '[project]\nname = "shop"\n[env.prod]\n'
+FLOW = "CREATE CONNECTION shop TYPE sqlite OPTIONS (path 'shop.sqlite'); COLLECT a.b (id BIGINT) FROM shop.b EVERY DAY;"
+
+
+def project(root: Path, said: str) -> Project:
+    (root / "flows").mkdir()
+    (root / "flows" / "flow.dpl").write_text(FLOW)
+    (root / "waterclock.toml").write_text(TOML + said)
+    return load_project(root, capabilities=capabilities())
+
+
+def test_without_a_word_spark_is_this_machines(tmp_path: Path) -> None:
+    found = settings_of(project(tmp_path, ""))
+    assert (found.master, found.memory, found.is_local, dict(found.confs)) == ("local[*]", "2g", True, {})
+
+
+def test_an_environment_says_where_spark_runs_and_how_it_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATERCLOCK_SECRET_LAKE_KEY", "s3cret")
+    found = settings_of(
+        project(
+            tmp_path,
+            """[env.prod.spark]
+master = "spark://spark.internal:7077"
+memory = "8g"
+python = "/opt/waterclock/bin/python"
+packages = ["org.example:thing:1.0"]
+[env.prod.spark.confs]
+"spark.executor.memory" = "4g"
+"spark.cores.max" = 16
+"spark.eventLog.enabled" = true
+"spark.hadoop.fs.s3a.secret.key" = { secret = "lake_key" }
+""",
+        )
+    )
+    assert (found.master, found.memory, found.python, found.packages, found.is_local) == (
+        "spark://spark.internal:7077", "8g", "/opt/waterclock/bin/python", ("org.example:thing:1.0",), False,
+    )  # fmt: skip
+    assert dict(found.confs) == {
+        "spark.executor.memory": "4g",
+        "spark.cores.max": "16",
+        "spark.eventLog.enabled": "true",
+        "spark.hadoop.fs.s3a.secret.key": "s3cret",
+    }
+
+
+def test_what_rows_hang_on_cannot_be_set_and_all_of_it_is_told(tmp_path: Path) -> None:
+    said = '[env.prod.spark]\nconfs = { "spark.sql.session.timeZone" = "Asia/Tokyo", "spark.master" = "yarn" }\n'
+    with pytest.raises(WaterclockError) as refused:
+        settings_of(project(tmp_path, said))
+    assert refused.value.code == "E713"
+    assert refused.value.what == "spark.master, spark.sql.session.timeZone cannot be set"
+    assert refused.value.fix == "say master for spark.master, below [env.prod.spark]; leave the others out"
+
+
+def test_more_partitions_of_a_shuffle_may_be_asked_for(tmp_path: Path) -> None:
+    said = '[env.prod.spark]\nconfs = { "spark.sql.shuffle.partitions" = 200 }\n'
+    assert settings_of(project(tmp_path, said)).confs == {"spark.sql.shuffle.partitions": "200"}
+
+
+def test_an_unknown_key_is_told_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ProjectErrors, match="unknown key mastr") as refused:
+        project(tmp_path, '[env.prod.spark]\nmastr = "yarn"\n')
+    assert "master" in str(refused.value.errors[0].fix)
