@@ -101,7 +101,8 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
               "--webui-port", str(made.page))  # fmt: skip
         for number in range(workers):
             start(f"worker{number}", f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0",
-                  "--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work{number}"), made.master)  # fmt: skip
+                  "--cores", "1", "--memory", "1g",
+                  "--work-dir", str(folder / f"work{number}"), made.master)  # fmt: skip
         _wait_for_workers(made, workers)
         yield made
     finally:
