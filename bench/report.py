@@ -19,6 +19,7 @@ BENCHES = (
     "commands",
     "cold",
     "ledger",
+    "postgres",
     "status",
     "commits",
     "archive",

@@ -394,6 +394,10 @@ CLI: Mapping[str, Code] = {
         "a picture that cannot be made",
         "Pictures are made by Graphviz's command dot, where it is installed. The model as .dot needs nothing.",
     ),
+    "E909": Code(
+        "no address to listen at",
+        "`run --watch --listen` takes a port, or a host and a port, that is free and allowed.",
+    ),
     "E999": Code(
         "a defect of Waterclock",
         "An error that should not be. All that is known of it was written into the file that is named.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from waterclock.connectors.registry import capabilities
@@ -21,7 +22,7 @@ class Reloading:
     """Looks at the files of a project, and makes a workplace work from what they say now, between two batches.
 
     What cannot be taken up is told once, and the runner goes on with what it has: a flow with errors, one whose tables
-    would have to be rebuilt, another storage or ledger, and Python code, which a process holds as it first read it.
+    would have to be rebuilt, another storage, ledger or Spark.
     """
 
     def __init__(self, work: Workplace, tell: Callable[[str], None]) -> None:
@@ -34,15 +35,14 @@ class Reloading:
         stamps = _stamps_of(self._work.project)
         if stamps == self._stamps:
             return False
-        changed = sorted(name for name in {*stamps, *self._stamps} if stamps.get(name) != self._stamps.get(name))
         self._stamps = stamps
-        if any(name.endswith(".py") for name in changed):
-            self._tell(f"{', '.join(changed)} changed: Python code is taken up by a restart of the runner")
-            return False
         try:
             return self._take_up()
         except ProjectErrors as errors:
-            self._tell(f"the flow was changed and has {len(errors.errors)} errors; going on with the one before")
+            first = errors.errors[0]
+            more = f" (and {len(errors.errors) - 1} more)" if len(errors.errors) > 1 else ""
+            said = f"{first.code} {first.what}, {first.where}{more}"
+            self._tell(f"the flow was changed and has errors; going on with the one before: {said}")
         except WaterclockError as error:
             self._tell(f"the flow was changed and cannot be taken up; going on with the one before: {error.what}")
         return False
@@ -50,8 +50,8 @@ class Reloading:
     def _take_up(self) -> bool:
         old = self._work.project
         new = load_project(old.root, env=old.env, capabilities=capabilities())
-        if (new.storage, new.ledger, new.publish) != (old.storage, old.ledger, old.publish):
-            self._tell("storage, ledger or publish changed: that is taken up by a restart of the runner")
+        if (new.storage, new.ledger, new.publish, new.spark) != (old.storage, old.ledger, old.publish, old.spark):
+            self._tell("storage, ledger, publish or spark changed: that is taken up by a restart of the runner")
             return False
         if new.flow == old.flow:
             return False
@@ -70,27 +70,19 @@ class Reloading:
 
 
 def _stamps_of(project: Project) -> _Stamps:
-    found = sorted({FILE, *project.files, *_others(project)})
     stamps: _Stamps = {}
-    for name in found:
-        try:
-            stat = (project.root / name).stat()
-        except OSError:
-            continue
-        stamps[name] = (stat.st_mtime_ns, stat.st_size)
+    for path in {project.root / FILE, *(project.root / name for name in project.files), *_others(project)}:
+        with suppress(OSError):
+            stat = path.stat()
+            stamps[path.relative_to(project.root).as_posix()] = (stat.st_mtime_ns, stat.st_size)
     return stamps
 
 
-def _others(project: Project) -> list[str]:
-    """Return the statements' files beside those that are known: new ones are changes too."""
-    folders = {(project.root / name).parent for name in project.files}
-    return (
-        [
-            path.relative_to(project.root).as_posix()
-            for folder in folders
-            for path in folder.iterdir()
-            if path.suffix in {".dpl", ".py"}
-        ]
-        if all(folder.is_dir() for folder in folders)
-        else []
-    )
+def _others(project: Project) -> Iterator[Path]:
+    """Yield files beside the statements', for a new one is a change too, and the project's own Python modules."""
+    root = project.root
+    for folder in {(root / name).parent for name in project.files}:
+        yield from (path for path in folder.glob("*") if path.suffix in {".dpl", ".py"})
+    yield from root.glob("*.py")
+    for package in root.glob("*/__init__.py"):
+        yield from package.parent.rglob("*.py")

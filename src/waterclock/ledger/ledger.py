@@ -138,6 +138,10 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def answers(self) -> bool:
+        """Tell whether the database answers now; one that is away is not waited for."""
+        return self._database.answers()
+
     def tell(self, said: Callable[[str], None]) -> None:
         """Have it said when the ledger's server is waited for."""
         self._database.tell = said

@@ -14,6 +14,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reloading import Reloading
+from waterclock.engine.spark.user_functions import load_function
 from waterclock.engine.workplace import Workplace
 
 COLLECT = (
@@ -86,8 +87,8 @@ def test_a_new_file_is_a_change(site: Site) -> None:
     ("name", "text", "told"),
     [
         ("flows/flow.dpl", "TRANSFORM web.counts AS SELECT 1 FROM nowhere.at;", "going on with the one before"),
-        ("flows/code.py", "import waterclock as wc\n", "flows/code.py changed: Python code is taken up by a restart"),
-        ("waterclock.toml", TOML.replace('".waterclock"', '"elsewhere"'), "storage, ledger or publish changed"),
+        ("flows/code.py", "import nowhere\n", "going on with the one before"),
+        ("waterclock.toml", TOML.replace('".waterclock"', '"elsewhere"'), "storage, ledger, publish or spark changed"),
     ],
 )
 def test_what_cannot_be_taken_up_is_told_once_and_the_flow_before_goes_on(
@@ -100,6 +101,38 @@ def test_what_cannot_be_taken_up_is_told_once_and_the_flow_before_goes_on(
     assert site.work.project is before
     assert len(site.said) == 1
     assert told in site.said[0]
+
+
+CODE = """
+import waterclock as wc
+from helpers import factor
+
+@wc.function("scaled", parameters="n BIGINT", returns="BIGINT")
+def scaled(n: int) -> int:
+    return n * {times} * factor()
+"""
+
+
+def test_python_code_is_taken_up_with_what_it_imports(site: Site) -> None:
+    site.write("helpers.py", "def factor():\n    return 10\n")
+    site.write("flows/code.py", CODE.format(times=2))
+    reloading = Reloading(site.work, site.said.append)
+    site.write("flows/flow.dpl", CONNECTIONS + COLLECT + "TRANSFORM web.n AS SELECT scaled(id) AS n FROM web.clicks;")
+    assert reloading.is_new()
+
+    def scaled() -> int:
+        function = site.work.flow.functions["scaled"].python
+        assert function is not None
+        found: int = load_function(site.root, function)(1)
+        return found
+
+    assert scaled() == 20
+    site.write("flows/code.py", CODE.format(times=3))
+    assert reloading.is_new()
+    assert scaled() == 30
+    site.write("helpers.py", "def factor():\n    return 100\n")
+    assert reloading.is_new()
+    assert scaled() == 300
 
 
 def test_a_flow_that_is_mended_is_taken_up_after_all(site: Site) -> None:

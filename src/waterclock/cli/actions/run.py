@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from waterclock.cli.actions.listening import address_of, listening
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.opening import now_of, zone_of
 from waterclock.cli.stopping import INTERRUPTED, stoppable
 from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import print_outcome, run_json
 from waterclock.cli.views.theme import console
@@ -38,7 +41,8 @@ if TYPE_CHECKING:
 class Asked:
     """What a command asks of a run; `only` None means all tables, `watch_seconds` None means once.
 
-    `is_beside`: the run comes before an answer, and is told on stderr.
+    `is_beside`: the run comes before an answer, and is told on stderr. `listen`: where a monitor is answered.
+    `is_logged`: what happens is told as lines of JSON.
     """
 
     command: str
@@ -51,6 +55,8 @@ class Asked:
     threads: int | None = None
     is_json: bool = False
     is_beside: bool = False
+    listen: str | None = None
+    is_logged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +84,17 @@ def carry_out(project: Project, asked: Asked) -> int:
     with carried_out(project, asked, to) as ran:
         if asked.is_json:
             print_json(ran.to_json())
+        elif (log := _log_of(asked)) is not None:
+            log.ended(ran.outcome, round(ran.seconds, 3))
         else:
             ran.draw(to)
     if ran.outcome.was_stopped and asked.watch_seconds is None:
         return INTERRUPTED
     return 1 if ran.outcome.failed else 0
+
+
+def _log_of(asked: Asked) -> JsonLog | None:
+    return JsonLog(sys.stderr if asked.is_json else sys.stdout) if asked.is_logged else None
 
 
 @contextmanager
@@ -92,12 +104,14 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
     With `sessions` given Spark is left open, and Ctrl-C never ends the process: both are the caller's.
     """
     zone = zone_of(project.flow)
+    address = None if asked.listen is None else address_of(asked.listen)
     progress = Progress(
         project.flow,
         zone,
         to,
         is_quiet=(asked.is_json or asked.is_beside) and not to.is_terminal,
         is_stepping=asked.until is not None or asked.watch_seconds is not None,
+        log=_log_of(asked),
     )
     settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
     begun = time.perf_counter()
@@ -113,6 +127,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
             with (
                 Heartbeat(work, f"{asked.command} --watch" if lasts else asked.command),
                 _noted(work, asked, now) as noted,
+                nullcontext() if address is None else listening(work, address),
                 _stoppable(stop, progress, is_own_process=sessions is None),
             ):
                 outcome = _driven(runner, work, progress, asked, now, until, stop)

@@ -16,6 +16,17 @@ Watch = Annotated[bool, typer.Option("--watch", help="Go on as the clock does, u
 Every = Annotated[
     int, typer.Option("--every", metavar="SECONDS", min=1, help="With --watch: look at least this often.")
 ]
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        metavar="[HOST:]PORT",
+        help="With --watch: answer /livez, /readyz and /metrics over HTTP; on this machine alone, if no host is said.",
+    ),
+]
+Log = Annotated[
+    str | None, typer.Option("--log", metavar="json", help="Tell what happens as lines of JSON, one an event.")
+]
 Threads = Annotated[
     int | None, typer.Option("--threads", metavar="N", min=1, help="How many batches run side by side.")
 ]
@@ -32,6 +43,8 @@ def run(  # noqa: PLR0913 - each is an option
     every: Every = 30,
     labels: LabelRange = None,
     threads: Threads = None,
+    listen: Listen = None,
+    log: Log = None,
     json: AsJson = False,
 ) -> None:
     """Run what is due: once, up to an instant (--until), or as the clock goes on (--watch)."""
@@ -40,6 +53,10 @@ def run(  # noqa: PLR0913 - each is an option
 
     if watch and (until is not None or now is not None):
         raise typer.BadParameter("--watch goes by the clock: it takes neither --now nor --until", param_hint="--watch")
+    if listen is not None and not watch:
+        raise typer.BadParameter("a run that ends answers nobody: add --watch", param_hint="--listen")
+    if log not in {None, "json"}:
+        raise typer.BadParameter("what happens is told as text, or as json", param_hint="--log")
     opened = open_project(project, env)
     found, by_table = selected(opened.flow, selection, labels)
     asked = Asked(
@@ -50,6 +67,8 @@ def run(  # noqa: PLR0913 - each is an option
         until=until,
         watch_seconds=every if watch else None,
         threads=threads,
+        listen=listen,
+        is_logged=log == "json",
         is_json=json,
     )
     raise typer.Exit(carry_out(opened, asked))

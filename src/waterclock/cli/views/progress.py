@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.labels import count_words, label_range, local_range, seconds_words
 from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import LOOKS, State, has_glyphs, sign
@@ -42,8 +43,9 @@ class _Work:
 class Progress:
     """A listener that tells a person; on a terminal it redraws what runs, elsewhere it prints plain lines.
 
-    A run that steps through time says each new date. Safe from any thread, and never waits for the terminal: its lock
-    is held to change what is known and to queue lines, never to print or draw.
+    A run that steps through time says each new date. With a `log` that is told, and nothing printed. Safe from
+    any thread, and never waits for the terminal: its lock is held to change what is known and to queue lines,
+    never to print or draw.
     """
 
     flow: Flow
@@ -51,6 +53,7 @@ class Progress:
     to: Console
     is_quiet: bool = False
     is_stepping: bool = False
+    log: JsonLog | None = None
     _running: dict[tuple[str, datetime], _Work] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _screen: Screen = field(init=False)
@@ -70,7 +73,7 @@ class Progress:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Print what is told within the block, and keep what runs drawn below it; of the drawing nothing stays."""
-        with self._screen.shown(is_drawn=self.to.is_terminal and not self.is_quiet):
+        with self._screen.shown(is_drawn=self.to.is_terminal and not self.is_quiet and self.log is None):
             yield
 
     def tick(self, now: datetime) -> None:
@@ -85,6 +88,9 @@ class Progress:
 
     def started(self, group: Group) -> None:
         """Show a group as running."""
+        if self.log is not None:
+            self.log.started(group)
+            return
         with self._lock:
             self._say_tick()
             self._running[_key(group)] = _Work(group, time.monotonic())
@@ -97,6 +103,9 @@ class Progress:
 
     def finished(self, report: GroupReport) -> None:
         """Print what came of a group."""
+        if self.log is not None:
+            self.log.finished(report)
+            return
         with self._lock:
             self._running.pop(_key(report.group), None)
             if report.error is None:
@@ -106,10 +115,16 @@ class Progress:
 
     def said(self, message: str) -> None:
         """Print something a person should know."""
+        if self.log is not None:
+            self.log.said(message)
+            return
         self._say(Text(f"  {message}", style="quiet"))
 
     def note(self, message: str) -> None:
         """Show a message below what runs, until the end."""
+        if self.log is not None:
+            self.log.said(message)
+            return
         with self._lock:
             self._note = message
         if not self.to.is_terminal:

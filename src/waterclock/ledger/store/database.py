@@ -189,6 +189,14 @@ class Database:
         with self._turn, self._transaction(writes=True) as transaction:
             yield transaction.connection, self.clock()
 
+    def answers(self) -> bool:
+        """Tell whether a transaction can be begun now."""
+        try:
+            self._begin(writes=False).close()
+        except sa.exc.DBAPIError:
+            return False
+        return True
+
     def sequence(self) -> int:
         """Return the number of the newest writing transaction."""
         with self.read() as connection:

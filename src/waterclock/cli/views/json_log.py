@@ -1,0 +1,61 @@
+"""Tells what a run does as lines of JSON, for who collects logs: one object an event, each complete in itself."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from waterclock.cli.views.json import instant_text
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.runner import RunOutcome
+from waterclock.planner.plan import Group
+
+
+class JsonLog:
+    """Writes a line for each event: `at`, `level`, `event`, and what it is about.
+
+    Events: `started` and `finished` of a group (table, labels, claim, rows, seconds, error), `warning` of its rows,
+    `elsewhere` where another runner makes it, `ended` of the run, `said` for all else.
+    """
+
+    def __init__(self, to: TextIO) -> None:
+        self._to = to
+        self._lock = threading.Lock()
+
+    def started(self, group: Group) -> None:
+        """Tell that a group is taken up."""
+        self._tell("info", "started", **_about(group))
+
+    def finished(self, report: GroupReport) -> None:
+        """Tell what came of a group."""
+        about = _about(report.group) | {"claim": report.claim, "seconds": round(report.seconds, 3)}
+        if report.error is None:
+            steps = {name: round(seconds, 3) for name, seconds in report.timings.items()}
+            self._tell("info", "finished", **about, rows=report.rows, steps=steps)
+        elif report.is_anothers:
+            self._tell("info", "elsewhere", **about, said=report.error.what)
+        else:
+            self._tell("error", "finished", **about, error=report.error.to_dict())
+        for warning in report.warnings:
+            self._tell("warning", "warning", **_about(report.group), claim=report.claim, said=warning)
+
+    def said(self, message: str) -> None:
+        """Tell something a person should know."""
+        self._tell("info", "said", said=message)
+
+    def ended(self, outcome: RunOutcome, seconds: float) -> None:
+        """Tell what the run came to."""
+        level = "error" if outcome.failed else "info"
+        self._tell(level, "ended", done=outcome.done, failed=len(outcome.failed), rows=outcome.rows, seconds=seconds)
+
+    def _tell(self, level: str, event: str, **about: Any) -> None:
+        line = json.dumps({"at": instant_text(datetime.now(UTC)), "level": level, "event": event, **about}, default=str)
+        with self._lock:
+            self._to.write(line + "\n")
+            self._to.flush()
+
+
+def _about(group: Group) -> dict[str, Any]:
+    return {"table": group.table, "labels": [batch.window.label for batch in group.batches]}

@@ -1,0 +1,57 @@
+"""What a monitor is told of a project: how far each table is, what is due, what failed. Pure; a few numbers a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.batches.facts import LedgerSnapshot
+from waterclock.flow.declarations import Flow
+from waterclock.planner.plan import Plan, Status
+
+# what is due and not done, in the words of `plan`; a table tells of each, so that a series never vanishes
+TOLD = (Status.READY, Status.WAITING, Status.BLOCKED, Status.STALE, Status.RUNNING, Status.FAILED, Status.HELD)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A gauge: its name, what it means, and its value by the values of its labels, whose names are `labels`."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    values: Mapping[tuple[str, ...], float]
+
+
+def metrics_of(flow: Flow, snapshot: LedgerSnapshot, plan: Plan, now: datetime) -> Iterator[Metric]:
+    """Yield the metrics of all tables at `now`; their number follows the tables, and not their history."""
+    facts = {name: snapshot.of(name) for name in flow.tables}
+    due: Counter[tuple[str, ...]] = Counter({(name, str(status)): 0 for name in flow.tables for status in TOLD})
+    due.update((batch.table, str(batch.status)) for batch in plan.batches if (batch.table, str(batch.status)) in due)
+    yield Metric("waterclock_due_labels", "Labels that are due and not done, by status", ("table", "status"), due)
+    yield Metric(
+        "waterclock_left_out_labels", "Due labels beyond those that one look takes up", ("table",),
+        {(name,): float(plan.left_out.get(name, 0)) for name in flow.tables},
+    )  # fmt: skip
+    yield Metric(
+        "waterclock_done_labels", "Labels whose rows readers see", ("table",),
+        {(name,): float(sum(of.codes.values())) for name, of in facts.items()},
+    )  # fmt: skip
+    # to the first gap: what lies beyond one is not all there
+    ends: dict[tuple[str, ...], float] = {
+        (name,): next(iter(of.covered))[1].timestamp() for name, of in facts.items() if of.covered
+    }
+    yield Metric("waterclock_covered_until_seconds", "Until when a table has all its windows", ("table",), ends)
+    yield Metric(
+        "waterclock_behind_seconds", "How long ago that was", ("table",),
+        {name: max(0.0, now.timestamp() - end) for name, end in ends.items()},
+    )  # fmt: skip
+    yield Metric(
+        "waterclock_batch_seconds", "How long a batch takes, as a running mean", ("table",),
+        {(name,): of.seconds_per_batch for name, of in facts.items() if of.seconds_per_batch is not None},
+    )  # fmt: skip
+    claims = {claim.claim for of in facts.values() for claim in of.open_claims}
+    yield Metric("waterclock_open_claims", "Batches that are being made, by any runner", (), {(): float(len(claims))})
+    yield Metric("waterclock_ledger_sequence", "How often the ledger was written", (), {(): float(snapshot.sequence)})

@@ -1,0 +1,97 @@
+"""What a monitor is answered while a run watches; no Spark."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import CONNECTIONS, day
+from waterclock.cli.actions.listening import address_of, listening
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+
+FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
+TOML = """
+[project]
+name = "tiny"
+[env.dev]
+storage = ".waterclock"
+connections.shop = { path = "shop.sqlite" }
+connections.out = { path = "out.sqlite", create = true }
+connections.land = { path = "landing/new" }
+connections.files = { path = "files" }
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Workplace]:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text(TOML)
+    (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
+    with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
+        yield work
+
+
+def ask(work: Workplace, path: str) -> tuple[int, str]:
+    with listening(work, ("127.0.0.1", 0)) as (host, port):
+        try:
+            with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+def test_it_lives_and_is_ready_once_its_flow_is_applied(work: Workplace) -> None:
+    assert ask(work, "/livez") == (200, "alive\n")
+    assert ask(work, "/readyz") == (503, "another flow is applied\n")
+    apply_flow(work, day(5))
+    assert ask(work, "/readyz") == (200, "ready\n")
+    assert ask(work, "/elsewhere")[0] == 404
+
+
+def test_metrics_are_prometheus_text(work: Workplace) -> None:
+    apply_flow(work, day(5))
+    status, text = ask(work, "/metrics")
+    assert status == 200
+    assert "# TYPE waterclock_due_labels gauge" in text
+    assert 'waterclock_due_labels{status="ready",table="web.clicks"}' in text or (
+        'waterclock_due_labels{table="web.clicks",status="ready"}' in text
+    )
+    assert "waterclock_open_claims 0.0" in text
+
+
+def test_a_ledger_that_is_away_is_told_at_once(work: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply_flow(work, day(5))
+    monkeypatch.setattr(work.ledger, "answers", lambda: False)
+    assert ask(work, "/livez")[0] == 200
+    assert ask(work, "/readyz") == (503, "the ledger does not answer\n")
+    assert ask(work, "/metrics")[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("said", "address"),
+    [("9090", ("127.0.0.1", 9090)), ("0.0.0.0:80", ("0.0.0.0", 80)), ("[::1]:9", ("::1", 9)), (":9", ("127.0.0.1", 9))],
+)
+def test_a_port_alone_is_this_machines(said: str, address: tuple[str, int]) -> None:
+    assert address_of(said) == address
+
+
+@pytest.mark.parametrize("said", ["", "here", "host:port", "1:99999"])
+def test_what_is_no_address_is_refused(said: str) -> None:
+    with pytest.raises(WaterclockError) as refused:
+        address_of(said)
+    assert refused.value.code == "E909"
+
+
+def test_an_address_that_is_taken_is_told(work: Workplace) -> None:
+    with listening(work, ("127.0.0.1", 0)) as address:
+        again = listening(work, address)
+        with pytest.raises(WaterclockError, match="nothing can listen"):
+            again.__enter__()
