@@ -1,4 +1,4 @@
-"""A Spark standalone cluster of the tests' own on loopback: a master and some workers, each a JVM."""
+"""Sparks of the tests' own on loopback: a standalone cluster of a master and some workers, and a Connect server."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from waterclock.engine.spark.jars import delta_jars
 
 PATIENCE = 90
 
@@ -70,17 +72,8 @@ class Cluster:
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
     """Start a cluster, and end it with all that belongs to it."""
     made = Cluster(folder, _free_port(), _free_port())
-    package = importlib.util.find_spec("pyspark")
-    assert package is not None
-    spark_class = Path(str(package.origin)).parent / "bin" / "spark-class"
-    environment = os.environ | {
-        "SPARK_HOME": str(spark_class.parents[1]),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(folder / "work"),
-    }
-    environment.pop("SPARK_CONF_DIR", None)
+    spark_class = _spark_home() / "bin" / "spark-class"
+    environment = _environment(_spark_home()) | {"SPARK_DAEMON_MEMORY": "256m"}
 
     def start(name: str, *words: str) -> None:
         with (folder / f"{name}.log").open("wb") as log:
@@ -131,3 +124,93 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+@dataclass
+class ConnectServer:
+    """A Spark Connect server of the tests' own, which can be ended and started anew at its port."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where clients go."""
+        return f"sc://127.0.0.1:{self.port}"
+
+    def settings(self, *, env: str = "prod") -> str:
+        """Return what a project file says to run here."""
+        return f'[env.{env}.spark]\nconnect = "{self.address}"\n'
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        home = _spark_home()
+        jars = ",".join(str(jar) for jar in delta_jars())
+        confs = {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseParallelGC",
+            "spark.executorEnv.TZ": "UTC",
+            "spark.ui.enabled": "false",
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+        }
+        words = [
+            str(home / "bin" / "spark-submit"),
+            "--class",
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+        ]
+        words += ["--master", "local[2]", "--driver-memory", "1g", "--jars", jars]
+        words += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
+        with (self.folder / "connect.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*words, "spark-internal"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=_environment(home),
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            time.sleep(0.1)
+        raise AssertionError((self.folder / "connect.log").read_text(errors="replace")[-3000:])
+
+    def kill(self) -> None:
+        """End it as a machine ends that is lost."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[ConnectServer]:
+    """Start a Spark Connect server, and end it."""
+    made = ConnectServer(folder, _free_port())
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill()
+
+
+def _spark_home() -> Path:
+    package = importlib.util.find_spec("pyspark")
+    assert package is not None
+    return Path(str(package.origin)).parent
+
+
+def _environment(home: Path) -> dict[str, str]:
+    environment = os.environ | {
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    environment.pop("SPARK_CONF_DIR", None)
+    return environment

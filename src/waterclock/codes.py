@@ -328,6 +328,11 @@ ENGINE: Mapping[str, Code] = {
         "Zones, types of times and how files are written are the same everywhere, or rows would not be. Where Spark "
         "runs and what memory it has are keys of their own.",
     ),
+    "E714": Code(
+        "a Spark Connect server that cannot be used",
+        "It does not answer, its client is not installed here, or it was started without what rows need: Delta, and a "
+        "JVM in UTC, of the same version.",
+    ),
     "E720": Code(
         "an error in the project's Python",
         "A function of the project raised something. The frames that are shown are the project's own.",

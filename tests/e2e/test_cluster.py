@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from examples.flights import make_data
-from tests.cluster import Cluster, cluster
+from tests.cluster import Cluster, cluster, connect_server
 from tests.flights import put_flights
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
@@ -120,6 +120,45 @@ def _run_here(folder: Path, spark: SparkSession, days: int) -> dict[tuple[str, s
         outcome = Runner(work).run_once(now)
     assert not outcome.failed
     return digests(folder)
+
+
+@pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_a_connect_server_that_comes_back_in_the_middle_changes_nothing(
+    tmp_path: Path, spark: SparkSession, days: int
+) -> None:
+    """All that goes over Spark Connect comes to what it comes to locally; a restart takes sessions, and no batch."""
+    (tmp_path / "server").mkdir()
+    with connect_server(tmp_path / "server") as server:
+        at_home, away = (
+            prepared(tmp_path / "home", days=days),
+            prepared(tmp_path / "away", server.settings(), days=days),
+        )
+        home = _run_here(at_home, spark, days)
+        process = run(away, days)
+        restarted: list[bool] = []
+
+        def restart() -> None:
+            while process.poll() is None and not restarted:
+                if len(digests_so_far(away)) > 3:
+                    server.kill()
+                    server.start()
+                    restarted.append(True)
+                time.sleep(0.2)
+
+        restarting = threading.Thread(target=restart)
+        restarting.start()
+        said, _ = process.communicate(timeout=600)
+        restarting.join()
+        assert process.returncode == 0, said
+        assert restarted
+        assert digests(away) == home
+
+
+def digests_so_far(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return what is done, also where nothing was begun yet."""
+    if not (folder / ".waterclock-prod" / "ledger.db").exists():
+        return {}
+    return {batch: found for batch, found in digests(folder).items() if found[0] == "done"}
 
 
 def test_the_cluster_is_tried_before_a_run(there: Cluster, tmp_path: Path) -> None:

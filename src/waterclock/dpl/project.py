@@ -32,6 +32,7 @@ class SparkHere:
     """What an environment says of Spark: where it runs, and its own settings, every value a text or a secret's name."""
 
     master: str | None = None
+    connect: str | None = None
     memory: str = "2g"
     python: str | None = None
     packages: tuple[str, ...] = ()
@@ -200,7 +201,7 @@ def _spark(said: SparkSaid) -> SparkHere:
         name: Secret(value.secret) if isinstance(value, SecretSaid) else _conf_text(value)
         for name, value in said.confs.items()
     }
-    return SparkHere(said.master, said.memory, said.python, tuple(said.packages), confs)
+    return SparkHere(said.master, said.connect, said.memory, said.python, tuple(said.packages), confs)
 
 
 def _conf_text(value: str | float) -> str:

@@ -114,11 +114,12 @@ def _destination(connections: Connections, project: Project, table: Table) -> st
 
 
 def _spark(project: Project) -> str:
-    sessions = Sessions(work_folder=Path(project.storage) / "spark", settings=settings_of(project))
+    settings = settings_of(project)
+    sessions = Sessions(work_folder=Path(project.storage) / "spark", settings=settings)
     try:
         spark = sessions.root()
-        cores = spark.sparkContext.defaultParallelism
-        spark.range(0, cores, 1, cores).count()
-        return f"starts at {spark.sparkContext.master}, {cores} cores, {spark.version}"
+        spark.range(1).count()
+        at = settings.connect or spark.conf.get("spark.master")
+        return f"answers at {at}, {spark.version}"
     finally:
         sessions.close()

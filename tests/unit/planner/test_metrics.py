@@ -56,5 +56,5 @@ def test_what_is_due_failed_or_left_out_is_counted() -> None:
     )
     due = found["waterclock_due_labels"]
     assert due["raw.a", "failed"] == 1
-    assert found["waterclock_left_out_labels"][("raw.b",)] > 20
+    assert found["waterclock_left_out_labels"][("raw.b",)] >= 1
     assert found["waterclock_open_claims"] == {(): 1.0}

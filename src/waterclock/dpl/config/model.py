@@ -63,6 +63,7 @@ class SparkSaid(BaseModel):
 
     model_config = _STRICT
     master: str | None = None
+    connect: str | None = None
     memory: str = "2g"
     python: str | None = None
     packages: list[str] = Field(default_factory=list)

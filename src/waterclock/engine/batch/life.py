@@ -309,9 +309,11 @@ class _Attempt:
         return f"{self.table.name}@{label_of(self.group.batches[0].label)}"
 
     def let_go(self) -> None:
-        """Let the lease run out, if the claim was not closed."""
+        """Let the lease run out, if the claim was not closed, and give the session back."""
         if self.claim is not None:
             self.work.let_go(self.claim)
+        if "spark" in self.__dict__:
+            self.work.sessions.release(self.spark)
 
     def report(self, error: WaterclockError | None) -> GroupReport:
         """Say what came of the attempt."""

@@ -21,6 +21,7 @@ from waterclock.batches.records import Slice
 from waterclock.dpl.query.splice import MARKERS, Spliced, reads_of, splice_by
 from waterclock.dpl.query.window_wise import WindowWise, window_wise
 from waterclock.engine.reads.pin import PinnedRead, frame_of, nothing_of
+from waterclock.engine.spark.asking import asked
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Flat, Query, Read, Table, TableReference, ValueReference
@@ -143,7 +144,7 @@ def _of_all_windows(work: Workplace, spark: SparkSession, query: Spliced, column
     variables = {name: value for name, value in work.project.variables.items() if f":{name}" in query.text}
     of_window = ", ".join(f"{_WINDOWS}.{name}" for name in MARKERS.values())
     text = f"SELECT wc_made.*, {of_window} FROM {_WINDOWS}, LATERAL (\n{query.text}\n) AS wc_made"
-    rows = spark.sql(text, args=variables)
+    rows = asked(spark, text, variables)
     rows = rows.withColumns({name: F.col(value) for name, value in columns.items()}) if columns else rows
     label = MARKERS["TIMELABEL"]
     rows = rows.drop(TIMELABEL, *(name for name in MARKERS.values() if name != label))

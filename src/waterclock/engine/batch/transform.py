@@ -11,6 +11,7 @@ from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_o
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
+from waterclock.engine.spark.asking import asked
 from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.user_functions import load_function, register_functions
 from waterclock.engine.workplace import Workplace
@@ -139,7 +140,7 @@ def _sql_rows(
     spliced = splice(query, names.__getitem__)
     register_functions(spark, work.root, work.flow, [spliced.text])
     try:
-        return spark.sql(spliced.text, args=_arguments(work, spliced.text, window))
+        return asked(spark, spliced.text, _arguments(work, spliced.text, window))
     except Exception as raised:
         raise to_error(raised, where=where, spliced=spliced) from raised
 

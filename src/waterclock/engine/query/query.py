@@ -13,6 +13,7 @@ from waterclock.engine.damage import require_log, telling_damage
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.pin import nothing_of
+from waterclock.engine.spark.asking import asked
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
@@ -104,7 +105,7 @@ def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) 
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:
-        return _collected(spark.sql(spliced.text, args=arguments), limit)
+        return _collected(asked(spark, spliced.text, arguments), limit)
     except Exception as raised:
         raise to_error(raised, where="query", spliced=spliced) from raised
 

@@ -41,6 +41,10 @@ _JVM_GONE = re.compile(
     "Answer from Java side is empty|stopped SparkContext|SparkContext was shut down|does not exist in the JVM$"
     r"|An error occurred while calling [\w.]+\.?$"  # where the JVM answered, what it said of the error follows
 )
+# a server that went away, or came back and knows nothing of the session
+_SERVER_GONE = re.compile(
+    r"UNAVAILABLE|failed to connect|INVALID_HANDLE|SESSION_NOT_FOUND|SESSION_CLOSED|SESSION_CHANGED"
+)
 # where a message goes over into stack traces, the query's text or trees of plans
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
 # its settings are ours to make, and what it proposes is in our `fix`
@@ -209,6 +213,8 @@ def _position(error: BaseException) -> tuple[int, int] | None:
 
 def _is_jvm_gone(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
+    if "SparkConnectException" in names and _SERVER_GONE.search(str(error)):
+        return True
     if "ConnectionRefusedError" in names:  # any server may refuse: only the way to the JVM leads through Py4J
         return any("py4j" in Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__))
     return "Py4JNetworkError" in names or _JVM_GONE.search(str(error)) is not None

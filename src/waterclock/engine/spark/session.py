@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock.engine.spark import connect
 from waterclock.engine.spark.class_archive import archive_options
 from waterclock.engine.spark.jars import delta_jars
 from waterclock.engine.spark.java import find_java
@@ -107,6 +108,8 @@ class Sessions:
         if there is not None:
             return there
         try:
+            if self._settings.connect:
+                return connect.connected(self._settings)
             session, self._log = _opened(self._settings, self._work, lasts=self._lasts)
         except WaterclockError as refusal:
             self._refusal = refusal
@@ -115,10 +118,18 @@ class Sessions:
 
     def own(self) -> SparkSession:
         """Return a fresh session that shares the JVM and nothing else (about a millisecond)."""
-        session = self.root().newSession()
+        root = self.root()
+        if connect.is_remote(root) and not self._is_foreign:
+            return connect.another(self._settings)
+        session = root.newSession()
         if self._is_foreign:
             _set(session, self._settings.confs)
         return session
+
+    def release(self, session: SparkSession) -> None:
+        """Give a session of `own` back: a server keeps what it knows of one until then."""
+        if not self._is_borrowed and connect.is_remote(session) and session is not self._root:
+            connect.end(session)
 
     def has_ended(self) -> bool:
         """Tell whether Spark was there and answers no more: what was raised since may say anything. One call to it."""
@@ -139,7 +150,7 @@ class Sessions:
 
     def end_of_jvm(self) -> str | None:
         """Return how the JVM ended that was started here, with its last words; None where it was not started here."""
-        if self._root is None or self._is_borrowed:
+        if self._root is None or self._is_borrowed or connect.is_remote(self._root):
             return None
         from pyspark import SparkContext
 
@@ -179,6 +190,9 @@ def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
 
 def _stop(session: SparkSession) -> None:
     """Stop Spark; a JVM that was killed has nothing left to stop."""
+    if connect.is_remote(session):
+        connect.end(session)
+        return
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # published without types
 
     with warnings.catch_warnings(), suppress(Py4JError, OSError):
@@ -187,6 +201,8 @@ def _stop(session: SparkSession) -> None:
 
 
 def _answers(session: SparkSession) -> bool:
+    if connect.is_remote(session):
+        return connect.answers(session)
     try:
         session.newSession()
     except Exception:  # noqa: BLE001 - a JVM that is gone, one that breaks off, a stopped context: each has its own
@@ -198,6 +214,9 @@ def _forget(session: SparkSession) -> None:
     """Clear away a Spark that has ended, the JVM with it: PySpark would go on asking the one it knows."""
     from pyspark.sql import SparkSession
 
+    if connect.is_remote(session):
+        connect.end(session)
+        return
     _stop(session)
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - as below
     _end_jvm()

@@ -38,11 +38,13 @@ _OURS = frozenset(
 class SparkSettings:
     """Where Spark runs, and how it is set beside what Waterclock sets itself.
 
-    `memory` is the driver's heap. `python` is the interpreter of the workers, None for this process's own path.
-    `packages` are Maven coordinates that Spark fetches; `confs` are Spark's own settings.
+    `connect` is the address of a Spark Connect server, None where a JVM is started here for `master`. `memory` is
+    the driver's heap. `python` is the interpreter of the workers, None for this process's own path. `packages`
+    are Maven coordinates that Spark fetches; `confs` are Spark's own settings.
     """
 
     master: str = LOCAL
+    connect: str | None = None
     memory: str = "2g"
     python: str | None = None
     packages: tuple[str, ...] = ()
@@ -67,7 +69,19 @@ def settings_of(project: Project) -> SparkSettings:
     confs = {
         name: secrets.read(value.name) if isinstance(value, Secret) else value for name, value in said.confs.items()
     }
-    return SparkSettings(said.master or LOCAL, said.memory, said.python, tuple(said.packages), confs)
+    if said.connect and said.master:
+        raise _both(project.env)
+    return SparkSettings(said.master or LOCAL, said.connect, said.memory, said.python, tuple(said.packages), confs)
+
+
+def _both(env: str) -> WaterclockError:
+    return WaterclockError(
+        "E713",
+        "master and connect exclude each other",
+        where=f"[env.{env}.spark]",
+        why="a Spark Connect server has a master of its own",
+        fix="leave one of them out",
+    )
 
 
 def _ours(taken: list[str], env: str) -> WaterclockError:

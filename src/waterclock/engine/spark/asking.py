@@ -1,0 +1,57 @@
+"""Asks Spark a query with `:name` values: bound by Spark, or written as literals where its server binds none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.engine.spark.connect import is_remote
+from waterclock.spark_sql import sql_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def asked(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFrame:
+    """Return the rows of a query. Delta's parser lets values stay unbound that come over Spark Connect."""
+    if values and is_remote(spark):
+        return spark.sql(with_values(text, values))
+    return spark.sql(text, args=dict(values))
+
+
+def with_values(text: str, values: Mapping[str, Any]) -> str:
+    """Write values in the place of their markers; what looks like one within a text, a name or a path is none."""
+    tokens = dialect().tokenize(text)
+    pieces, copied = [], 0
+    for at, (colon, name) in enumerate(pairwise(tokens)):
+        before = tokens[at - 1] if at else None
+        is_path = before is not None and before.end + 1 == colon.start and before.text not in _BEFORE_A_VALUE
+        if colon.text == ":" and not is_path and name.start == colon.end + 1 and name.text in values:
+            pieces += [text[copied : colon.start], literal_of(values[name.text])]
+            copied = name.end + 1
+    return "".join([*pieces, text[copied:]])
+
+
+_BEFORE_A_VALUE = frozenset("(,=<>+-*/%|&^![")
+
+
+def literal_of(value: Any) -> str:  # noqa: PLR0911 - one kind after the other
+    """Write a value as Spark's own literal of the type that it is bound as."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int):
+        return str(value) if value >= 0 else f"({value})"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)" if not math.isfinite(value) else f"({value!r}D)"
+    if isinstance(value, datetime):
+        told = (value if value.tzinfo is None else value.astimezone(UTC)).replace(tzinfo=None)
+        return f"TIMESTAMP'{told.isoformat(sep=' ')}Z'"
+    if isinstance(value, date):
+        return f"DATE'{value.isoformat()}'"
+    if value is None:
+        return "NULL"
+    return sql_text(str(value))

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+
+from waterclock.engine.spark.asking import literal_of, with_values
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("SELECT * FROM t WHERE a > :n", "SELECT * FROM t WHERE a > 5"),
+        ("SELECT f(:n), (:n), :n+:n", "SELECT f(5), (5), 5+5"),
+        ("SELECT ':n', `a:n`, \":n\" -- :n\n, :n", "SELECT ':n', `a:n`, \":n\" -- :n\n, 5"),
+        ("SELECT payload:n, x[0]:n, f(y):n FROM t", "SELECT payload:n, x[0]:n, f(y):n FROM t"),
+        ("SELECT CAST(a AS INT), b::int, :other", "SELECT CAST(a AS INT), b::int, :other"),
+        ("SELECT /* :n */ :name", "SELECT /* :n */ 'it\\'s'"),
+        ("SELECT a=:n AND b IN (:n,:name)", "SELECT a=5 AND b IN (5,'it\\'s')"),
+    ],
+)
+def test_values_stand_in_the_place_of_their_markers_alone(text: str, written: str) -> None:
+    assert with_values(text, {"n": 5, "name": "it's"}) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (True, "TRUE"),
+        (-3, "(-3)"),
+        (0.1, "(0.1D)"),
+        (float("nan"), "CAST('nan' AS DOUBLE)"),
+        (date(2020, 2, 29), "DATE'2020-02-29'"),
+        (datetime(2020, 1, 1, 5, tzinfo=UTC), "TIMESTAMP'2020-01-01 05:00:00Z'"),
+        (datetime(2020, 1, 1, 5, 0, 0, 7, tzinfo=UTC), "TIMESTAMP'2020-01-01 05:00:00.000007Z'"),
+        ("a\\b'c", "'a\\\\b\\'c'"),
+    ],
+)
+def test_a_value_is_written_as_its_type(value: Any, written: str) -> None:
+    assert literal_of(value) == written
