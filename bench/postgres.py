@@ -43,7 +43,7 @@ connections.ops = {{ type = "postgres", url = "{url}", schema = "{schema}" }}
 FLOW = """\
 CREATE CONNECTION ops TYPE postgres;
 
-COLLECT raw.events FROM ops.events EVERY DAY{parts};
+COLLECT raw.events FROM ops.events{parts} EVERY DAY;
 PUBLISH raw.events TO ops.copied;
 """
 
@@ -75,7 +75,7 @@ def fill(schema: str, rows: int) -> None:
         " (ARRAY['de','fr','us','in','br'])[id % 5 + 1] AS country,"
         " '2013-01-01Z'::timestamptz + id % 86400 * interval '1 second' AS at, (id % 7)::int AS kind,"
         " md5(id::text) AS token"
-        f" FROM generate_series(0, {rows - 1}) AS id"
+        f" FROM generate_series(0, {rows - 1}::bigint) AS id"
     )
     server().run(f"ALTER TABLE {schema}.events ADD PRIMARY KEY (id); ANALYZE {schema}.events")
 
