@@ -121,6 +121,9 @@ class Runner:
         self._work.listener.tick(now)
         self._lost.clear()
         self._refused.clear()
+        if self._is_outdated():
+            outcome.plan = self.plan(now)
+            return outcome
         self._revive()
         self._take_over()
         with (
@@ -132,6 +135,14 @@ class Runner:
         self._end_following()
         outcome.plan = self.plan(now)
         return outcome
+
+    def _is_outdated(self) -> bool:
+        """Whether somebody has applied another flow: claims under this one would be refused, one by one."""
+        applied = self._work.ledger.declared.applied()
+        if applied is None or applied.fingerprint == self._work.flow.fingerprint:
+            return False
+        self._work.note_once(f"another flow was applied at {applied.at:%Y-%m-%d %H:%MZ}: this runner claims nothing")
+        return True
 
     def _end_following(self) -> None:
         """Take back the requests to follow of batches that need not: nothing that they read has changed."""

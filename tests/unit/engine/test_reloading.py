@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from tests.tiny import CONNECTIONS, day
+from tests.tiny import CONNECTIONS, Heard, day
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reloading import Reloading
+from waterclock.engine.runner import Runner
 from waterclock.engine.spark.user_functions import load_function
 from waterclock.engine.workplace import Workplace
 
@@ -141,3 +142,18 @@ def test_a_flow_that_is_mended_is_taken_up_after_all(site: Site) -> None:
     assert not reloading.is_new()
     site.write("flows/flow.dpl", CONNECTIONS + COLLECT + MORE)
     assert reloading.is_new()
+
+
+def test_a_runner_whose_flow_is_not_the_applied_one_claims_nothing_and_says_so_once(site: Site) -> None:
+    heard = Heard()
+    site.work.listener = heard
+    newer = replace(site.work.flow, fingerprint="another's")
+    site.work.ledger.declared.apply(newer, who="ben", now=day(5), runner="elsewhere")
+    runner = Runner(site.work)
+    for _ in range(2):
+        outcome = runner.run_once(day(5))
+        assert (outcome.done, outcome.failed) == (0, [])
+        assert outcome.plan is not None
+    assert len(heard.said_) == 1
+    assert heard.said_[0].startswith("another flow was applied at ")
+    assert site.work.ledger.claims.open() == []
