@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from waterclock.batches.records import ClaimRequest
 from waterclock.engine.collect.source_clocks import HeldBack, SourceClocks
 from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
@@ -162,12 +163,13 @@ class Runner:
                 return total
             now = upcoming
 
-    def _take_over(self) -> None:
-        """Settle claims whose runner is gone; what does so loads delta-rs, which a run with nothing to do can spare."""
+    def _take_over(self) -> bool:
+        """Settle claims whose runner is gone, True where one was; that loads delta-rs, which most runs can spare."""
         if left := left_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
 
-            take_over(self._work, left)
+            return take_over(self._work, left) > 0
+        return False
 
     def _revive(self) -> None:
         ending, self._is_spark_lost = self._work.sessions.end_of_jvm(), False
@@ -210,22 +212,33 @@ class Runner:
         """Wait until another runner that has what is due here has moved on; False where there is none to wait for."""
         if not self._waits:
             return False
-        own, ledger = self._work.settings.runner, self._work.ledger
+        ledger = self._work.ledger
         before = ledger.sequence()
-        others = [claim.request for claim in ledger.claims.open() if claim.request.runner != own]
-        if not (
-            self._refused or any((each.table, label) in self._elsewhere for each in others for label in each.labels)
-        ):
-            return False
+        if self._take_over():
+            return True
+        others = self._at_work_elsewhere()
         if not others:  # who refused has ended by now; once is enough, where nothing was written since
-            is_new, self._seen = before != self._seen, before
+            is_new, self._seen = bool(self._refused) and before != self._seen, before
             return is_new
         self._work.note_once(f"waiting for {others[0].runner}, which makes {others[0].table}")
-        while ledger.sequence() == before and not left_claims(self._work):
+        while ledger.sequence() == before and self._at_work_elsewhere() == others:
             if self._stop.wait(_LOOK_SECONDS):
                 return False
-        self._take_over()
         return True
+
+    def _at_work_elsewhere(self) -> list[ClaimRequest]:
+        """Return what runners that live make of what is due here, or of what it was refused for."""
+        own = self._work.settings.runner
+        left = {claim.number for claim in left_claims(self._work)}
+        others = [claim for claim in self._work.ledger.claims.open() if claim.request.runner != own]
+        return [
+            claim.request
+            for claim in others
+            if claim.number not in left
+            and (
+                self._refused or any((claim.request.table, label) in self._elsewhere for label in claim.request.labels)
+            )
+        ]
 
     def _fresh(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome

@@ -35,7 +35,12 @@ _BATCHES = sa.select(
     batches.c.requested,
     batches.c.is_suspect,
 ).where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
-_IN_POOL = sa.select(sa.func.count()).select_from(claims).where(IS_OPEN, claims.c.pool == sa.bindparam("pool_"))
+# a claim whose lease is out holds no place: it may be one that nobody can settle
+_IN_POOL = (
+    sa.select(sa.func.count())
+    .select_from(claims)
+    .where(IS_OPEN, claims.c.pool == sa.bindparam("pool_"), claims.c.lease_until >= sa.bindparam("now_"))
+)
 _ADD_CLAIM = sa.insert(claims)
 _ADD_LABELS = sa.insert(claim_labels)
 _ADD_BATCHES = sa.insert(batches)
@@ -134,7 +139,7 @@ def _refuse_full(write: Write, request: ClaimRequest) -> None:
     if request.pool is None:
         return
     name, size = request.pool
-    held = write.execute(_IN_POOL, {"pool_": name}).scalar_one()
+    held = write.execute(_IN_POOL, {"pool_": name, "now_": write.at}).scalar_one()
     if held >= size:
         raise refusals.pool_full(request.table, request.labels[0], name, size)
 

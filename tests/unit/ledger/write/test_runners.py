@@ -68,3 +68,10 @@ def test_a_larger_pool_lets_more_in(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     at_desk.claim("raw.a", 0, pool=("heavy", 1))
     at_desk.claim("raw.a", 1, pool=("heavy", 2))
+
+
+def test_a_claim_whose_lease_is_out_holds_no_place_in_a_pool(at_desk: Desk) -> None:
+    at_desk.apply(table("raw.a", partitioned=True))
+    at_desk.claim("raw.a", 0, pool=("heavy", 1), lease_seconds=60)
+    at_desk.clock.pass_by(seconds=61)
+    at_desk.claim("raw.a", 1, pool=("heavy", 1))

@@ -1,0 +1,117 @@
+"""A run that waits for what other runners make: how long, and when it does not; no Spark."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import CONNECTIONS, Heard, day
+from waterclock.batches.records import Claim, ClaimRequest
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import load_project
+from waterclock.engine import runner as module
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.runner import Runner
+from waterclock.engine.workplace import Workplace
+
+FLOW = "COLLECT shop.orders PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at;"
+TOML = """
+[project]
+name = "tiny"
+[defaults]
+start = "2020-01-01"
+[env.dev]
+storage = ".waterclock"
+connections.shop = { path = "shop.sqlite" }
+connections.out = { path = "out.sqlite", create = true }
+connections.land = { path = "landing/new" }
+connections.files = { path = "files" }
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workplace]:
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text(TOML)
+    (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
+    with open_workplace(load_project(tmp_path, capabilities=capabilities()), listener=Heard()) as work:
+        apply_flow(work, day(3))
+        yield work
+
+
+def claim(work: Workplace, *, runner: str = "elsewhere:1:abc", lease: float = 600, table: str = "shop.orders") -> Claim:
+    request = ClaimRequest(
+        table=table,
+        labels=(day(1),),
+        code="c",
+        flow=work.flow.fingerprint,
+        runner=runner,
+        who="ann",
+        now=day(3),
+        lease_seconds=lease,
+        target_version=-1,
+    )
+    return work.ledger.claims.take(request)
+
+
+def waiting(work: Workplace, *, refused: bool = False) -> Runner:
+    found = Runner(work, waits=True)
+    found._elsewhere = {(batch.table, batch.label) for batch in found.plan(day(3)).batches}
+    found._refused = {("shop.orders", day(2))} if refused else set()
+    return found
+
+
+def test_nobody_is_waited_for_where_nobody_works(work: Workplace) -> None:
+    assert not waiting(work)._has_waited()
+
+
+def test_a_refusal_whose_reason_is_gone_is_looked_at_again_once(work: Workplace) -> None:
+    runner = waiting(work, refused=True)
+    assert [runner._has_waited() for _ in range(3)] == [True, False, False]
+
+
+def test_a_runner_that_makes_what_is_due_is_waited_for_until_it_writes(work: Workplace) -> None:
+    held = claim(work)
+    others = threading.Timer(0.2, lambda: work.ledger.claims.renew(held))
+    others.start()
+    begun = time.monotonic()
+    assert waiting(work)._has_waited()
+    assert time.monotonic() - begun > 0.1
+    assert work.listener.said_ == ["waiting for elsewhere:1:abc, which makes shop.orders"]  # type: ignore[attr-defined]
+    others.join()
+
+
+def test_a_run_that_is_stopped_waits_no_longer(work: Workplace) -> None:
+    claim(work)
+    runner = waiting(work)
+    threading.Timer(0.1, runner.stop).start()
+    assert not runner._has_waited()
+
+
+def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settled(work: Workplace) -> None:
+    claim(work, lease=0.3)
+    runner = waiting(work)
+    assert runner._has_waited()
+    assert runner._has_waited()
+    assert work.ledger.claims.open() == []
+
+
+def test_a_claim_that_nobody_can_settle_is_waited_for_by_nobody(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a table that the flow no longer has; without this, a run that was refused would look again without end."""
+    claim(work, lease=0.01)
+    time.sleep(0.05)
+    monkeypatch.setattr("waterclock.engine.batch.takeover.take_over", lambda *_: 0)
+    runner = waiting(work, refused=True)
+    assert [runner._has_waited() for _ in range(2)] == [True, False]
+
+
+def test_a_run_that_need_not_wait_does_not(work: Workplace) -> None:
+    claim(work)
+    assert not Runner(work)._has_waited()
