@@ -13,7 +13,7 @@ from waterclock.connectors.interface import Deliverer
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
-from waterclock.engine.spark.errors import placed, to_error
+from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.errors import WaterclockError
@@ -60,7 +60,7 @@ def _tried(kind: str, name: str, ask: Callable[[], str]) -> Probe:
     try:
         said = ask()
     except Exception as raised:  # noqa: BLE001 - whatever is wrong with one, the others are tried
-        error = placed(to_error(raised, where=name), name, name)
+        error = to_error(raised, where=name)
         return Probe(kind, name, error.what, time.perf_counter() - begun, error)
     return Probe(kind, name, said, time.perf_counter() - begun)
 

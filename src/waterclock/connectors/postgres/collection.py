@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.interface import Collected
+from waterclock.connectors.local_times import instants_of
 from waterclock.connectors.postgres.database import Database, quoted
 from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column
 from waterclock.connectors.windowing import NO_TIME
@@ -38,6 +39,7 @@ DIRECT_ROWS = 50_000
 ROWS_A_PART = 500_000
 MOST_PARTS = 64
 _BATCH_BYTES = 8 << 20
+_BOM = b"\xef\xbb\xbf"
 _MARK = "waterclock-error:"
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
@@ -104,13 +106,11 @@ def collected(
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
-    read: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches(connection, replace(extract, most=DIRECT_ROWS + 1)):
-        read.append(batch)
-        rows += batch.num_rows
+    came = [0]  # before those are left out that lie in no window: the server's bounds are wider than windows with gaps
+    read = list(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came))
+    rows = sum(batch.num_rows for batch in read)
     source: dict[str, Any] = {"database": extract.database.name}
-    if rows <= DIRECT_ROWS:
+    if came[0] <= DIRECT_ROWS:
         close()
         frame = spark.createDataFrame(pa.Table.from_batches(read, _schema(extract)))
         return Collected(frame, lambda: counts, left_out, {**source, "rows": rows}, is_empty=not rows)
@@ -192,7 +192,12 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
     name = quoted(by_window.time_column)
     cuts = [start + (end - start) * at / count for at in range(1, count)]
-    literals = [_bound(cut, by_window.kind, times) for cut in cuts]
+    if by_window.kind in {"timestamp", "date"}:
+        # where an hour comes twice, local times do not ascend with instants: any cuts that ascend part the rows
+        rules = nominal_zone(times.zone)
+        literals = [_local(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
+    else:
+        literals = list(dict.fromkeys(_bound(cut, by_window.kind, times) for cut in cuts))
     yield f"{name} < {literals[0]}"
     for low, high in pairwise(literals):
         yield f"{name} >= {low} AND {name} < {high}"
@@ -206,7 +211,7 @@ def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | N
     if row is None or row[0] not in {"r", "m"} or row[1] < count:
         yield None
         return
-    connection.execute(f"LOCK TABLE {source} IN ACCESS SHARE MODE")  # nobody rewrites it meanwhile
+    # nobody rewrites it meanwhile: what was read of it before holds a lock until the transaction ends
     step = -(-int(row[1]) // count)
     for at in range(count):
         above = f"ctid >= '({at * step},0)'" if at else "true"
@@ -285,15 +290,16 @@ def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, 
     return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))
 
 
-def batches(connection: Connection, extract: Extract) -> Iterator[pa.RecordBatch]:
+def batches(connection: Connection, extract: Extract, came: list[int] | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the rows wanted, with their labels where they are wanted by window, some megabytes at a time.
 
+    `came` counts the rows that the server sent, those too that turn out to lie in no window.
     Raises  E812 for a value that does not fit its column's type
     """
     schema = _schema(extract)
     with connection.cursor().copy(f"COPY ({_query(extract)}) TO STDOUT (FORMAT csv)") as copy:
         for text in _chunks(copy):
-            batch = _parsed(text, extract, schema)
+            batch = _parsed(text, extract, schema, came)
             if batch.num_rows:
                 yield batch
 
@@ -311,7 +317,7 @@ def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _parsed(text: bytes, extract: Extract, schema: pa.Schema) -> pa.RecordBatch:
+def _parsed(text: bytes, extract: Extract, schema: pa.Schema, came: list[int] | None) -> pa.RecordBatch:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -321,9 +327,10 @@ def _parsed(text: bytes, extract: Extract, schema: pa.Schema) -> pa.RecordBatch:
     names = [str(at) for at in range(len(kinds))]
     try:
         table = csv.read_csv(
-            io.BytesIO(text),
-            read_options=csv.ReadOptions(column_names=names, block_size=len(text) + 1, use_threads=False),
-            parse_options=csv.ParseOptions(newlines_in_values=True),
+            io.BytesIO(_BOM + text if text.startswith(_BOM) else text),  # Arrow drops one that begins a text
+            read_options=csv.ReadOptions(column_names=names, block_size=len(text) + 4, use_threads=False),
+            # a row of one NULL is an empty line
+            parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
             convert_options=csv.ConvertOptions(
                 column_types=dict(zip(names, kinds, strict=True)),
                 null_values=[""],
@@ -335,6 +342,8 @@ def _parsed(text: bytes, extract: Extract, schema: pa.Schema) -> pa.RecordBatch:
         )
     except pa.ArrowInvalid as error:
         raise _misfit(error, extract) from error
+    if came is not None:
+        came[0] += table.num_rows
     columns = [table.column(at).combine_chunks() for at in range(len(kinds))]
     if not extract.by_window:
         arrays = [_converted(column, one, extract) for column, one in zip(columns, extract.wanted, strict=True)]
@@ -367,11 +376,12 @@ def _converted(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
 
     wanted = _arrow_type(one)
     if values.type == wanted:
-        return values
+        return _whole(values, one, extract)
     try:
         if pa.types.is_list(wanted):
             items = [None if text is None else json.loads(text) for text in values.to_pylist()]
-            return pa.array(items, wanted)
+            cut = _first_fraction(items) if pa.types.is_integer(wanted.value_type) else None
+            return pa.array(items, wanted) if cut is None else _refuse(cut)
         if pa.types.is_binary(wanted) and one.kind == "bytea":
             return pa.array([None if text is None else bytes.fromhex(text[2:]) for text in values.to_pylist()], wanted)
         if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type):
@@ -383,17 +393,38 @@ def _converted(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
         raise _refused(one, str(error), extract) from error
 
 
-def _instants(local: pa.Array, times: Times) -> pa.Array:
-    """Read times without a zone in the zone: a repeated hour as its first pass, a skipped time moved on by the gap."""
+def _whole(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+    """Refuse decimals of more digits than their type has: Arrow reads them, and Spark breaks off at them."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    try:
-        return pc.assume_timezone(local, times.zone, ambiguous="earliest", nonexistent="raise").cast(
-            pa.timestamp("us", tz="UTC")
-        )
-    except pa.ArrowInvalid:  # a skipped time is among them, or the zone is one that Arrow does not know
-        return column(local.to_pylist(), "TIMESTAMP", times)
+    if pa.types.is_decimal(values.type):
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise _refused(one, str(error), extract) from error
+    return values
+
+
+def _refuse(value: object) -> NoReturn:
+    raise Misfit(value)
+
+
+def _first_fraction(items: Sequence[Any]) -> object | None:
+    """Return the first number that Arrow would cut to a whole one without a word."""
+    return next((each for item in items if item for each in item if isinstance(each, float)), None)
+
+
+def _instants(local: pa.Array, times: Times) -> pa.Array:
+    """Read times without a zone in the zone: a repeated hour as its first pass, a skipped time moved on by the gap.
+
+    Raises  Misfit for one that is no instant between the years 1 and 9999
+    """
+    import pyarrow as pa
+
+    is_known = local.is_valid()
+    micros = local.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    found = pa.array(instants_of(micros, times.zone), pa.int64(), mask=~is_known.to_numpy(zero_copy_only=False))
+    return found.cast(pa.timestamp("us", tz="UTC"))
 
 
 def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa.Array, pa.Array]:
@@ -429,7 +460,7 @@ def _misfit(error: Exception, extract: Extract) -> WaterclockError:
     if at >= len(extract.wanted):
         return WaterclockError("E812", "a row cannot be read", where=extract.where, why=said)
     value = re.search(r"invalid value '(.*)'|string '(.*?)'", said, re.DOTALL)
-    what = (value[1] or value[2]) if value else (place[2] if place else said)
+    what = next((each for each in value.groups() if each is not None), "") if value else (place[2] if place else said)
     return _refused(extract.wanted[at], what, extract)
 
 

@@ -71,7 +71,13 @@ class Database:
         """Open a connection that the caller closes; `called` is what the server's views name it by."""
         import psycopg
 
-        settings = {**_KEPT_ALIVE, "connect_timeout": 10, "application_name": called[:63], **self.more}
+        settings = {
+            **_KEPT_ALIVE,
+            "connect_timeout": 10,
+            "client_encoding": "utf8",
+            "application_name": called[:63],
+            **self.more,
+        }
         connection = psycopg.connect(self.conninfo, autocommit=True, **settings)
         milliseconds = int(self.timeout * 1000)
         connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")

@@ -119,8 +119,9 @@ def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_uni
         "SELECT i.indisunique, array_agg(a.attname::text ORDER BY k.place) FROM pg_index AS i"
         " CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"
         " LEFT JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
-        " WHERE i.indrelid = to_regclass(%s) AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL"
-        " AND k.place <= i.indnkeyatts GROUP BY i.indexrelid, i.indisunique",
+        " WHERE i.indrelid = to_regclass(%s) AND i.indisvalid AND i.indimmediate"
+        " AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts"
+        " GROUP BY i.indexrelid, i.indisunique",
         (table_of(unit),),
     ).fetchall()
     for unique, members in rows:

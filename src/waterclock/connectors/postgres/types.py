@@ -38,7 +38,8 @@ _TEXTS = frozenset(
         *("inet", "cidr", "macaddr", "macaddr8", "ltree"),
     }
 )
-_IN_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", *_TEXTS})
+# not json: its elements are no texts in an array's JSON
+_IN_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", *(_TEXTS - {"json", "jsonb"})})
 _MOST_DIGITS = 38
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
-from tests.systems import PostgresDatabase, query_of, unit_of
+from tests.postgres import server
+from tests.systems import PostgresDatabase, query_of, setting_of, unit_of
 from waterclock.connectors.interface import Collected, WindowRequest
 from waterclock.connectors.postgres import collection
 from waterclock.connectors.postgres.collection import DIRECT_ROWS
@@ -136,6 +139,8 @@ def test_any_type_is_taken_as_text_where_that_is_declared(spark: SparkSession, d
         ("text", "'twelve'", "INT"),
         ("int8", "3000000000", "INT"),
         ("int4[]", "'{{1,2},{3,4}}'", None),
+        ("float8[]", "'{1.5}'", "ARRAY<INT>"),
+        ("text", "'123456789.55'", "DECIMAL(4,2)"),
     ],
 )
 def test_a_value_that_does_not_fit_is_told_and_never_bent(
@@ -224,6 +229,55 @@ def test_windows_of_a_big_table_are_read_in_parts(spark: SparkSession, big: Post
     assert counts == {window.label: len(range(at, ROWS, 28)) for at, window in enumerate(windows)}
     assert read.source["parts"] == 3
     read.set_aside()
+
+
+def test_rows_between_the_windows_count_towards_what_one_process_reads(
+    spark: SparkSession, big: PostgresDatabase
+) -> None:
+    windows = [Window(DAY + at * ONE_DAY, DAY + (at + 1) * ONE_DAY) for at in (0, 27)]
+    read = collector(big).read_windows(spark, unit_of("ops", "big"), WindowRequest("at", windows), declared(), "UTC")
+    counts = {row["timelabel"]: row["count"] for row in read.frame.groupBy("timelabel").count().collect()}
+    assert counts == {window.label: len(range(at, ROWS, 28)) for window, at in zip(windows, (0, 27), strict=True)}
+    read.set_aside()
+
+
+def test_parts_of_local_times_hold_each_row_once_where_an_hour_comes_twice(
+    spark: SparkSession, database: PostgresDatabase
+) -> None:
+    database.run(
+        "CREATE TABLE big AS SELECT id, '2013-11-03 00:00'::timestamp + id * interval '0.2 seconds' AS at"
+        f" FROM generate_series(0, {ROWS - 1}) AS id; ANALYZE big"
+    )
+    start = datetime(2013, 11, 3, 4, tzinfo=UTC)
+    request = WindowRequest("at", [Window(start, start + timedelta(hours=25))])
+    unit = unit_of("ops", "big", partitions=40)
+    read = collector(database).read_windows(spark, unit, request, declared(), "America/New_York")
+    (found,) = read.frame.selectExpr("count(*)", "count(DISTINCT id)").collect()
+    assert tuple(found) == (ROWS, ROWS)
+    read.set_aside()
+
+
+def test_rows_of_one_null_and_a_byte_order_mark_are_rows_as_any(
+    spark: SparkSession, database: PostgresDatabase
+) -> None:
+    database.run("CREATE TABLE totals (note text); INSERT INTO totals VALUES (E'\\uFEFFmarked'), (NULL), ('a'), (NULL)")
+    read = rows_of(snapshot(spark, database))
+    assert [row["note"] for row in read] == ["\ufeffmarked", None, "a", None]
+
+
+def test_a_database_of_another_encoding_is_read_in_its_characters(spark: SparkSession, tmp_path: Path) -> None:
+    name = server().fresh_schema()
+    server().run(f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    url = server().url.removesuffix("/postgres") + f"/{name}"
+    try:
+        database = database_of(setting_of("ops", tmp_path, url=url, schema="public", timeout=0.2))
+        with closing(psycopg.connect(url, autocommit=True)) as connection:
+            connection.execute("CREATE TABLE totals AS SELECT 'caf\u00e9' AS note")
+        read = PostgresCollector(database).read_snapshot(spark, unit_of("ops", "totals"), declared(), "UTC")
+        assert [row["note"] for row in rows_of(read)] == ["caf\u00e9"]
+        read.set_aside()
+    finally:
+        server().run(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def test_a_worker_tells_what_the_database_said(spark: SparkSession, big: PostgresDatabase) -> None:

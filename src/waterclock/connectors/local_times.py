@@ -1,0 +1,83 @@
+"""Reads many local times at once as instants, by the zones that are pinned with this code.
+
+Arrow has a function for it, which goes by the zones of the machine or of its own: other rules than those that windows
+are cut by, and none after 2037.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.values import Misfit
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.zone import nominal_zone
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_STEP = 6 * 3600  # seconds; no zone has changed its clocks twice within them and come back to what was
+_MICROS = 1_000_000
+_FIRST, _LAST = (
+    (at - EPOCH) // timedelta(microseconds=1)
+    for at in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+)
+
+
+def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    """Return the instants of local times, both in microseconds since 1970, the former as if they were in UTC.
+
+    As `resolve_local` of each: a repeated hour is its first pass, a skipped time is moved on by the length of the gap.
+    Cost: some milliseconds for each year that occurs, once a process; then some nanoseconds a time.
+    Raises  Misfit for one that is no instant between the years 1 and 9999
+    """
+    import numpy as np
+
+    found = local.copy()
+    years = local.astype("datetime64[us]").astype("datetime64[Y]").astype("int64") + 1970
+    for year in np.unique(years):
+        of_year = years == year
+        bounds, offsets = _offsets_in(int(year), zone)
+        at = np.searchsorted(np.array(bounds, dtype="int64"), local[of_year], side="right")
+        found[of_year] = local[of_year] - np.array(offsets, dtype="int64")[at]
+    beyond = (found < _FIRST) | (found > _LAST)
+    if beyond.any():
+        raise Misfit(str(local[beyond][0].astype("datetime64[us]")))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _offsets_in(year: int, zone: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return from which local times of a year on which offset holds, in microseconds: one more offset than bounds.
+
+    The offset before a change holds up to the later of both readings of the change: in a repeated hour it is that of
+    the first pass, in a gap the one that moves a time on.
+    """
+    rules = nominal_zone(zone)
+    at = _seconds(datetime(year - 1, 12, 30, tzinfo=UTC) if year > 1 else datetime(1, 1, 3, tzinfo=UTC))
+    end = _seconds(datetime(year + 1, 1, 3, tzinfo=UTC) if year < 9999 else datetime(9999, 12, 29, tzinfo=UTC))
+    bounds, offsets = [], [_offset(at, rules)]
+    while at < end:
+        after = min(at + _STEP, end)
+        offset = _offset(after, rules)
+        if offset != offsets[-1]:
+            low, high = at, after
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if _offset(middle, rules) == offsets[-1] else (low, middle)
+            bounds.append((high + max(offsets[-1], offset)) * _MICROS)
+            offsets.append(offset)
+        at = after
+    return tuple(bounds), tuple(offset * _MICROS for offset in offsets)
+
+
+def _offset(at: int, rules: tzinfo) -> int:
+    """Return a zone's offset at an instant, both in seconds."""
+    offset = (EPOCH + timedelta(seconds=at)).astimezone(rules).utcoffset()
+    return 0 if offset is None else offset // timedelta(seconds=1)
+
+
+def _seconds(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(seconds=1)
