@@ -27,6 +27,7 @@ class Keeping(Section):
     redeclare = on_its_database(redeclaring.redeclare)
     refuse_moved = on_its_database(moving.refuse_moved)
     close_for = on_its_database(moving.close_for)
+    require_closed_for = on_its_database(moving.require_closed_for)
     open_again = on_its_database(moving.open_again)
     dropped_before = on_its_database(adopting.dropped_before)
     forget_versions = on_its_database(adopting.forget_versions)

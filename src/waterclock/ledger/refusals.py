@@ -49,7 +49,10 @@ def lost(url: str, tables: Sequence[str]) -> WaterclockError:
         "the ledger is gone",
         where=url,
         why=f"the storage holds {there}: with an empty one, all that is done would be made again",
-        fix="`waterclock ledger rebuild` makes it again from its newest export and what was committed since",
+        fix=(
+            "" if url.startswith("sqlite:") else "see that the URL names the right database and schema; where it does, "
+        )
+        + "`waterclock ledger rebuild` makes it again from its newest export and what was committed since",
     )
 
 
@@ -112,8 +115,18 @@ def in_use(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
     return WaterclockError(
         "E426",
         f"the ledger {url.render_as_string()} is in use",
-        why=f"{len(holders)} claims are open, of {', '.join(runners[:3])}",
+        why=f"{len(holders)} {'claim is' if len(holders) == 1 else 'claims are'} open, of {', '.join(runners[:3])}",
         fix="stop the runners; claims of one that is gone are settled by the next run",
+    )
+
+
+def opened_again(url: sa.URL) -> WaterclockError:
+    """Refuse to go on with a move beside another."""
+    return WaterclockError(
+        "E426",
+        f"the ledger {url.render_as_string()} is in use",
+        why="another move of it ended meanwhile, and what was written since is not in this copy",
+        fix="move it again, one at a time",
     )
 
 
@@ -125,6 +138,16 @@ def unknown_url(url: str) -> WaterclockError:
         f"no ledger can be opened at {kind}://…" if "://" in url else f"{kind!r} is no URL of a ledger",
         why="a ledger lives in a SQLite file or in a PostgreSQL database",
         fix="write sqlite:///path/to/ledger.db, or postgresql://user@host/database",
+    )
+
+
+def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockError:
+    """Refuse a URL with an option that neither a ledger nor its driver knows."""
+    return WaterclockError(
+        "E403",
+        f"{url.render_as_string()}: there is no option {name}",
+        why="a ledger knows schema, and else what libpq knows of a connection",
+        fix=did_you_mean(name, known, otherwise="leave it out"),
     )
 
 
@@ -289,7 +312,7 @@ def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
         "E423",
         f"the ledger {url.render_as_string()} does not answer",
         why=cause_of(error),
-        fix="see that its server runs, that host, port, database and user are right, and that it may be reached",
+        fix="see that its server runs and may be reached, and that host, port, database, user and password are right",
         transient=True,
     )
     found.may_repeat = may_repeat

@@ -39,6 +39,8 @@ ALL = [
     refusals.no_driver(URL, ImportError("no module named psycopg")),
     refusals.moved(URL, "postgresql://db/other"),
     refusals.in_use(URL, [HOLDER]),
+    refusals.opened_again(URL),
+    refusals.unknown_option(URL, "shema", ["schema"]),
     refusals.pool_full("a.x", day(0), "heavy", 2),
     refusals.ledger_there("ledger.db"),
     refusals.unusable_export("it was cut off", "it holds 3 rows"),

@@ -28,6 +28,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import LedgerAway
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.database import Database, open_database
+from waterclock.ledger.store.places import place_of
 
 pytestmark = pytest.mark.slow
 DECLARED = flow(table("raw.a", partitioned=True), table("raw.b"))
@@ -173,6 +174,44 @@ def test_a_user_without_rights_is_told(url: str) -> None:
         Ledger.open(url.replace("postgres@", "reader@"))
     assert refused.value.code == "E416"
     assert "permission denied" in str(refused.value.why)
+
+
+def test_an_option_that_nobody_knows_is_told_with_the_nearest(url: str) -> None:
+    with pytest.raises(WaterclockError, match="no option shema") as refused:
+        Ledger.open(url.replace("schema=", "shema="))
+    assert (refused.value.code, "schema" in str(refused.value.fix)) == ("E403", True)
+
+
+def test_what_an_error_quotes_is_kept_whatever_it_is(desk: Desk) -> None:
+    claim = desk.claim("raw.a", 0)
+    desk.ledger.claims.record_failed(claim, error="it holds a\x00 and \ud800", is_transient=False)
+    [cell] = cells(desk)
+    assert (cell.status, cell.error) == ("failed", r"it holds a\x00 and \ud800")
+
+
+def test_a_move_goes_on_only_while_the_ledger_is_closed_for_it(desk: Desk) -> None:
+    desk.ledger.keeping.close_for("postgresql://db/other", who="ann")
+    desk.ledger.keeping.require_closed_for("postgresql://db/other")
+    desk.ledger.keeping.open_again()
+    with pytest.raises(WaterclockError, match="in use") as refused:
+        desk.ledger.keeping.require_closed_for("postgresql://db/other")
+    assert refused.value.code == "E426"
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_ledger_that_came_meanwhile_is_moved_aside_only_where_that_is_asked_for(url: str, *, replaces: bool) -> None:
+    place = place_of(url)
+    Ledger.open(place.empty_draft()).close()
+    with Ledger.open(url) as other:
+        other.past.add_event("seen", who="ann")
+    if not replaces:
+        with pytest.raises(WaterclockError) as refused:
+            place.put_draft(day(0), replaces=False)
+        assert refused.value.code == "E417"
+    else:
+        assert place.put_draft(day(0), replaces=True) is not None
+    with Ledger.open(url) as found:
+        assert len(list(found.past.rows("events"))) == (0 if replaces else 1)
 
 
 def test_a_driver_that_is_missing_is_told() -> None:

@@ -75,7 +75,7 @@ def moved(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
     Raises  E417 where a ledger is there already, E419 where there is none to move, E426 while batches run
     """
     project = open_project(folder, env)
-    url = to if "://" in to else ledger_url(open_project(folder, to))
+    url = to if ":" in to else ledger_url(open_project(folder, to))
     found = move_ledger(project, url, who=RunSettings().who)
     if is_json:
         print_json({"what": "move"} | _NOTHING | {"old": found.old, "new": found.new, "batches": found.batches})

@@ -54,7 +54,10 @@ class Checked:
 
 def checked(folder: Path, env: str | None) -> Checked:
     """Check a project, whatever is wrong with it."""
+    from waterclock.dpl.config.model import FILE
     from waterclock.dpl.query.row_order import order_warnings
+    from waterclock.engine.ledger_opening import ledger_url
+    from waterclock.ledger.store.places import require_known
 
     begun = time.perf_counter()
     try:
@@ -62,6 +65,11 @@ def checked(folder: Path, env: str | None) -> Checked:
     except WaterclockError as error:
         errors = in_order(flattened([error]))
         return Checked(None, env, tuple(errors), time.perf_counter() - begun)
+    try:
+        require_known(ledger_url(project))
+    except WaterclockError as error:
+        error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
+        return Checked(None, env, (error,), time.perf_counter() - begun)
     warnings = tuple(in_order(order_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 

@@ -38,8 +38,11 @@ def move_ledger(project: Project, to: str, *, who: str) -> Moved:
         try:
             with Ledger.open(place.empty_draft()) as made:
                 count = made.keeping.load([ledger.keeping.export_lines()])
+            # another move that failed meanwhile has opened it again: what was written since is not in the copy
+            ledger.keeping.require_closed_for(shown(to))
             place.put_draft(ledger.now(), replaces=False)
         except BaseException:
-            ledger.keeping.open_again()
+            if not place.is_taken():
+                ledger.keeping.open_again()
             raise
     return Moved(shown(old), shown(to), count)

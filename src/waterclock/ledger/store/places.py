@@ -46,6 +46,15 @@ def place_of(url: str) -> LedgerPlace:
     return _File(Path(str(parsed.database))) if parsed.get_backend_name() == "sqlite" else _Schema(parsed)
 
 
+def require_known(url: str) -> None:
+    """Refuse a URL that no ledger can have, without looking at what lies there.
+
+    Raises  E403 for an unknown kind or option, E424 where its driver is not installed
+    """
+    if not url.startswith("sqlite:"):
+        postgres.create_engine(parse_url(url)).dispose()
+
+
 def shown(url: str) -> str:
     """Return a ledger's URL as it may be shown, without its password."""
     return url if url.startswith("sqlite:") else parse_url(url).render_as_string()
@@ -117,9 +126,9 @@ class _Schema:
         schema = postgres.schema_of(self.url)
         aside = f"{schema}_{at:%Y%m%dT%H%M%SZ}".lower()
         with opened(self.url) as engine:
-            if not replaces and postgres.exists(engine, self.url):
-                raise refusals.ledger_there(self.name, may_force=False)
-            is_moved = postgres.put_in_place(engine, draft=self._draft, schema=schema, aside=aside)
+            is_moved = postgres.put_in_place(engine, draft=self._draft, schema=schema, aside=aside, replaces=replaces)
+        if is_moved is None:
+            raise refusals.ledger_there(self.name, may_force=False)
         return f"schema {aside}" if is_moved else None
 
     @property

@@ -27,6 +27,7 @@ SCHEMES = ("postgresql", "postgresql+psycopg", "postgres")
 _CONNECT = {
     "connect_timeout": 10,
     "application_name": "waterclock",
+    "client_encoding": "utf8",
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
@@ -48,6 +49,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
     Raises  E424 where the driver is not installed
     """
+    _require_options(url)
     try:
         return sa.create_engine(
             url.set(drivername="postgresql+psycopg").difference_update_query(["schema"]),
@@ -58,6 +60,17 @@ def create_engine(url: sa.URL) -> sa.Engine:
         )
     except ImportError as error:
         raise refusals.no_driver(url, error) from error
+
+
+def _require_options(url: sa.URL) -> None:
+    try:
+        from psycopg.pq import Conninfo
+    except ImportError:
+        return  # told where the engine is made
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()} | {"schema"}
+    for name in url.query:
+        if name not in known:
+            raise refusals.unknown_option(url, name, known)
 
 
 def begin(connection: sa.Connection, url: sa.URL, *, writes: bool) -> None:
@@ -127,12 +140,19 @@ def drop(engine: sa.Engine, schema: str) -> None:
         connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {_quoted(schema)} CASCADE"))
 
 
-def put_in_place(engine: sa.Engine, *, draft: str, schema: str, aside: str) -> bool:
-    """Give a schema another's name, in one transaction; True where what bore the name before is called `aside` now."""
+def put_in_place(engine: sa.Engine, *, draft: str, schema: str, aside: str, replaces: bool) -> bool | None:
+    """Give a schema another's name, in one transaction; True where what bore the name before is called `aside` now.
+
+    None where something lies there that `replaces` does not allow to be moved aside: nothing was done then.
+    """
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN", execution_options={"no_parameters": True})
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('waterclock'))"))
         asked = sa.text("SELECT to_regnamespace(:name) IS NOT NULL")
         is_there = bool(connection.execute(asked, {"name": _quoted(schema)}).scalar())
+        full = sa.text("SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(:name))")
+        if not replaces and connection.execute(full, {"name": _quoted(schema)}).scalar():
+            return None
         if is_there:
             connection.execute(sa.text(f"ALTER SCHEMA {_quoted(schema)} RENAME TO {_quoted(aside)}"))
         connection.execute(sa.text(f"ALTER SCHEMA {_quoted(draft)} RENAME TO {_quoted(schema)}"))

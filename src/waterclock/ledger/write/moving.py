@@ -38,11 +38,25 @@ def close_for(database: Database, to: str, *, who: str) -> None:
     if _moved_to(database) == to:
         return
     with database.write() as write:
-        holders = [OpenClaim(row.number, (), row.runner, row.lease_until) for row in write.execute(_OPEN)]
+        # of one whose lease is out nothing can be recorded here any more; whoever takes it over does so elsewhere
+        holders = [
+            OpenClaim(row.number, (), row.runner, row.lease_until)
+            for row in write.execute(_OPEN)
+            if row.lease_until >= write.at
+        ]
         if holders:
             raise refusals.in_use(database.url, holders)
         write.log("ledger moved", who=who, data={"to": to})
         write.execute(_SET, {"to": to})
+
+
+def require_closed_for(database: Database, to: str) -> None:
+    """See that nobody writes here still, nor wrote since it was closed.
+
+    Raises  E426 where it was opened again
+    """
+    if _moved_to(database) != to:
+        raise refusals.opened_again(database.url)
 
 
 def open_again(database: Database) -> None:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 _FORGOTTEN_AFTER = timedelta(days=1)
 _ADD = sa.insert(runners)
-_SEE = sa.update(runners).where(runners.c.runner == sa.bindparam("name")).values(seen_at=sa.bindparam("at"))
+_SEE = (
+    sa.update(runners)
+    .where(runners.c.runner == sa.bindparam("name"))
+    .values(seen_at=sa.bindparam("at"), flow=sa.bindparam("works_from"))
+)
 _LEAVE = sa.delete(runners).where(runners.c.runner == sa.bindparam("name"))
 _FORGET = sa.delete(runners).where(runners.c.seen_at < sa.bindparam("before"))
 _ALL = sa.select(runners).order_by(runners.c.started_at, runners.c.runner)
@@ -42,10 +46,10 @@ def register(database: Database, runner: str, *, who: str, command: str, flow: s
         connection.execute(_ADD, told | {"started_at": at, "seen_at": at})
 
 
-def see(database: Database, runner: str) -> None:
-    """Say that a runner still lives."""
+def see(database: Database, runner: str, *, flow: str) -> None:
+    """Say that a runner still lives, and which flow it works from."""
     with database.beside() as (connection, at):
-        connection.execute(_SEE, {"name": runner, "at": at})
+        connection.execute(_SEE, {"name": runner, "at": at, "works_from": flow})
 
 
 def leave(database: Database, runner: str) -> None:

@@ -18,7 +18,7 @@ def test_a_runner_is_listed_with_what_it_holds_until_it_leaves(at_desk: Desk) ->
     register(at_desk)
     at_desk.clock.pass_by(seconds=10)
     claim = at_desk.claim("raw.a", 0, 1)
-    at_desk.ledger.runners.see("here")
+    at_desk.ledger.runners.see("here", flow="flow 1")
     [seen] = at_desk.ledger.runners.all()
     assert (seen.runner, seen.who, seen.command, seen.started_at) == ("here", "ann", "run --watch", begun)
     assert seen.alive_until == begun + timedelta(seconds=70)
@@ -39,7 +39,7 @@ def test_a_runner_that_only_its_claims_tell_of_is_listed_too(at_desk: Desk) -> N
 def test_nobody_wakes_for_a_runner_that_says_it_lives(at_desk: Desk) -> None:
     before = at_desk.ledger.sequence()
     register(at_desk)
-    at_desk.ledger.runners.see("here")
+    at_desk.ledger.runners.see("here", flow="flow 1")
     at_desk.ledger.runners.leave("here")
     assert at_desk.ledger.sequence() == before
 
