@@ -47,7 +47,7 @@ class Heartbeat:
         while not self._done.wait(self._work.settings.lease / 3):
             if self._command is not None:
                 with suppress(WaterclockError):
-                    self._work.ledger.runners.see(self._work.settings.runner)
+                    self._work.ledger.runners.see(self._work.settings.runner, flow=self._work.flow.fingerprint)
             for claim in self._work.held():
                 try:
                     self._work.ledger.claims.renew(claim)

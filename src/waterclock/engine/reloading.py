@@ -65,6 +65,7 @@ class Reloading:
         except BaseException:
             self._work.project, self._work.connections = old, connections
             raise
+        self._work.ledger.runners.see(self._work.settings.runner, flow=new.flow.fingerprint)
         self._tell("the flow was changed and is taken up")
         return True
 

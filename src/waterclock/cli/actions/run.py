@@ -167,10 +167,13 @@ def _driven(
     stop: threading.Event,
 ) -> RunOutcome:
     if asked.watch_seconds is not None:
-        reloading = Reloading(work, progress.note)
+        reloading = Reloading(work, progress.said)
 
         def reloaded() -> Runner | None:
-            return _runner(work, asked, stop) if reloading.is_new() else None
+            if not reloading.is_new():
+                return None
+            progress.flow = work.flow
+            return _runner(work, asked, stop)
 
         return watch(runner, work, progress, asked.watch_seconds, stop, reloaded)
     return runner.run_once(now) if until is None else runner.run_until(now, until)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.views.plan import next_due_words
 from waterclock.cli.views.run import held_words
+from waterclock.engine.left_claims import left_claims
 from waterclock.engine.runner import Runner, RunOutcome
 
 if TYPE_CHECKING:
@@ -52,14 +53,20 @@ def watch(
 
 
 def _is_stopped(stop: threading.Event, work: Workplace, seconds: float) -> bool:
-    """Wait for the stop, but not longer than so many seconds, nor once others have written to the ledger."""
+    """Wait for the stop, but not longer than so many seconds, nor once others have written to the ledger, or ended."""
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        if stop.wait(min(left, _LOOK_SECONDS)):
+    left = _left(work)
+    while (rest := end - time.monotonic()) > 0:
+        if stop.wait(min(rest, _LOOK_SECONDS)):
             return True
-        if work.ledger.sequence() != seen:
+        if work.ledger.sequence() != seen or _left(work) - left:
             return False
     return stop.is_set()
+
+
+def _left(work: Workplace) -> set[int]:
+    """Return the claims that can be taken over, those that could not be settled too."""
+    return {claim.number for claim in left_claims(work)}
 
 
 @dataclass(slots=True)
@@ -77,7 +84,7 @@ class _Telling:
         if more := len(outcome.held_back) - _MOST_HELD:
             waits += [f"and {more} more"] if more > 0 else []
         said = "; ".join(["watching", *waits])
-        if said != self._said or self.progress.to.is_terminal:
+        if said != self._said or (self.progress.to.is_terminal and self.progress.log is None):
             due = next_due_words(outcome.plan, self.progress.zone) if outcome.plan else ""
             self.progress.note(f"{said}; {due}" if due else said)
         self._said = said

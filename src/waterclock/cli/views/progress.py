@@ -94,6 +94,8 @@ class Progress:
         with self._lock:
             self._say_tick()
             self._running[_key(group)] = _Work(group, time.monotonic())
+            if self._note.startswith("watching"):
+                self._note = ""
 
     def step(self, group: Group, name: str) -> None:
         """Show at which step a group is; a group that was split goes on as its parts."""

@@ -41,8 +41,10 @@ def see_runners(project: Project) -> Runners | None:
         return None
     with ledger:
         applied = ledger.declared.applied()
-        seen = tuple(ledger.runners.all())
-        return Runners(project.flow, ledger.now(), applied.fingerprint if applied else None, seen)
+        now = ledger.now()
+        # one that ended without a word and holds nothing any more is nobody's concern
+        seen = tuple(each for each in ledger.runners.all() if each.held or not _is_gone(each, now))
+        return Runners(project.flow, now, applied.fingerprint if applied else None, seen)
 
 
 def print_runners(to: Console, found: Runners | None) -> None:

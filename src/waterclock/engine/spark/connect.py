@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import WaterclockError
@@ -13,6 +15,7 @@ from waterclock.storage.spark_settings import SESSION_CONFS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PORT, _PATIENCE = 15002, 5.0
 _HADOOP = "spark.hadoop."
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 _ZONE = "SELECT CAST(reflect('java.util.TimeZone', 'getDefault') AS STRING) AS zone"
@@ -45,6 +48,7 @@ def another(settings: SparkSettings) -> SparkSession:
     Raises  E714 where the client is not installed, or the server does not answer
     """
     where = settings.connect or ""
+    require_reachable(where, "the Spark Connect server")
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -58,6 +62,8 @@ def another(settings: SparkSettings) -> SparkSession:
             for name, value in _confs(settings).items():
                 builder = builder.config(name, value)
             return builder.create()
+        except ImportError:  # of PySpark's, that is one of its own errors too
+            raise
         except (PySparkException, OSError) as error:
             raise _refusal(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
     except ImportError as error:
@@ -67,6 +73,27 @@ def another(settings: SparkSettings) -> SparkSession:
             where=where,
             why=str(error).partition("\n")[0],
             fix="install it: pip install 'pyspark[connect]==4.2.0'",
+        ) from error
+
+
+def require_reachable(address: str, what: str) -> None:
+    """Refuse an address `…//host:port` at which nothing listens: Spark itself would try for minutes.
+
+    Raises  E714
+    """
+    parts = urlsplit(address)
+    if parts.hostname is None:
+        return
+    try:
+        socket.create_connection((parts.hostname, parts.port or _PORT), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise WaterclockError(
+            "E714",
+            f"{what} does not answer",
+            where=address,
+            why=error.strerror or str(error),
+            fix="see that it runs, and that its port may be reached",
+            transient=True,
         ) from error
 
 

@@ -110,6 +110,8 @@ class Sessions:
         try:
             if self._settings.connect:
                 return connect.connected(self._settings)
+            if self._settings.master.startswith("spark://") and "," not in self._settings.master:
+                connect.require_reachable(self._settings.master, "the Spark master")
             session, self._log = _opened(self._settings, self._work, lasts=self._lasts)
         except WaterclockError as refusal:
             self._refusal = refusal

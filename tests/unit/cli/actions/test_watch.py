@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from tests.model.flows import at, collect, flow
 from waterclock.cli.actions import watch as watching
@@ -18,9 +21,6 @@ from waterclock.engine.collect.source_clocks import HeldBack
 from waterclock.engine.runner import RunOutcome
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.window import Window
-
-if TYPE_CHECKING:
-    import pytest
 
 FLOW = flow(collect("raw.a", "HOUR"))
 NOW = at("2013-01-03 22:00")
@@ -37,10 +37,12 @@ class Looking:
     stop: threading.Event
     now: datetime = NOW
     sequence: int = 0
+    claims: list[Any] = field(default_factory=list)
 
     @property
     def ledger(self) -> Any:
-        return SimpleNamespace(sequence=lambda: self.sequence)
+        claims = SimpleNamespace(open=lambda: self.claims)
+        return SimpleNamespace(sequence=lambda: self.sequence, claims=claims)
 
     def real_now(self) -> datetime:
         return self.now
@@ -60,6 +62,7 @@ class Notes:
     is_terminal: bool
     flow: Any = FLOW
     zone: str = "UTC"
+    log: Any = None
     noted: list[str] = field(default_factory=list)
 
     @property
@@ -103,13 +106,25 @@ def test_all_looks_are_summed_up_and_the_last_says_how_things_stand() -> None:
     assert total.plan is not None
 
 
-def test_it_looks_earlier_once_others_have_written_to_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+def written(looking: Looking) -> None:
+    looking.sequence = 1
+
+
+def left(looking: Looking) -> None:
+    gone = SimpleNamespace(runner="another machine, process 1")
+    looking.claims = [SimpleNamespace(number=1, lease_until=NOW - timedelta(days=1), request=gone)]
+
+
+@pytest.mark.parametrize("happens", [written, left])
+def test_it_looks_earlier_once_others_have_written_to_the_ledger_or_left_a_claim(
+    monkeypatch: pytest.MonkeyPatch, happens: Callable[[Looking], None]
+) -> None:
     monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
     stop, notes = threading.Event(), Notes(is_terminal=False)
     looking: Any = Looking([RunOutcome(), RunOutcome()], stop)
     looking.real_now = lambda: NOW - timedelta(hours=1)  # nothing is due for an hour
     to: Any = notes
-    others = threading.Timer(0.1, lambda: setattr(looking, "sequence", 1))
+    others = threading.Timer(0.1, happens, [looking])
     others.start()
     begun = time.monotonic()
     watch(looking, looking, to, 3600, stop, lambda: None)
