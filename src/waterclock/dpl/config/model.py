@@ -144,7 +144,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
     try:
         file = _File.model_validate(data)
     except ValidationError as error:
-        return None, errors + [_invalid(config, problem) for problem in error.errors()]
+        return None, errors + _all_invalid(config, error.errors())
     defaults = _defaults(file.defaults, config, errors)
     misspelt = frozenset(
         meant for key in _unknown_defaults(file.defaults) for meant in nearest(key, Defaults.model_fields)
@@ -332,6 +332,30 @@ _EXPECTED = {
 }
 
 
+def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockError]:
+    """Refuse what does not fit; a value that may be a secret is told once, not for each type that it might have."""
+    paths = [_nearest_place(config, tuple(str(part) for part in problem["loc"])) for problem in problems]
+    secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSaid.__name__ in each["loc"]}
+    errors, told = [], set[tuple[str, ...]]()
+    for path, problem in zip(paths, problems, strict=True):
+        if path not in secretive:
+            errors.append(_invalid(config, problem))
+        elif path not in told:
+            told.add(path)
+            errors.append(
+                config.place(path).refuse(
+                    "E242", f"{'.'.join(path)} is neither a value nor a secret",
+                    fix='give it a text in quotes, or { secret = "name" }',
+                )
+            )  # fmt: skip
+    return errors
+
+
+def _nearest_place(config: Config, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the path, or the nearest above it that the file has."""
+    return next((path[:end] for end in range(len(path), 0, -1) if path[:end] in config.places), path)
+
+
 def _invalid(
     config: Config, problem: Any, prefix: tuple[str, ...] = (), model: type[BaseModel] = _File
 ) -> WaterclockError:
@@ -350,7 +374,7 @@ def _invalid(
         return config.place(path[:-1]).refuse(
             "E242", f"{'.'.join(path)} is missing", fix=f'add {key} = "..." below [{".".join(path[:-1])}]'
         )
-    known_path = next((path[:end] for end in range(len(path), 0, -1) if path[:end] in config.places), path)
+    known_path = _nearest_place(config, path)
     expected = _EXPECTED.get(kind, "a text, a number, true, false or a date")
     return config.place(known_path).refuse(
         "E242", f"{'.'.join(known_path)} holds {problem['input']!r}", fix=f"give it {expected}"
