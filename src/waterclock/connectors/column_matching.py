@@ -65,6 +65,17 @@ def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
     return Matched(tuple(taken), tuple(column.name for _, column in rest))
 
 
+def no_time_column(time_column: str, known: Sequence[str], *, where: str) -> WaterclockError:
+    """Make the error for a source without the column that BY DATA TIME names."""
+    return WaterclockError(
+        "E805",
+        f"{where} has no column {time_column}",
+        where=where,
+        why=f"BY DATA TIME {time_column} decides the window of each row; it has {', '.join(known)}",
+        fix=did_you_mean(time_column, known, otherwise="name the column that holds the rows' own time"),
+    )
+
+
 def _clean(found: Iterable[Found], where: str) -> dict[str, Found]:
     clean: dict[str, Found] = {}
     lower: dict[str, str] = {}

@@ -19,9 +19,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import match
+from waterclock.connectors.column_matching import match, no_time_column
 from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Columns, Unit
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waterclock.connectors.postgres.collection import WindowFilter
-    from waterclock.connectors.postgres.database import Database
+    from waterclock.connectors.postgres.database import Connection, Database
     from waterclock.connectors.postgres.types import SqlColumn
 
 CAPABILITIES = Capabilities(
@@ -155,14 +155,14 @@ class PostgresCollector:
             raise
 
     @staticmethod
-    def _require(connection: object, unit: Unit) -> None:
+    def _require(connection: Connection, unit: Unit) -> None:
         from waterclock.connectors.postgres.database import no_table, table_of
 
         if unit.query is not None:
             return
-        row = connection.execute("SELECT to_regclass(%s) IS NULL", (table_of(unit),)).fetchone()  # type: ignore[attr-defined]
-        if row[0]:
-            raise no_table(connection, unit)  # type: ignore[arg-type]
+        row = connection.execute("SELECT to_regclass(%s) IS NULL", (table_of(unit),)).fetchone()
+        if row and row[0]:
+            raise no_table(connection, unit)
 
 
 def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
@@ -172,14 +172,7 @@ def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Uni
         if column.name.lower() == request.time_column.lower():
             require_time(column.name, f"{column.kind}[]" if column.is_array else column.kind, str(unit))
             return WindowFilter(column.name, column.kind, tuple(request.windows))
-    known = [column.name for column in there]
-    raise WaterclockError(
-        "E805",
-        f"{unit} has no column {request.time_column}",
-        where=str(unit),
-        why=f"BY DATA TIME {request.time_column} decides the window of each row; it has {', '.join(known)}",
-        fix=did_you_mean(request.time_column, known, otherwise="name the column that holds the rows' own time"),
-    )
+    raise no_time_column(request.time_column, [column.name for column in there], where=str(unit))
 
 
 def _partitions(unit: Unit) -> int | None:

@@ -194,16 +194,23 @@ def told(error: psycopg.Error, name: str, where: str) -> WaterclockError:
 def no_table(connection: Connection, unit: Unit) -> WaterclockError:
     """Make the error for a table that is not there, with the nearest names."""
     rows = connection.execute(
-        "SELECT CASE WHEN pg_table_is_visible(oid) THEN relname ELSE relnamespace::regnamespace || '.' || relname END"
-        " FROM pg_class WHERE relkind IN ('r', 'v', 'm', 'p', 'f')"
-        " AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema') ORDER BY 1 LIMIT 500"
+        "SELECT CASE WHEN pg_table_is_visible(oid) AND %s THEN relname"
+        " ELSE relnamespace::regnamespace || '.' || relname END FROM pg_class"
+        " WHERE relkind IN ('r', 'v', 'm', 'p', 'f')"
+        " AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema') ORDER BY 1 LIMIT 500",
+        ("." not in unit.path,),
     )
-    known = [str(row[0]) for row in rows if not str(row[0]).startswith("waterclock_")]
+    known = [str(row[0]) for row in rows if not str(row[0]).rpartition(".")[2].startswith("waterclock_")]
+    schema, _, name = unit.path.rpartition(".")
+    within = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == schema]
     listed = f"{', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
     return WaterclockError(
         "E804",
         f"there is no table {unit.path}",
         where=str(unit),
         why=f"the database holds {listed}" if known else "the database holds no tables",
-        fix=did_you_mean(unit.path, known, otherwise="mend the name, or bring the table back"),
+        # names of the schema by themselves: with a long one before them all would be near
+        fix=did_you_mean(
+            name if within else unit.path, within or known, otherwise="mend the name, or bring the table back"
+        ),
     )

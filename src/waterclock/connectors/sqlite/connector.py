@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Found, match
+from waterclock.connectors.column_matching import Found, match, no_time_column
 from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
 from waterclock.connectors.sqlite.database import (
     Database,
@@ -27,7 +27,7 @@ from waterclock.connectors.sqlite.database import (
     describe,
     source_of,
 )
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Columns, Unit
@@ -135,14 +135,7 @@ def _spelled(time_column: str, found: list[Found], unit: Unit) -> str:
     for column in found:
         if column.name.lower() == time_column.lower():
             return column.name
-    known = [column.name for column in found]
-    raise WaterclockError(
-        "E805",
-        f"{unit} has no column {time_column}",
-        where=str(unit),
-        why=f"BY DATA TIME {time_column} decides the window of each row; it has {', '.join(known)}",
-        fix=did_you_mean(time_column, known, otherwise="name the column that holds the rows' own time"),
-    )
+    raise no_time_column(time_column, [column.name for column in found], where=str(unit))
 
 
 def _times(unit: Unit, zone: str) -> Times:

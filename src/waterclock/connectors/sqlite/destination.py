@@ -12,9 +12,9 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
+from waterclock.connectors.foreign_rows import foreign_rows
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.sqlite.database import quoted, table_of
-from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -86,13 +86,7 @@ def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delive
     has_rows = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
-    raise WaterclockError(
-        "E820",
-        f"{unit} belongs to the project {other[0]}" if other else f"{unit} holds rows that are not ours",
-        where=f"{unit}@{delivery.label_text}",
-        why=f"a {delivery.mode.value} by {delivery.publish} would change rows that it has not brought",
-        fix="publish to another table" if other else "empty it, publish to another table, or say OPTIONS (adopt true)",
-    )
+    raise foreign_rows(unit, delivery, of=other[0] if other else None)
 
 
 def _index(connection: sqlite3.Connection, prefix: str, table: str, columns: Sequence[str], *, is_unique: bool) -> None:

@@ -344,3 +344,11 @@ def test_a_time_that_is_text_is_refused(spark: SparkSession, database: PostgresD
         collector(database).read_windows(spark, database.unit, request, declared(), "UTC")
     assert refused.value.code == "E815"
     assert "at::timestamptz" in str(refused.value.fix)
+
+
+def test_a_table_that_is_misspelt_is_told_with_the_nearest(spark: SparkSession, database: PostgresDatabase) -> None:
+    database.run("CREATE TABLE totals (id int)")
+    for name in ("totalz", f"{database.schema}.totalz"):
+        with pytest.raises(WaterclockError) as refused:
+            collector(database).read_snapshot(spark, unit_of("ops", name), declared(), "UTC")
+        assert (refused.value.code, refused.value.fix) == ("E804", "did you mean totals?")
