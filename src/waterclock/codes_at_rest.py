@@ -117,6 +117,19 @@ STORAGE: Mapping[str, Code] = {
         "A slice without a readable manifest, or whose files are damaged, is read by nobody: its batch is made again.",
     ),
     "E606": Code("rows of another label", "A group's rows bear only the labels that are being made."),
+    "E607": Code(
+        "a storage of an unknown kind",
+        "Folders of this machine are known, and buckets of stores that can put a file only where none is.",
+    ),
+    "E608": Code(
+        "no option of an object store",
+        "Misspelt, or one that only another tool knows. What is not said here the environment's variables say.",
+    ),
+    "E609": Code(
+        "an object store that cannot be reached",
+        "It does not answer, has no such bucket, or does not let this user in. What was asked of it is asked again later "
+        "where it did not answer.",
+    ),
     "E610": Code(
         "a column that is lost",
         "A column of the table is no longer in the rows. Bring it back: rebuilding a table without it is to follow.",
