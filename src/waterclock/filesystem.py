@@ -11,7 +11,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -50,9 +50,33 @@ def at(folder: str | Path, *parts: str) -> Path:
     return cast("Path", UPath(str(folder), **store.for_obstore).joinpath(*filter(None, parts)))
 
 
+def read_bytes(path: Path) -> bytes:
+    """Read a whole file, in an object store by one request.
+
+    Raises  FileNotFoundError where it is not there
+    """
+    store = store_of(path)
+    if store is None:
+        return path.read_bytes()
+    import obstore
+
+    return bytes(obstore.get(store.objects, _key(store, path)).bytes())
+
+
 def readable(path: Path) -> Path | IO[bytes]:
-    """Return what Arrow reads a file from: its path on this machine, else the file, opened."""
-    return path.open("rb") if is_remote(path) else path
+    """Return what Arrow reads a file from: its path on this machine, else the file, opened.
+
+    Raises  FileNotFoundError for one in an object store that is not there
+    """
+    if not is_remote(path):
+        return path
+    path.stat()  # obstore's file complains on the terminal where it is opened and not there
+    return path.open("rb")
+
+
+def writable(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
+    """Return what Arrow writes a file to: its path on this machine, else the file, opened; it appears when closed."""
+    return path.open("wb") if is_remote(path) else nullcontext(path)
 
 
 def put_if_absent(path: Path, text: str) -> bool:
@@ -60,14 +84,33 @@ def put_if_absent(path: Path, text: str) -> bool:
     store = store_of(path)
     if store is not None:
         return _put_object_if_absent(store, _key(store, path), text.encode())
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    beside = beside_of(path)
     beside.write_text(text, encoding="utf-8")
+    return move_if_absent(beside, path)
+
+
+def beside_of(path: Path) -> Path:
+    """Return a hidden name beside a path that nobody else uses, for what is moved to the path when it is whole."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+
+
+def move_if_absent(path: Path, target: Path) -> bool:
+    """Move a file to where none is; False where there is one: the file is removed then.
+
+    A latch on this machine. In an object store it is none, for two who see nothing there may both move theirs.
+    """
+    if is_remote(path):
+        if target.exists():
+            path.unlink()
+            return False
+        move_file(path, target)
+        return True
     try:
-        os.link(beside, path)
+        os.link(path, target)
     except FileExistsError:
         return False
     finally:
-        beside.unlink()
+        path.unlink()
     return True
 
 
@@ -126,6 +169,7 @@ def copy_file(path: Path, target: Path) -> None:
 
         obstore.copy(store.objects, _key(store, path), _key(store, target))
         return
+    path.stat()  # as in `readable`
     with path.open("rb") as source, target.open("wb") as sink:
         shutil.copyfileobj(source, sink, _CHUNK)
 
@@ -145,6 +189,30 @@ def files_below(folder: Path) -> Iterator[Found]:
             if path.is_file():
                 changed = datetime.fromtimestamp(stat.st_mtime, UTC)
                 yield Found(path.relative_to(folder).as_posix(), stat.st_size, changed)
+
+
+def names_below(folder: Path) -> Iterator[str]:
+    """Return the paths, from a folder on, of all files below it; on this machine those of folders as well."""
+    if is_remote(folder):
+        yield from (file.path for file in files_below(folder))
+        return
+    start = len(str(folder)) + 1
+    for parent, folders, files in os.walk(folder):
+        yield from (os.path.join(parent, name)[start:] for name in (*folders, *files))  # noqa: PTH118 - tens of thousands
+
+
+def folders_in(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder; none where it is not there."""
+    store = store_of(folder)
+    if store is not None:
+        import obstore
+
+        found = obstore.list_with_delimiter(store.objects, prefix=_key(store, folder))["common_prefixes"]
+        return [path.rpartition("/")[2] for path in found]
+    try:
+        return [path.name for path in folder.iterdir() if path.is_dir()]
+    except FileNotFoundError:
+        return []
 
 
 def _objects_below(store: Store, key: str) -> Iterator[Found]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, folders_in
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.planning import Planner
@@ -103,14 +104,17 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        for log in sorted(Path(self.storage).glob("tables/*/*/_delta_log")):
-            yield ".".join(log.parts[-3:-1])
+        tables = at(self.storage, "tables")
+        for schema in sorted(folders_in(tables)):
+            for name in sorted(folders_in(tables / schema)):
+                if self._has(f"{schema}.{name}"):
+                    yield f"{schema}.{name}"
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def _has(self, name: str) -> bool:
-        return Path(self.storage, "tables", *name.split("."), "_delta_log").is_dir()
+        return at(self.storage, "tables", *name.split("."), "_delta_log").is_dir()
 
 
 def _stored(folder: Path, env: str | None) -> Known | None:

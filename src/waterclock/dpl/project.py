@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.resolve.schemas import Known
     from waterclock.dpl.syntax.statements import Statement
 
+WORK = ".waterclock"
 _ENV = "WATERCLOCK_ENV"
 # a backslash, a percent-encoded character, control characters and lone surrogates
 _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]")
@@ -58,9 +59,15 @@ class Project:
     variables: Mapping[str, Any]
     secrets: Path
     spark: SparkHere = field(default_factory=SparkHere)
+    storage_options: Mapping[str, str | Secret] = field(default_factory=dict)
     owner: str | None = None
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def work_folder(self) -> Path:
+        """Where this machine keeps what it needs of its own: the storage, or `.waterclock` beside a remote one."""
+        return self.root / WORK if "://" in self.storage else Path(self.storage)
 
 
 def load_project(
@@ -190,6 +197,7 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
         variables=dict(config.variables),
         secrets=root / environment.secrets,
         spark=_spark(environment.spark),
+        storage_options=_texts(environment.storage_options),
         owner=str(default[0]) if default else None,
         files=tuple(sources),
         sources=sources,
@@ -197,11 +205,15 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
 
 
 def _spark(said: SparkSaid) -> SparkHere:
-    confs = {
+    return SparkHere(said.master, said.connect, said.memory, said.python, tuple(said.packages), _texts(said.confs))
+
+
+def _texts(said: Mapping[str, str | float | SecretSaid]) -> dict[str, str | Secret]:
+    """Return values as texts, and secrets by their names."""
+    return {
         name: Secret(value.secret) if isinstance(value, SecretSaid) else _conf_text(value)
-        for name, value in said.confs.items()
+        for name, value in said.items()
     }
-    return SparkHere(said.master, said.connect, said.memory, said.python, tuple(said.packages), confs)
 
 
 def _conf_text(value: str | float) -> str:
@@ -242,7 +254,7 @@ def _ledger(root: Path, said: str | SecretSaid | None, storage: str) -> str | Se
     if isinstance(said, SecretSaid):
         return Secret(said.secret)
     if said is None:
-        folder = root / ".waterclock" if "://" in storage else Path(storage)
+        folder = root / WORK if "://" in storage else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"
     prefix = "sqlite:///"
     if said.startswith(prefix) and not said.startswith(prefix + "/"):

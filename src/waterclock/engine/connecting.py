@@ -7,19 +7,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from waterclock.connectors.interface import Deliverer
 from waterclock.dpl.project import Project
-from waterclock.engine.connections import Connections
+from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
+from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.store.places import place_of, shown
-from waterclock.secrets import Secrets
+from waterclock.object_stores import is_remote
 from waterclock.storage.lake import require_latch
 
 
@@ -44,9 +44,7 @@ def probes(project: Project) -> Iterator[Probe]:
     """
     yield _tried("ledger", _ledger_name(project), lambda: _ledger(project))
     yield _tried("storage", project.storage, lambda: _storage(project))
-    connections = Connections(
-        project.root, Path(project.storage) / "archive", project.flow.connections, Secrets.of(project.secrets)
-    )
+    connections = connections_of(project)
     for table in project.flow.tables.values():
         if table.source is not None:
             yield _tried("source", table.name, partial(_source, connections, table))
@@ -82,9 +80,11 @@ def _ledger(project: Project) -> str:
 
 
 def _storage(project: Project) -> str:
+    reach_storage(project)
     require_latch(project.storage)
-    free = shutil.disk_usage(project.storage).free
-    return f"can be written, {free / 1e9:.0f} GB free"
+    if is_remote(project.storage):
+        return "can be written, and knows conditional puts"
+    return f"can be written, {shutil.disk_usage(project.storage).free / 1e9:.0f} GB free"
 
 
 def _source(connections: Connections, table: Table) -> str:
@@ -115,7 +115,7 @@ def _destination(connections: Connections, project: Project, table: Table) -> st
 
 def _spark(project: Project) -> str:
     settings = settings_of(project)
-    sessions = Sessions(work_folder=Path(project.storage) / "spark", settings=settings)
+    sessions = Sessions(work_folder=project.work_folder / "spark", settings=settings)
     try:
         spark = sessions.root()
         spark.range(1).count()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from waterclock.connectors.interface import Collector, Deliverer, Setting
 from waterclock.connectors.registry import connector
+from waterclock.dpl.project import Project
+from waterclock.filesystem import at
 from waterclock.flow.declarations import Connection, Options, Secret, Unit, Value
 from waterclock.secrets import Secrets
 
@@ -56,3 +58,10 @@ class Connections:
             key: self._secrets.read(value.name) if isinstance(value, Secret) else value
             for key, value in options.items()
         }
+
+
+def connections_of(project: Project) -> Connections:
+    """Return a project's connections, each opened when it is asked for; originals go below the storage."""
+    return Connections(
+        project.root, at(project.storage, "archive"), project.flow.connections, Secrets.of(project.secrets)
+    )

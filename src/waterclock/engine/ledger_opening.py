@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from waterclock.dpl.project import Project
+from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import at
 from waterclock.flow.declarations import Secret
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import lost
@@ -47,8 +47,9 @@ def refuse_lost(project: Project) -> None:
 
     Raises  E421
     """
-    lake = Lake(str(project.storage))
-    there = [name for name in project.flow.tables if Path(lake.folder(name), "_delta_log").is_dir()]
+    reach_storage(project)
+    lake = Lake(project.storage)
+    there = [name for name in project.flow.tables if at(lake.folder(name), "_delta_log").is_dir()]
     tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
         raise lost(shown(ledger_url(project)), tables)

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.dpl.project import Project
 from waterclock.engine.collect.source_clocks import SourceClocks
-from waterclock.engine.connections import Connections
+from waterclock.engine.connections import connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
+from waterclock.engine.storage_access import reach_storage
 from waterclock.engine.workplace import Workplace
+from waterclock.filesystem import at, make_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.starts import starts_to_write
-from waterclock.secrets import Secrets
 from waterclock.storage.lake import Lake, require_latch
 
 _with_latch: set[str] = set()
@@ -46,20 +46,21 @@ def open_workplace(
 
     Raises  E421 where the ledger is gone from a storage that has tables, E422 where it is damaged
     """
-    storage = Path(project.storage)
+    reach_storage(project)
     ledger = ledger or open_ledger(project) or Ledger.open("sqlite://" if is_question else ledger_url(project))
     if not is_question:
-        storage.mkdir(parents=True, exist_ok=True)
+        for folder in (at(project.storage), project.work_folder):
+            make_folder(folder)
     if listener is not None:
         ledger.tell(listener.said)
-    own = sessions or Sessions(work_folder=storage / "spark", settings=settings_of(project), lasts=lasts)
+    own = sessions or Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project), lasts=lasts)
     try:
         yield Workplace(
             project,
             ledger,
-            Lake(str(storage)),
+            Lake(project.storage),
             own,
-            Connections(project.root, storage / "archive", project.flow.connections, Secrets.of(project.secrets)),
+            connections_of(project),
             settings or RunSettings(),
             listener or Silent(),
         )

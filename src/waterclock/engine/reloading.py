@@ -9,12 +9,13 @@ from pathlib import Path
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.config.model import FILE
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.connections import Connections
+from waterclock.engine.connections import connections_of
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.secrets import Secrets
 
+_OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
+_OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
 _Stamps = dict[str, tuple[int, int]]
 
 
@@ -50,16 +51,14 @@ class Reloading:
     def _take_up(self) -> bool:
         old = self._work.project
         new = load_project(old.root, env=old.env, capabilities=capabilities())
-        if (new.storage, new.ledger, new.publish, new.spark) != (old.storage, old.ledger, old.publish, old.spark):
+        if any(getattr(new, part) != getattr(old, part) for part in _OF_A_START):
             self._tell("storage, ledger, publish or spark changed: that is taken up by a restart of the runner")
             return False
         if new.flow == old.flow:
             return False
         connections = self._work.connections
         self._work.project = new
-        self._work.connections = Connections(
-            new.root, Path(new.storage) / "archive", new.flow.connections, Secrets.of(new.secrets)
-        )
+        self._work.connections = connections_of(new)
         try:
             apply_flow(self._work, self._work.real_now())
         except BaseException:

@@ -6,11 +6,10 @@ Names sort by time; the newest names the one it follows, down to one that is who
 from __future__ import annotations
 
 import gzip
-import os
-import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
+
+from waterclock.filesystem import at, beside_of, files_below, make_folder, move_if_absent
 
 FOLDER = "ledger"
 _SUFFIX = ".jsonl.gz"
@@ -24,7 +23,11 @@ def export_name(at: datetime, sequence: int) -> str:
 
 def export_names(root: str) -> list[str]:
     """List the exports of a storage, newest first."""
-    return sorted((path.name for path in Path(root, FOLDER).glob(f"*{_SUFFIX}")), reverse=True)
+    return sorted((file.path for file in files_below(at(root, FOLDER)) if _is_export(file.path)), reverse=True)
+
+
+def _is_export(path: str) -> bool:
+    return path.endswith(_SUFFIX) and not path.startswith(".") and "/" not in path
 
 
 def first_line(root: str, name: str) -> str:
@@ -35,7 +38,7 @@ def first_line(root: str, name: str) -> str:
 def read_export(root: str, name: str) -> Iterator[str]:
     """Return the lines of an export; none further where it is damaged."""
     try:
-        with gzip.open(Path(root, FOLDER, name), "rt", encoding="utf-8") as file:
+        with at(root, FOLDER, name).open("rb") as source, gzip.open(source, "rt", encoding="utf-8") as file:
             yield from file
     except (OSError, EOFError, UnicodeDecodeError):
         return
@@ -43,24 +46,21 @@ def read_export(root: str, name: str) -> Iterator[str]:
 
 def write_export(root: str, name: str, lines: Iterable[str]) -> int:
     """Write an export put-if-absent, and give its bytes; one of that name that is there stays."""
-    folder = Path(root, FOLDER)
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f".{name}.{uuid.uuid4().hex}"
+    path = at(root, FOLDER, name)
+    make_folder(path.parent)
+    beside = beside_of(path)
     try:
-        with gzip.open(beside, "wt", encoding="utf-8", compresslevel=_QUICK) as file:
+        with beside.open("wb") as sink, gzip.open(sink, "wt", encoding="utf-8", compresslevel=_QUICK) as file:
             file.writelines(f"{line}\n" for line in lines)
         size = beside.stat().st_size
-        os.link(beside, folder / name)
-    except FileExistsError:
-        size = 0
+        return size if move_if_absent(beside, path) else 0
     finally:
         beside.unlink(missing_ok=True)
-    return size
 
 
 def remove_export(root: str, name: str) -> int:
     """Remove an export, and give the bytes it took."""
-    path = Path(root, FOLDER, name)
+    path = at(root, FOLDER, name)
     size = path.stat().st_size
     path.unlink()
     return size

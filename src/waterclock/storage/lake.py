@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, make_folder, put_if_absent
 from waterclock.timelabel.label import hive_path, label_of
 
 STAGE = "_stage"
@@ -47,60 +46,26 @@ def label_folder(label: datetime) -> str:
 def require_latch(root: str) -> None:
     """Refuse a storage on which two runners could both create one file, by trying it.
 
-    Raises  E602 where the storage lets a file be created twice, or has no links to create one put-if-absent
-            E603 where it cannot be written
+    Raises  E602 where the storage lets a file be created twice, or has no way to create one put-if-absent
+            E603 where it cannot be written, E609 where an object store cannot be reached
     """
-    probe = Path(root) / f".latch-{uuid.uuid4().hex}"
+    name = f".latch-{uuid.uuid4().hex}"
+    probe, plain = at(root, name), at(root, f"{name}.write")
     try:
-        probe.parent.mkdir(parents=True, exist_ok=True)
-        _create(probe)
+        make_folder(probe.parent)
+        plain.write_text("", encoding="utf-8")
     except OSError as error:
         raise WaterclockError(
             "E603", "the storage cannot be written", where=root, why=str(error), fix="permit or free the place"
         ) from error
-    link = probe.with_suffix(".link")
     try:
-        if not (_refuses_second_create(probe) and _refuses_second_link(probe, link)):
+        if not put_if_absent(probe, "first") or put_if_absent(probe, "second"):
             raise _no_latch(root, "a file that exists was created a second time")
     except OSError as error:
         raise _no_latch(root, str(error)) from error
     finally:
+        plain.unlink(missing_ok=True)
         probe.unlink(missing_ok=True)
-        link.unlink(missing_ok=True)
-
-
-def put_if_absent(path: Path, text: str) -> bool:
-    """Write a file whole, or not at all; False where it exists already."""
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    beside.write_text(text, encoding="utf-8")
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        return False
-    finally:
-        beside.unlink()
-    return True
-
-
-def _create(path: Path) -> None:
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-
-
-def _refuses_second_create(path: Path) -> bool:
-    try:
-        _create(path)
-    except FileExistsError:
-        return True
-    return False
-
-
-def _refuses_second_link(path: Path, link: Path) -> bool:
-    os.link(path, link)
-    try:
-        os.link(path, link)
-    except FileExistsError:
-        return True
-    return False
 
 
 def _no_latch(root: str, why: str) -> WaterclockError:
@@ -109,5 +74,5 @@ def _no_latch(root: str, why: str) -> WaterclockError:
         "the storage cannot create a file only where it is absent",
         where=root,
         why=f"{why}; without it two runners could both commit one claim",
-        fix="keep the storage on a local or HDFS file system",
+        fix="keep the storage on a file system of this machine, or in a store that knows conditional puts",
     )

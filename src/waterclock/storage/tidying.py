@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties
 
+from waterclock.filesystem import at
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
 from waterclock.storage.lake import STAGE
@@ -78,7 +79,7 @@ def unneeded_files(folder: str, hours: int) -> list[Path]:
         if not table.is_plain:
             return []  # deletion vectors lie in files of their own, of which delta-rs knows too little
         paths = table.delta().vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-    return [path for path in (Path(folder, unquote(name)) for name in paths) if path.is_file()]
+    return [path for path in (at(folder, unquote(name)) for name in paths) if path.is_file()]
 
 
 def vacuum(folder: str, hours: int, identity: Identity) -> None:

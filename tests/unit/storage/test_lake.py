@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.storage.lake import Lake, put_if_absent, require_latch
+from waterclock.filesystem import put_if_absent
+from waterclock.storage.lake import Lake, require_latch
 
 
 def test_tables_publish_stages_and_slices_have_their_places() -> None:
@@ -27,8 +29,7 @@ def test_a_local_folder_carries_a_latch_and_is_left_clean(tmp_path: Path) -> Non
 
 
 def test_a_storage_that_creates_a_file_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda path, flags, *rest: real(path, flags & ~os.O_EXCL, *rest))
+    monkeypatch.setattr(os, "link", shutil.copyfile)
     with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only where it is absent"):
         require_latch(str(tmp_path))
 

@@ -78,6 +78,7 @@ class Environment(BaseModel):
 
     model_config = _STRICT
     storage: str = ".waterclock"
+    storage_options: dict[str, str | bool | SecretSaid] = Field(default_factory=dict)
     ledger: str | SecretSaid | None = None
     publish: bool = False
     secrets: str = "secrets"

@@ -10,11 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.storage.lake import put_if_absent
+from waterclock.filesystem import at, put_if_absent, read_bytes
 
 CLAIM = "_claim.json"
 _INSTANTS = frozenset({"label", "end", "stands_from", "low", "high", "now"})
@@ -29,7 +28,7 @@ def put_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) 
     ]
     said = {"claim": claim.number, "request": request, "results": [asdict(result) for result in results]}
     text = json.dumps(said, separators=(",", ":"), default=_text)
-    put_if_absent(Path(folder, results[0].slice_path, CLAIM), text)
+    put_if_absent(at(folder, results[0].slice_path, CLAIM), text)
 
 
 def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple[BatchResult, ...]] | None:
@@ -38,7 +37,7 @@ def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple
     The version of the results is not known: it is the commit's.
     """
     try:
-        return _read(json.loads(Path(folder, slice_path, CLAIM).read_text(encoding="utf-8")))
+        return _read(json.loads(read_bytes(at(folder, slice_path, CLAIM))))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

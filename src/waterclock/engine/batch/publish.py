@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim, Slice
@@ -18,6 +17,7 @@ from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import at
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch, Group
@@ -142,7 +142,7 @@ def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
 
 
 def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
-    folder = Path(work.folder(table))
+    folder = at(work.folder(table))
     source = work.flow.tables[table.reads[0].table]
     columns = _columns_of(manifest)
     return Delivery(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def sessions_to_keep(project: Project) -> Sessions:
     """Return sessions on the Spark of this process, or on one that is started when needed and then left open."""
-    return Sessions(work_folder=Path(project.storage) / "spark", settings=settings_of(project))
+    return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project))
 
 
 @overload

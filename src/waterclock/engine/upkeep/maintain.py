@@ -7,11 +7,9 @@ time. Each step stands for itself: one that fails or loses a race leaves the res
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.damage import older_logs
@@ -19,13 +17,14 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.unneeded_slices import Known, kept_since, may_go, replaced_at
 from waterclock.engine.workplace import Workplace
+from waterclock.filesystem import at, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.open_tables import opened
-from waterclock.storage.slices.inventory import Leaf, bytes_below, leaves, made_again, remove, size_of
+from waterclock.storage.slices.inventory import Leaf, OldState, leaves, made_again, remove, size_of
 from waterclock.storage.tidying import (
     Joinable,
     drop_windows,
@@ -74,7 +73,7 @@ class Upkeep:
     failed: list[str] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
     small: Joinable = field(default_factory=Joinable)
-    old_states: list[Path] = field(default_factory=list)
+    old_states: list[OldState] = field(default_factory=list)
 
     @property
     def freed(self) -> int:
@@ -122,12 +121,12 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
         if leaf.claim not in still_open:
             remove(folder, leaf)
     for state in found.old_states:
-        shutil.rmtree(state, ignore_errors=True)
+        remove_folder(state.folder)
 
 
 def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
     found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
-    if is_busy or not Path(folder).is_dir():
+    if is_busy or not at(folder).is_dir():
         return found
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         found.drop_before = _drop_before(work, table, now, needed)
@@ -139,7 +138,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
         unneeded = unneeded_files(folder, _hours_kept(work, table, now))
         found.unneeded = Amount(len(unneeded), sum(path.stat().st_size for path in unneeded))
     found.old_states = made_again(work.lake.history(table.name), kept_since(table, now))
-    found.states = Amount(len(found.old_states), sum(map(bytes_below, found.old_states)))
+    found.states = Amount(len(found.old_states), sum(state.bytes for state in found.old_states))
     known = _known(work, table, now)
     for leaf in leaves(folder):
         if may_go(table, leaf, known):

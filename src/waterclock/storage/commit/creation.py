@@ -10,6 +10,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
+from waterclock.object_stores import delta_options
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.open_tables import OpenTable, opened
 from waterclock.storage.types import schema_text
@@ -52,6 +53,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
                 raise_if_key_not_exists=False,
                 # else the loser of a race writes its metadata over the winner's, at the next version
                 commit_properties=CommitProperties(max_commit_retries=0),
+                storage_options=delta_options(folder),
             )
         except DeltaError as error:
             if not table_exists(folder):  # else somebody was quicker

@@ -7,12 +7,10 @@ hidden without an error.
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalake import Schema
@@ -21,6 +19,7 @@ from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
+from waterclock.filesystem import at, remove_folder
 from waterclock.storage.commit.change import change_for, change_of_state, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_stranger
 from waterclock.storage.commit.write_commit import Change, try_commit
@@ -124,11 +123,11 @@ def commit_state(
 
     Raises  Killed where the claim was killed first
     """
-    files = read_files(Path(folder), path)
+    files = read_files(at(folder), path)
     fault("rewritten")
     version = _try_state(folder, identity, files, base, instead_of)
     if version is None:
-        shutil.rmtree(Path(folder, path))
+        remove_folder(at(folder, path))
     return version
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.faults import fault
+from waterclock.filesystem import at, move_folder
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite
@@ -79,7 +79,7 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
     """
     path = f"state/c={identity.claim}/v={base}"
     fault("merge")
-    state.write.mode("overwrite").parquet(str(Path(folder, path)))
+    state.write.mode("overwrite").parquet(str(at(folder, path)))
     return commit_state(folder, identity, path, base=base)
 
 
@@ -106,8 +106,8 @@ def raise_versions(folder: str, *, project: str, above: int) -> None:
 def set_log_aside(folder: str, stamp: str) -> str:
     """Move a table's damaged log out of the way, and return where it lies now; the table has none then."""
     forget(folder)
-    aside = Path(folder, f"_delta_log.damaged-{stamp}")
-    Path(folder, "_delta_log").rename(aside)
+    aside = at(folder, f"_delta_log.damaged-{stamp}")
+    move_folder(at(folder, "_delta_log"), aside)
     return str(aside)
 
 

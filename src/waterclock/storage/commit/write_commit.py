@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from deltalake.exceptions import DeltaError
 
-from waterclock.storage.lake import put_if_absent
+from waterclock.filesystem import put_if_absent
 from waterclock.storage.log.delta_log import checkpointed, commit_file
 from waterclock.storage.log.identity import Identity, app_id
 from waterclock.timelabel.label import TIMELABEL

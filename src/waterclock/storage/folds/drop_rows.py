@@ -14,12 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # A row group of the copy: so many bytes of the file, values, and rows at most
+from waterclock.filesystem import make_folder, readable, writable
+
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_VALUES = 8 * 1024 * 1024
 _MOST_ROWS = 1024 * 1024
@@ -51,7 +54,7 @@ def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
 
     Paths are relative to `folder`; small files are joined. Where nothing is left of files nothing is written.
     """
-    (folder / into).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / into)
     bins = list(_bins(folder, list(gone)))
     with ThreadPoolExecutor(_THREADS) as threads:
         copies = [
@@ -64,7 +67,7 @@ def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
 
 def _kind(path: Path) -> _Kind | None:
     """Return the kind of a file, or None where Arrow would write another kind of file."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(readable(path)) as file:
         schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
     codecs = {
         metadata.row_group(group).column(column).compression
@@ -84,7 +87,7 @@ def _kind(path: Path) -> _Kind | None:
     return _Kind(schema, _CODECS[codecs.pop()] if codecs else "snappy") if same else None
 
 
-def _writer(where: Path | io.BytesIO, schema: pa.Schema, codec: str, **more: object) -> pq.ParquetWriter:
+def _writer(where: Path | IO[bytes], schema: pa.Schema, codec: str, **more: object) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         where,
         schema,
@@ -124,15 +127,13 @@ def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy
     kind = _kind(folder / paths[0])
     if kind is None:
         raise AssertionError(f"{paths[0]} cannot be copied, which was to be asked before")
-    footers = [pq.read_metadata(folder / path) for path in paths]
+    footers = [pq.read_metadata(readable(folder / path)) for path in paths]
     repeating, most, rows = _dictionaries(footers), _rows_a_group(footers), 0
     # texts that repeat are handed on as they lie there, without being looked up and counted anew
-    with pq.ParquetFile(folder / paths[0], read_dictionary=repeating) as file:
+    with pq.ParquetFile(readable(folder / paths[0]), read_dictionary=repeating) as file:
         schema = file.schema_arrow
-    writer = _writer(
-        copy, schema, kind.codec, use_dictionary=repeating or False, write_statistics=_measured(footers) or False
-    )
-    with writer:
+    how = {"use_dictionary": repeating or False, "write_statistics": _measured(footers) or False}
+    with writable(copy) as sink, _writer(sink, schema, kind.codec, **how) as writer:
         # what Spark has said of itself: how its old dates are to be read
         writer.add_key_value_metadata(kind.schema.metadata or {})
         for group in _groups((batch for path in paths for batch in _left(folder / path, gone[path], repeating)), most):
@@ -145,7 +146,7 @@ def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy
 def _left(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Return the rows of a file that are not gone."""
     at = 0
-    with pq.ParquetFile(path, read_dictionary=repeating) as file:
+    with pq.ParquetFile(readable(path), read_dictionary=repeating) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
             end = at + batch.num_rows
             here = gone.filter(pc.and_(pc.greater_equal(gone, at), pc.less(gone, end)))

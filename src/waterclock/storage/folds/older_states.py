@@ -9,8 +9,6 @@ anybody, and nothing there is ever changed.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
+from waterclock.filesystem import at, put_if_absent, read_bytes, remove_folder
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Merge, Temporal
 from waterclock.storage.folds.fold import Past, beating, fold, with_all_columns
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
 # VACUUM takes old versions' files: where so many in a row have lost theirs, those before have lost them too
 _MOST_VERSIONS_TRIED = 20
+_MADE = "_made"  # names the folder beside it that holds the state, whole
 
 
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: Resolved) -> DataFrame:
@@ -133,8 +133,8 @@ def _stored(spark: SparkSession, lake: Lake, table: str, step: Step, name: str, 
         state = frame_if_kept(spark, lake.folder(table), step.version, is_partitioned=False)
         if state is not None:
             return with_all_columns(state, schema)
-    place = _place(lake, table, step, name)
-    return _read(spark, place, schema) if place.is_dir() else None
+    made = _made(_place(lake, table, step, name))
+    return None if made is None else _read(spark, made, schema)
 
 
 def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
@@ -168,23 +168,28 @@ def _names(keyed: Merge | Temporal, steps: Sequence[Step]) -> list[str]:
 
 
 def _place(lake: Lake, table: str, step: Step, name: str) -> Path:
-    return Path(lake.history(table), label_of(step.label), name)
+    return at(lake.history(table), label_of(step.label), name)
 
 
 def _keep(state: DataFrame, place: Path) -> Path:
-    """Write a state into the history, whole or not at all; who comes second leaves the first's."""
-    beside = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+    """Write a state into the history, last the file that names its folder; who comes second leaves the first's."""
+    own = place / uuid.uuid4().hex
     fault("history")
+    state.write.mode("overwrite").parquet(str(own))
+    fault("history_written")
+    if put_if_absent(place / _MADE, own.name):
+        return own
+    made = _made(place)
+    remove_folder(own)
+    return made or own
+
+
+def _made(place: Path) -> Path | None:
+    """Return the folder of a state that was written whole; None without one."""
     try:
-        state.write.mode("overwrite").parquet(str(beside))
-        fault("history_written")
-        os.rename(beside, place)  # noqa: PTH104 - Path.rename is the same, and says less of what it refuses
-    except OSError:
-        if not place.is_dir():
-            raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    return place
+        return place / read_bytes(place / _MADE).decode()
+    except FileNotFoundError:
+        return None
 
 
 def _read(spark: SparkSession, place: Path, schema: str) -> DataFrame:

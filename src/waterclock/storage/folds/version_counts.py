@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.filesystem import at, readable
 from waterclock.spark_sql import quoted
 from waterclock.storage.folds.versions import EFFECTIVE
 from waterclock.storage.log.live_files import is_plain, live_files, version_if_kept
@@ -48,7 +49,7 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
             return None
         shown = ([file.path for file in live_files(table)], is_plain(table))
     paths, is_as_written = shown
-    grouped = _grouped_here([Path(folder, path) for path in paths], keys) if is_as_written else None
+    grouped = _grouped_here([at(folder, path) for path in paths], keys) if is_as_written else None
     found = _counts_by_spark(spark, folder, version, keys) if grouped is None else _numbers(grouped)
     with _lock:
         _kept[folder, version] = found
@@ -59,7 +60,7 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
 
 def _grouped_here(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | None:
     """Group by key in this process, by Arrow; None where there are too many rows, or types that it does not group."""
-    files = [pq.ParquetFile(path) for path in paths]
+    files = [pq.ParquetFile(readable(path)) for path in paths]
     if sum(file.metadata.num_rows for file in files) > _MOST_ROWS_HERE:
         return None
     parts = [file.read(columns=[*keys, EFFECTIVE]) for file in files]

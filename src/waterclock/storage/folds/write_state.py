@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.faults import fault
+from waterclock.filesystem import at
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.pointers import MergeLook, commit_state
 from waterclock.storage.folds.drop_rows import can_thin, thin
@@ -82,7 +82,7 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
     """
     is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
     most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
-    return sum(file.size for file in files) <= most and can_thin(Path(folder), [file.path for file in files])
+    return sum(file.size for file in files) <= most and can_thin(at(folder), [file.path for file in files])
 
 
 def with_places(rows: DataFrame) -> DataFrame:
@@ -103,7 +103,7 @@ def rewrite_state(
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
-    new_state(old, winners, look.schema).write.mode("overwrite").parquet(str(Path(folder, path)))
+    new_state(old, winners, look.schema).write.mode("overwrite").parquet(str(at(folder, path)))
     return commit_state(folder, identity, path, base=look.base)
 
 
@@ -133,7 +133,7 @@ def rewrite_files(
         if count <= MOST_PLACES and may_copy(spark, folder, old):
             new = _new(few, met, look.schema, all_won=places.all_won)
             _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
-            thin(Path(folder), paths, path)
+            thin(at(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # of all columns: Spark sees itself whether they are few
             _write(_changed(spark, folder, whole, met, list(paths), look.schema), folder, path)
@@ -144,7 +144,7 @@ def rewrite_files(
 
 
 def _write(rows: DataFrame, folder: str, path: str) -> None:
-    rows.write.mode("overwrite").parquet(str(Path(folder, path)))
+    rows.write.mode("overwrite").parquet(str(at(folder, path)))
 
 
 def _met(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:

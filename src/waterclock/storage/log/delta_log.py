@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, read_bytes
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 from waterclock.storage.log.resolving import CommitRecord
 from waterclock.timelabel.label import instant_of
@@ -68,7 +69,7 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
     sought = f'"{app_id(claim)}"'.encode()
     for version in range(newest, _NONE, -1):
         try:
-            text = commit_file(folder, version).read_bytes()
+            text = read_bytes(commit_file(folder, version))
         except FileNotFoundError:
             break
         if sought in text and (found := _claimed(_actions(folder, version, text), claim)) is not None:
@@ -101,7 +102,7 @@ def actions_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[st
     while True:
         version += 1
         try:
-            text = commit_file(folder, version).read_bytes()
+            text = read_bytes(commit_file(folder, version))
         except FileNotFoundError:
             return
         yield version, _actions(folder, version, text)
@@ -141,7 +142,7 @@ def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tup
     version = after_version + 1
     while True:
         try:
-            yield version, commit_file(folder, version).read_bytes()
+            yield version, read_bytes(commit_file(folder, version))
         except FileNotFoundError:
             if checkpointed(folder) < version:
                 return
@@ -162,7 +163,7 @@ def actions_of(path: Path) -> list[dict[str, Any]]:
 
     Raises  E643 where it is torn or damaged
     """
-    return _parsed(path, path.read_bytes())
+    return _parsed(path, read_bytes(path))
 
 
 def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
@@ -178,7 +179,7 @@ def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
 
 def table_of(folder: str) -> str:
     """Return the name of the table that lies in a folder."""
-    return ".".join(Path(folder).parts[-2:])
+    return ".".join(at(folder).parts[-2:])
 
 
 def _actions(folder: str, version: int, text: bytes) -> list[dict[str, Any]]:
@@ -206,7 +207,7 @@ def _changes_data(action: dict[str, Any]) -> bool:
 
 def commit_file(folder: str, version: int) -> Path:
     """Return where the file of a commit lies."""
-    return Path(folder, "_delta_log", f"{version:020d}.json")
+    return at(folder, "_delta_log", f"{version:020d}.json")
 
 
 def is_older_than(folder: str, version: int) -> bool:
@@ -233,7 +234,7 @@ def is_unfinished(folder: str, version: int) -> bool:
     Cost: a look at one commit.
     """
     try:
-        has_said_so = RECREATED.encode() in commit_file(folder, version).read_bytes()
+        has_said_so = RECREATED.encode() in read_bytes(commit_file(folder, version))
         return has_said_so and is_recreated(folder, version)
     except (FileNotFoundError, WaterclockError):
         return False  # cleaned away, or damaged: who reads it says so
@@ -241,9 +242,9 @@ def is_unfinished(folder: str, version: int) -> bool:
 
 def checkpointed(folder: str) -> int:
     """Return the version of the newest checkpoint, -1 without one. Cost: a read of a small file."""
-    log = Path(folder, "_delta_log")
+    log = at(folder, "_delta_log")
     try:
-        return int(json.loads((log / "_last_checkpoint").read_bytes())["version"])
+        return int(json.loads(read_bytes(log / "_last_checkpoint"))["version"])
     except FileNotFoundError:
         return _NONE if commit_file(folder, 0).exists() else _newest_checkpoint(log)
     except (OSError, ValueError, KeyError, TypeError):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from waterclock.filesystem import at
+from waterclock.object_stores import delta_options
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows
 from waterclock.timelabel.label import TIMELABEL
@@ -77,13 +78,13 @@ def version_if_kept(folder: str, version: int, low: str | None = None, high: str
 
 def _whole(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:
     try:
-        table = DeltaTable(folder, version=version)
+        table = DeltaTable(folder, version=version, storage_options=delta_options(folder))
         files = live_files(table)
         if "deletionVectors" in (table.protocol().reader_features or ()):
             files_with_deletion_vectors(table, folder)  # reads them
     except (DeltaError, OSError):
         return None
-    is_whole = all(Path(folder, file.path).exists() for file in files if may_hold_any(file, low, high))
+    is_whole = all(at(folder, file.path).exists() for file in files if may_hold_any(file, low, high))
     return table if is_whole else None
 
 

@@ -9,7 +9,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,6 +19,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, readable
+from waterclock.object_stores import delta_options, is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import (
     actions_after,
@@ -41,7 +42,7 @@ _MOST_KEPT = 512
 _MOST_FILES = 1_000_000  # of all tables together, some 400 bytes each
 # what a commit may do for us to follow it by its file; anything else has the table opened anew
 _FOLLOWED = frozenset({"commitInfo", "txn", "add", "remove", "cdc"})
-_kept: OrderedDict[tuple[str, int, int], _Kept] = OrderedDict()
+_kept: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -60,7 +61,7 @@ class OpenTable:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._delta = DeltaTable(folder)
+        self._delta = DeltaTable(folder, storage_options=delta_options(folder))
         self._take()
 
     def _take(self) -> None:
@@ -90,7 +91,7 @@ class OpenTable:
         if not self._are_listed:
             at_version = self._delta
             if at_version.version() != self.version:
-                at_version = DeltaTable(self.folder, version=self.version)
+                at_version = DeltaTable(self.folder, version=self.version, storage_options=delta_options(self.folder))
             self._are_listed = True
             for file in live_files(at_version):
                 self._add(file)
@@ -140,7 +141,7 @@ class OpenTable:
             self._reopen()  # what came between was cleaned away
 
     def _reopen(self) -> None:
-        self._delta = DeltaTable(self.folder)
+        self._delta = DeltaTable(self.folder, storage_options=delta_options(self.folder))
         self._take()
 
     def _apply(self, actions: Iterable[Mapping[str, Any]]) -> None:
@@ -184,9 +185,9 @@ def _transactions_in(folder: str, version: int) -> set[str] | None:
     checkpoint = read = checkpointed(folder)
     found: set[str] = set()
     if checkpoint >= 0:
-        path = Path(folder, "_delta_log", f"{checkpoint:020d}.checkpoint.parquet")
+        path = at(folder, "_delta_log", f"{checkpoint:020d}.checkpoint.parquet")
         try:
-            column = pq.ParquetFile(path).read(columns=["txn"])["txn"]
+            column = pq.ParquetFile(readable(path)).read(columns=["txn"])["txn"]
         except (OSError, KeyError, pa.ArrowException):
             return None  # in parts, or with its actions elsewhere
         found.update(pc.struct_field(column.drop_null(), "appId").to_pylist())
@@ -266,15 +267,22 @@ def forget(folder: str) -> None:
 
 
 def _of(folder: str) -> _Kept:
-    try:
-        log = os.stat(f"{folder}/_delta_log")  # noqa: PTH116 - a table made anew in the same folder is another table
-    except OSError as error:
-        raise _no_table(folder, str(error)) from error
-    key = (folder, log.st_dev, log.st_ino)
+    key = (folder, *_identity_of_log(folder))
     with _lock:
         kept = _kept.setdefault(key, _Kept())
         _kept.move_to_end(key)
         return kept
+
+
+def _identity_of_log(folder: str) -> tuple[int, ...]:
+    """Tell one log from another that came to lie in the same folder; in an object store only `follow` can."""
+    if is_remote(folder):
+        return ()
+    try:
+        log = os.stat(f"{folder}/_delta_log")  # noqa: PTH116 - asked for at each look: a Path costs as much again
+    except OSError as error:
+        raise _no_table(folder, str(error)) from error
+    return log.st_dev, log.st_ino
 
 
 def _let_go() -> None:

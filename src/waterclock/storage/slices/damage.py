@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from urllib.parse import unquote
 
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, readable
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of_hive_path
@@ -83,10 +83,10 @@ def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | N
     except WaterclockError as error:
         return error.why
     for file in manifest.files:
-        path = Path(folder, file.path)
+        path = at(folder, file.path)
         try:
             size = path.stat().st_size
-            with pq.ParquetFile(path) as parquet:
+            with pq.ParquetFile(readable(path)) as parquet:
                 rows = parquet.metadata.num_rows
                 if is_deep:
                     for _ in parquet.iter_batches():

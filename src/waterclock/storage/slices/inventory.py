@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from waterclock.filesystem import Found, at, files_below, folders_in, names_below, remove_folder
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
 from waterclock.timelabel.label import instant_of, label_of_hive_path
+
+_LEAF = re.compile(r"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/)?c=\d+)(?:$|(/.*))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +28,14 @@ class Leaf:
 
 
 def leaves(folder: str) -> Iterator[Leaf]:
-    """Return every leaf of a table's stage. Cost: a listing of each label's folder."""
-    stage = Path(folder, STAGE)
-    for path in sorted(stage.glob("y=*/m=*/d=*/h=*/n=*/c=*")):
-        relative = path.relative_to(folder).as_posix()
-        label = instant_of(label_of_hive_path(path.parent.relative_to(stage).as_posix()))
-        yield Leaf(relative, _claim(path), label, (path / MANIFEST).is_file())
-    for path in sorted(stage.glob("c=*")):
-        yield Leaf(path.relative_to(folder).as_posix(), _claim(path), None, is_sealed=False)
+    """Return every leaf of a table's stage, those of labels first, in their order. Cost: a listing of the stage."""
+    files: defaultdict[str, bool] = defaultdict(bool)
+    for name in names_below(at(folder, STAGE)):
+        found = _LEAF.match(name)
+        if found:
+            files[found[1]] |= found[2] == f"/{MANIFEST}"
+    for leaf in sorted(files, key=lambda leaf: (leaf.startswith("c="), leaf)):
+        yield _leaf(leaf, is_sealed=files[leaf])
 
 
 def newest_sealed(folder: str) -> Leaf | None:
@@ -39,13 +43,18 @@ def newest_sealed(folder: str) -> Leaf | None:
 
     Cost: a listing of each folder on the way down.
     """
-    for path in _newest_first(Path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
-        sealed = [each for each in path.glob("c=*") if (each / MANIFEST).is_file()]
+    for path in _newest_first(at(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
+        sealed = [each for each in folders_in(path) if each.startswith("c=") and (path / each / MANIFEST).is_file()]
         if sealed:
             last = max(sealed, key=_claim)
-            label = instant_of(label_of_hive_path(path.relative_to(Path(folder, STAGE)).as_posix()))
-            return Leaf(last.relative_to(folder).as_posix(), _claim(last), label, is_sealed=True)
+            return _leaf(f"{path.relative_to(at(folder, STAGE)).as_posix()}/{last}", is_sealed=True)
     return None
+
+
+def _leaf(path: str, *, is_sealed: bool) -> Leaf:
+    label, _, name = path.rpartition("/")
+    instant = instant_of(label_of_hive_path(label)) if label else None
+    return Leaf(f"{STAGE}/{path}", _claim(name), instant, is_sealed)
 
 
 def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
@@ -53,32 +62,41 @@ def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
     if not levels:
         yield folder
         return
-    for path in sorted(folder.glob(f"{levels[0]}*"), key=lambda each: each.name, reverse=True):
-        yield from _newest_first(path, levels[1:])
+    for name in sorted((name for name in folders_in(folder) if name.startswith(levels[0])), reverse=True):
+        yield from _newest_first(folder / name, levels[1:])
 
 
 def size_of(folder: str, leaf: Leaf) -> int:
-    """Return the bytes that a leaf takes."""
-    return bytes_below(Path(folder, leaf.path))
+    """Return the bytes that a leaf takes; a file that others link to counts as well."""
+    return sum(file.size for file in files_below(at(folder, leaf.path)))
 
 
-def made_again(history: str, before: datetime) -> list[Path]:
+@dataclass(frozen=True, slots=True)
+class OldState:
+    """A state that was made again: its folder, and the bytes it takes."""
+
+    folder: Path
+    bytes: int
+
+
+def made_again(history: str, before: datetime) -> list[OldState]:
     """List the states below a table's history that were made again before an instant; who asks makes them once more."""
-    states = [path for path in Path(history).glob("*/*") if path.is_dir()]
-    return [path for path in states if path.stat().st_mtime < before.timestamp()]
-
-
-def bytes_below(folder: Path) -> int:
-    """Return the bytes of the files below a folder; a file that others link to counts as well."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    files: defaultdict[str, list[Found]] = defaultdict(list)
+    for file in files_below(at(history)):
+        files["/".join(file.path.split("/")[:2])].append(file)
+    return [
+        OldState(at(history, state), sum(file.size for file in those))
+        for state, those in sorted(files.items())
+        if all(file.changed < before for file in those)
+    ]
 
 
 def remove(folder: str, leaf: Leaf) -> None:
     """Remove a leaf: its manifest first, so that nobody takes what is left of it for a slice."""
-    path = Path(folder, leaf.path)
+    path = at(folder, leaf.path)
     (path / MANIFEST).unlink(missing_ok=True)
-    shutil.rmtree(path, ignore_errors=True)
+    remove_folder(path)
 
 
-def _claim(path: Path) -> int:
-    return int(path.name.removeprefix("c="))
+def _claim(name: str) -> int:
+    return int(name.removeprefix("c="))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from waterclock.filesystem import at, link_file, make_folder, remove_folder
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import Manifest, already_sealed, is_sealed, seal
 
@@ -34,13 +32,13 @@ def link_slice(  # noqa: PLR0913 - each is a part of what the new manifest says
     path = lake.slice_path(label, claim)
     if is_sealed(folder, path):
         raise already_sealed(folder, path)
-    leaf = Path(folder, path)
-    shutil.rmtree(leaf, ignore_errors=True)
-    leaf.mkdir(parents=True)
+    leaf = at(folder, path)
+    remove_folder(leaf)
+    make_folder(leaf)
     files = []
     for file in sealed.files:
         bare = file.path.rsplit("/", 1)[-1]
-        _link(Path(sealed_folder, file.path), leaf / bare)
+        link_file(at(sealed_folder, file.path), leaf / bare)
         files.append(replace(file, path=f"{path}/{bare}"))
     linked = replace(
         sealed,
@@ -55,10 +53,3 @@ def link_slice(  # noqa: PLR0913 - each is a part of what the new manifest says
     )
     seal(folder, linked)
     return linked
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

@@ -13,7 +13,7 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.storage.lake import put_if_absent
+from waterclock.filesystem import at, put_if_absent, read_bytes
 from waterclock.timelabel.label import instant_of, label_of
 
 MANIFEST = "_manifest.json"
@@ -90,7 +90,7 @@ def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
 
 def is_sealed(folder: str, slice_path: str) -> bool:
     """Tell whether the slice has its manifest."""
-    return (Path(folder) / slice_path / MANIFEST).is_file()
+    return at(folder, slice_path, MANIFEST).is_file()
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
@@ -98,10 +98,10 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
 
     Raises  E605 where there is none, or it cannot be read
     """
-    path = Path(folder) / slice_path / MANIFEST
+    path = at(folder, slice_path, MANIFEST)
     try:
         found = path.stat()
-        return _read(path, found.st_ino, found.st_mtime_ns)
+        return _read(path, found.st_ino, found.st_mtime, found.st_size)
     except (OSError, ValueError, KeyError, TypeError) as error:
         missing = isinstance(error, FileNotFoundError)
         raise WaterclockError(
@@ -115,9 +115,9 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
 
 # a TEMPORAL table reads those of all its slices in one order: were there more than are kept, each would be missed
 @lru_cache(maxsize=1 << 15)
-def _read(path: Path, *_: int) -> Manifest:
+def _read(path: Path, *_: float) -> Manifest:
     """Read a manifest. What follows the path tells one file from another that came to lie there."""
-    return Manifest.from_json(path.read_text(encoding="utf-8"))
+    return Manifest.from_json(read_bytes(path).decode())
 
 
 def seal(folder: str, manifest: Manifest) -> None:
@@ -126,7 +126,7 @@ def seal(folder: str, manifest: Manifest) -> None:
     Raises  E604 where the slice is sealed already
     """
     fault("seal")
-    if not put_if_absent(Path(folder) / manifest.slice_path / MANIFEST, manifest.to_json()):
+    if not put_if_absent(at(folder, manifest.slice_path, MANIFEST), manifest.to_json()):
         raise already_sealed(folder, manifest.slice_path)
 
 

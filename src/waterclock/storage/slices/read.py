@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
@@ -13,6 +12,8 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
+from waterclock.filesystem import at
+from waterclock.object_stores import delta_options
 from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, may_hold_any, version_if_kept
@@ -122,7 +123,7 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
         return no_rows(spark, wanted)
     # without the look-up the folders y=, m=, d= would become columns
     reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
-    return reader.parquet(*(literal_path(str(Path(folder, path))) for path in paths))
+    return reader.parquet(*(literal_path(str(at(folder, path))) for path in paths))
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -139,7 +140,7 @@ def _live_paths(
             if kept.version == version:
                 files, schema, plain = list(kept.files.values()), kept.schema, kept.is_plain
             else:
-                table = DeltaTable(folder, version=version)
+                table = DeltaTable(folder, version=version, storage_options=delta_options(folder))
                 files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
     except DeltaError:
         return None  # a type or feature that Spark knows and delta-rs does not

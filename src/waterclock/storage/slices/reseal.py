@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from waterclock.filesystem import at, move_file, readable
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, seal
 from waterclock.storage.slices.order_values import order_measures
@@ -51,12 +51,12 @@ def reseal(
     be read is kept beside the new one. Cost: one scan of the slice.
     """
     try:
-        files = read_files(Path(folder), known.slice_path)
+        files = read_files(at(folder), known.slice_path)
         schema = _schema_of(folder, files) or otherwise
     except (OSError, pa.ArrowException, ValueError):
         return None
     rows = sum(file.rows for file in files)
-    if schema is None or not Path(folder, known.slice_path).is_dir() or rows != known.rows or known.digest is None:
+    if schema is None or not at(folder, known.slice_path).is_dir() or rows != known.rows or known.digest is None:
         return None
     draft = Manifest(
         table=known.table,
@@ -76,9 +76,9 @@ def reseal(
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
     manifest = _with_order(draft, measured)
-    path = Path(folder, known.slice_path, MANIFEST)
+    path = at(folder, known.slice_path, MANIFEST)
     if path.exists():
-        path.rename(path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
+        move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
     seal(folder, manifest)
     return manifest
 
@@ -86,7 +86,7 @@ def reseal(
 def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
     """Return the schema that Spark left in a file; None without one."""
     for file in files:
-        metadata = pq.read_schema(Path(folder, file.path)).metadata or {}
+        metadata = pq.read_schema(readable(at(folder, file.path))).metadata or {}
         if _SPARK_SCHEMA in metadata:
             return schema_text(json.dumps(json.loads(metadata[_SPARK_SCHEMA])))
     return None

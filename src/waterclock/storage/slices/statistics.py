@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import Schema
 
+from waterclock.filesystem import files_below, readable
 from waterclock.storage.slices.manifest import DataFile
 
 # Spark looks at the statistics of a table's first 32 leaves only
@@ -40,19 +41,19 @@ class _Leaf:
     is_bounded: bool = True
 
 
-def read_file(folder: Path, path: str) -> DataFile:
-    """Read the footer of the file at `path` below the table's folder. Cost: a millisecond or less.
+def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
+    """Read the footer of the file at `path` below the table's folder; its size where it is known. Cost: a millisecond.
 
     Bounds are left out where they would not be exact or not be understood alike by Spark and delta-rs.
     """
     file = folder / path
-    with pq.ParquetFile(file) as parquet:
+    with pq.ParquetFile(readable(file)) as parquet:
         metadata, schema = parquet.metadata, parquet.schema_arrow
     leaves = _leaves(metadata, schema)
     rows = int(metadata.num_rows)
     return DataFile(
         path=path,
-        size=file.stat().st_size,
+        size=file.stat().st_size if size is None else size,
         rows=rows,
         stats=_dumps(_stats(leaves, rows)),
         nulls={path[0]: leaf.nulls for path, leaf in leaves.items() if len(path) == 1 and leaf.nulls is not None},
@@ -63,12 +64,14 @@ def read_file(folder: Path, path: str) -> DataFile:
 def read_files(folder: Path, path: str) -> tuple[DataFile, ...]:
     """Read the footers of what Spark wrote into the folder `path`, and remove files without rows."""
     found = []
-    for file in sorted((folder / path).glob("*.parquet")):
-        read = read_file(folder, f"{path}/{file.name}")
+    for file in sorted(files_below(folder / path), key=lambda file: file.path):
+        if "/" in file.path or not file.path.endswith(".parquet"):
+            continue
+        read = read_file(folder, f"{path}/{file.path}", file.size)
         if read.rows:
             found.append(read)
         else:
-            file.unlink()  # Spark writes one file even for no rows
+            (folder / path / file.path).unlink()  # Spark writes one file even for no rows
     return tuple(found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
+from waterclock.filesystem import at, folders_in, make_folder, move_folder, remove_folder
 from waterclock.spark_sql import quoted
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.slices.conform import row_error
@@ -95,12 +95,12 @@ def write_slices(  # noqa: PLR0913 - each is a part of what a slice's manifest s
     if of_nothing and _is_empty(ordered, draft.table):
         found = _write_nothing(frame, draft, paths, measures)
     elif len(labels) == 1:
-        row = _write_one(ordered, Path(folder, paths[labels[0]]), taken, draft.table)
+        row = _write_one(ordered, at(folder, paths[labels[0]]), taken, draft.table)
         found = {labels[0]: row} if row else {}
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
-    files = {label: read_files(Path(folder), path) for label, path in paths.items()}
+    files = {label: read_files(at(folder), path) for label, path in paths.items()}
     if not found:
         found = _scan(frame, draft, paths, files, taken)
     manifests = tuple(
@@ -196,8 +196,8 @@ def _write_group(
 
     Gives the digests by label; nothing where they are left to a scan.
     """
-    scratch = Path(draft.folder, STAGE, f"c={draft.claim}")
-    shutil.rmtree(scratch, ignore_errors=True)
+    scratch = at(draft.folder, STAGE, f"c={draft.claim}")
+    remove_folder(scratch)
     in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures
     seen = Observation()
     fault("make")
@@ -238,10 +238,10 @@ def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -
 
 def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) -> None:
     expected = {f"{_FOLDER_COLUMN}={label_of(label)}": path for label, path in paths.items()}
-    written = sorted(part.name for part in scratch.iterdir() if part.is_dir()) if scratch.exists() else []
+    written = sorted(folders_in(scratch))
     strangers = [name for name in written if name not in expected]
     if strangers:
-        shutil.rmtree(scratch)
+        remove_folder(scratch)
         raise WaterclockError(
             "E606",
             f"rows bear the label {strangers[0].partition('=')[2]}, which is not being made",
@@ -249,14 +249,14 @@ def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) 
             why=f"the group's labels are {', '.join(label_of(label) for label in paths)}",
         )
     for name, path in expected.items():
-        leaf = Path(folder, path)
-        shutil.rmtree(leaf, ignore_errors=True)
+        leaf = at(folder, path)
+        remove_folder(leaf)
         if name in written:
-            leaf.parent.mkdir(parents=True, exist_ok=True)
-            (scratch / name).rename(leaf)
+            make_folder(leaf.parent)
+            move_folder(scratch / name, leaf)
         else:
-            leaf.mkdir(parents=True)
-    shutil.rmtree(scratch, ignore_errors=True)
+            make_folder(leaf)
+    remove_folder(scratch)
 
 
 def _scan(
@@ -293,11 +293,11 @@ def _write_nothing(
     """Leave each label's folder empty."""
     fault("make")
     for path in paths.values():
-        leaf = Path(draft.folder, path)
-        shutil.rmtree(leaf, ignore_errors=True)
-        leaf.mkdir(parents=True)
+        leaf = at(draft.folder, path)
+        remove_folder(leaf)
+        make_folder(leaf)
     return dict.fromkeys(paths, _of_no_rows(frame, measures))
 
 
 def _table_of(folder: str) -> str:
-    return ".".join(Path(folder).parts[-2:])
+    return ".".join(at(folder).parts[-2:])

@@ -1,0 +1,196 @@
+"""Files on this machine and in an object store: each way to them does the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests import s3
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import (
+    at,
+    beside_of,
+    copy_file,
+    files_below,
+    folders_in,
+    link_file,
+    make_folder,
+    move_file,
+    move_folder,
+    move_if_absent,
+    names_below,
+    put_if_absent,
+    read_bytes,
+    readable,
+    remove_folder,
+    writable,
+)
+from waterclock.object_stores import reach_by
+from waterclock.storage.lake import require_latch
+
+
+def bucket() -> str:
+    """Return the URL of a new bucket that is known to this process."""
+    url = s3.server().url(s3.server().new_bucket())
+    reach_by(url, s3.server().options())
+    return url
+
+
+@pytest.fixture(params=["here", "s3"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path) if request.param == "here" else f"{bucket()}/a folder/ü%20"
+
+
+def names(folder: str) -> list[str]:
+    return sorted(file.path for file in files_below(at(folder)))
+
+
+def write(path: Path, text: str) -> Path:
+    make_folder(path.parent)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_is_put_once_by_whoever_comes_first(folder: str) -> None:
+    path = at(folder, "latch")
+    with ThreadPoolExecutor(8) as threads:
+        won = list(threads.map(lambda number: put_if_absent(path, f"runner {number}"), range(8)))
+    assert won.count(True) == 1
+    assert path.read_text(encoding="utf-8") == f"runner {won.index(True)}"
+    assert names(folder) == ["latch"]
+
+
+def test_what_is_moved_when_whole_leaves_what_is_there(folder: str) -> None:
+    target = at(folder, "export")
+    assert move_if_absent(write(beside_of(target), "first"), target)
+    assert not move_if_absent(write(beside_of(target), "second"), target)
+    assert target.read_text(encoding="utf-8") == "first"
+    assert names(folder) == ["export"]
+
+
+def test_files_are_listed_at_any_depth_with_their_sizes(folder: str) -> None:
+    write(at(folder, "a", "b", "c d.txt"), "four")
+    write(at(folder, "a", "é=1", "e.txt"), "")
+    write(at(folder, "ab.txt"), "x")
+    assert {(file.path, file.size) for file in files_below(at(folder, "a"))} == {("b/c d.txt", 4), ("é=1/e.txt", 0)}
+    assert set(names_below(at(folder, "a"))) >= {"b/c d.txt", "é=1/e.txt"}
+    assert sorted(folders_in(at(folder, "a"))) == ["b", "é=1"]
+    assert not list(files_below(at(folder, "none")))
+    assert folders_in(at(folder, "none")) == []
+
+
+def test_folders_and_files_are_moved_and_removed(folder: str) -> None:
+    write(at(folder, "a", "b", "c"), "c")
+    write(at(folder, "a", "d"), "d")
+    write(at(folder, "ab"), "stays")
+    move_folder(at(folder, "a"), at(folder, "z"))
+    assert names(folder) == ["ab", "z/b/c", "z/d"]
+    move_file(at(folder, "z", "d"), at(folder, "z", "b", "c"))
+    assert at(folder, "z", "b", "c").read_text(encoding="utf-8") == "d"
+    remove_folder(at(folder, "z"))
+    remove_folder(at(folder, "none"))
+    assert names(folder) == ["ab"]
+
+
+def test_a_file_lies_at_two_places(folder: str, tmp_path: Path) -> None:
+    path = write(at(folder, "one"), "same")
+    link_file(path, at(folder, "two"))
+    copy_file(path, tmp_path / "here")
+    copy_file(tmp_path / "here", at(folder, "back"))
+    path.unlink()
+    assert {name: at(folder, name).read_text(encoding="utf-8") for name in ("two", "back")} == {
+        "two": "same",
+        "back": "same",
+    }
+
+
+def test_what_is_not_there_is_told_as_on_this_machine(folder: str) -> None:
+    path = at(folder, "none")
+    asked = (lambda: read_bytes(path), lambda: pq.ParquetFile(readable(path)), path.stat, path.unlink)
+    for ask in (*asked, lambda: copy_file(path, at(folder, "copy"))):
+        with pytest.raises(FileNotFoundError):
+            ask()
+    path.unlink(missing_ok=True)
+    assert not path.exists()
+    assert not path.is_dir()
+
+
+def test_arrow_reads_and_writes(folder: str) -> None:
+    path = at(folder, "rows.parquet")
+    make_folder(path.parent)
+    rows = pa.table({"a": list(range(100_000))})
+    with writable(path) as sink:
+        pq.write_table(rows, sink)
+    with pq.ParquetFile(readable(path)) as file:
+        assert file.read() == rows
+
+
+def test_a_storage_with_a_latch_is_left_as_it_was(folder: str) -> None:
+    require_latch(folder)
+    assert names(folder) == []
+
+
+@pytest.fixture
+def careless() -> Iterator[str]:
+    """Give the endpoint of a store that takes every put, whatever lies there and whoever asks."""
+    kept: dict[str, bytes] = {}
+
+    class Careless(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            kept[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(200)
+
+        def do_DELETE(self) -> None:
+            kept.pop(self.path, None)
+            self._answer(204)
+
+        def do_GET(self) -> None:
+            self._answer(200 if self.path in kept else 404, kept.get(self.path, b""))
+
+        def do_POST(self) -> None:  # what is to be deleted; that it was is not looked at
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(200, b"<DeleteResult><Deleted><Key>it</Key></Deleted></DeleteResult>")
+
+        do_HEAD = do_GET  # noqa: N815 - the server's own name
+
+        def _answer(self, status: int, content: bytes = b"") -> None:
+            self.send_response(status)
+            self.send_header("ETag", '"one"')
+            self.send_header("Last-Modified", "Tue, 01 Jan 2013 00:00:00 GMT")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Careless)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_bucket_without_conditional_puts_is_refused(careless: str) -> None:
+    url = "s3://careless/lake"
+    reach_by(url, {"endpoint": careless, "access_key_id": "any", "secret_access_key": "any", "region": "us-east-1"})
+    with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only where it is absent"):
+        require_latch(url)
+
+
+def test_options_that_are_none_and_unknown_schemes_are_told() -> None:
+    with pytest.raises(WaterclockError, match="E608 'regoin' is no option of an object store") as told:
+        reach_by("s3://lake", {"regoin": "eu-central-1"})
+    assert told.value.fix == "did you mean region?"
+    with pytest.raises(WaterclockError, match="E607 hdfs:// is no storage that is known"):
+        at("hdfs://lake/flights")
+    with pytest.raises(WaterclockError, match="E607 the URL names no bucket"):
+        at("s3:///flights")
