@@ -112,10 +112,10 @@ class FilesDeliverer:
             entry = _Entry(Delivered(claim, Outcome.KILLED, "", 0), "")
             stands = self._latch(records, project, claim, [entry], None)
             if stands[-1].outcome is Outcome.KILLED:
-                folder = self.folder / str(_folder_of(unit))
-                for name in names_in(folder, "."):
+                inner = _folder_of(unit)
+                for name in names_in(self.folder / str(inner), f".{'_'.join(inner.parts)}"):
                     if name.endswith(f".{claim}.part"):
-                        remove_file(folder / name)
+                        remove_file(self.folder / str(inner) / name)
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
