@@ -94,7 +94,9 @@ class ParquetFolder(LandingFolder):
         import pyarrow.parquet as pq
 
         path = self.file(stamp, "parquet")
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+        content = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), content)
+        path.write_bytes(content.getvalue())
         return path
 
     def put_unfinished(self, stamp: datetime) -> Path:
@@ -161,7 +163,7 @@ class PublishedFolder:
         if path.name.endswith(".parquet"):
             import pyarrow.parquet as pq
 
-            rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+            rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(path.read_bytes())).to_pylist()
             return rows
         text = gzip.decompress(path.read_bytes()).decode() if path.name.endswith(".gz") else path.read_text()
         if ".json" in path.name:

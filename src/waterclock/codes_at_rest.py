@@ -127,7 +127,8 @@ STORAGE: Mapping[str, Code] = {
     ),
     "E609": Code(
         "an object store that cannot be reached",
-        "It does not answer, has no such bucket, or does not let this user in. One that did not answer is asked again.",
+        "It does not answer, has no such bucket, or does not let this user in. One that did not answer is asked again "
+        "later.",
     ),
     "E610": Code(
         "a column that is lost",

@@ -6,22 +6,25 @@ names of its files have in common: an empty one is not there, and it is moved an
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TypeVar, cast
 
+from waterclock import object_files as objects
 from waterclock.object_stores import Store, is_remote, store_of
 
-if TYPE_CHECKING:
-    from obstore import ObjectMeta
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 _AT_ONCE = 16
 _CHUNK = 8 * 1024 * 1024
@@ -50,68 +53,122 @@ def at(folder: str | Path, *parts: str) -> Path:
     return cast("Path", UPath(str(folder), **store.for_obstore).joinpath(*filter(None, parts)))
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read a whole file, in an object store by one request.
+def text_of(folder: str | Path) -> str:
+    """Return a folder as a text that a slash and a name may follow."""
+    return str(folder).rstrip("/") if is_remote(folder) else str(folder)
 
-    Raises  FileNotFoundError where it is not there
-    """
-    store = store_of(path)
-    if store is None:
-        return path.read_bytes()
-    import obstore
 
-    return bytes(obstore.get(store.objects, _key(store, path)).bytes())
+def path_below(path: str, folder: Path) -> str | None:
+    """Return the rest of a path below a folder, with slashes; None where it lies elsewhere."""
+    if is_remote(folder) or is_remote(path):
+        head = f"{text_of(folder)}/"
+        return path[len(head) :] if path.startswith(head) else None
+    return Path(path).relative_to(folder).as_posix() if Path(path).is_relative_to(folder) else None
 
 
 def readable(path: Path) -> Path | IO[bytes]:
-    """Return what Arrow reads a file from: its path on this machine, else the file, opened.
+    """Return what Arrow reads a file from: its path on this machine, else the file, opened."""
+    return opened(path) if is_remote(path) else path
 
-    Raises  FileNotFoundError for one in an object store that is not there
-    """
-    if not is_remote(path):
-        return path
-    path.stat()  # obstore's file complains on the terminal where it is opened and not there
-    return path.open("rb")
+
+def opened(path: str | Path) -> IO[bytes]:
+    """Open a file for reading; of an object no more is fetched than is read, a mebibyte at least."""
+    store = store_of(path)
+    return Path(path).open("rb") if store is None else objects.open_object(store, _key(store, path))
 
 
 def writable(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
-    """Return what Arrow writes a file to: its path on this machine, else the file, opened; it appears when closed."""
-    return path.open("wb") if is_remote(path) else nullcontext(path)
+    """Return what Arrow writes a file to: its path on this machine, else the file, which is there when it is whole."""
+    return written(path) if is_remote(path) else nullcontext(path)
 
 
-def put_if_absent(path: Path, text: str) -> bool:
-    """Write a file whole, or not at all; False where another is there already."""
+@contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file, over what is there, and have the disk hold it; an object is there whole or not at all."""
     store = store_of(path)
     if store is not None:
-        return _put_object_if_absent(store, _key(store, path), text.encode())
-    beside = beside_of(path)
-    beside.write_text(text, encoding="utf-8")
-    return move_if_absent(beside, path)
+        with objects.written_object(store, _key(store, path)) as file:
+            yield file
+        return
+    with path.open("wb") as file:
+        yield file
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
-def beside_of(path: Path) -> Path:
-    """Return a hidden name beside a path that nobody else uses, for what is moved to the path when it is whole."""
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+def look(path: str | Path) -> Found:
+    """Return a file's name, its bytes and its last change. Raises  FileNotFoundError where it is not there."""
+    store = store_of(path)
+    if store is None:
+        stat = os.stat(path)  # noqa: PTH116 - tens of thousands of Paths
+        return Found(os.path.basename(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))  # noqa: PTH119
+    meta = objects.about(store, _key(store, path))
+    return Found(meta["path"].rpartition("/")[2], meta["size"], meta["last_modified"])
 
 
-def move_if_absent(path: Path, target: Path) -> bool:
-    """Move a file to where none is; False where there is one: the file is removed then.
-
-    A latch on this machine. In an object store it is none, for two who see nothing there may both move theirs.
-    """
-    if is_remote(path):
-        if target.exists():
-            path.unlink()
-            return False
-        move_file(path, target)
-        return True
+def is_there(path: str | Path) -> bool:
+    """Tell whether a file is there."""
     try:
-        os.link(path, target)
+        look(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return what a file holds, in an object store by one request. Raises  FileNotFoundError where it is not there."""
+    store = store_of(path)
+    return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path))
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a file, which is UTF-8. Raises  FileNotFoundError where it is not there."""
+    return read_bytes(path).decode()
+
+
+def remove_file(path: str | Path) -> None:
+    """Remove a file, if it is there."""
+    store = store_of(path)
+    if store is None:
+        Path(path).unlink(missing_ok=True)
+    else:
+        objects.remove(store, [_key(store, path)])
+
+
+def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
+    """Write a file whole, or not at all; False where another is there already.
+
+    With `is_flushed` the disk holds it then, and not this machine's memory alone; an object store always does.
+    """
+    store = store_of(path)
+    if store is not None:
+        return objects.put_if_absent(store, _key(store, path), text.encode())
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            if is_flushed:
+                file.flush()
+                os.fsync(file.fileno())
+        os.link(beside, path)
     except FileExistsError:
         return False
     finally:
-        path.unlink()
+        beside.unlink(missing_ok=True)
+    if is_flushed:
+        flush_folder(path.parent)
     return True
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the disk hold the names in a folder; an object store always does."""
+    if is_remote(folder):
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_folder(path: Path) -> None:
@@ -126,10 +183,9 @@ def remove_folder(path: Path) -> None:
     if store is None:
         shutil.rmtree(path, ignore_errors=True)
         return
-    import obstore
-
-    for chunk in obstore.list(store.objects, prefix=_key(store, path)):
-        obstore.delete(store.objects, [each["path"] for each in chunk])
+    found = objects.objects_below(store, _key(store, path))
+    while keys := [each["path"] for _, each in islice(found, 1000)]:
+        objects.remove(store, keys)
 
 
 def move_folder(path: Path, target: Path) -> None:
@@ -137,8 +193,7 @@ def move_folder(path: Path, target: Path) -> None:
     if not is_remote(path):
         path.rename(target)
         return
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        list(threads.map(lambda file: move_file(path / file.path, target / file.path), list(files_below(path))))
+    each_of(list(files_below(path)), lambda file: move_file(path / file.path, target / file.path), at=path)
 
 
 def move_file(path: Path, target: Path) -> None:
@@ -147,7 +202,7 @@ def move_file(path: Path, target: Path) -> None:
         path.replace(target)
         return
     copy_file(path, target)
-    path.unlink()
+    remove_file(path)
 
 
 def link_file(path: Path, target: Path) -> None:
@@ -165,30 +220,82 @@ def copy_file(path: Path, target: Path) -> None:
     """Copy a file, over what is there; within one store the store does it."""
     store = store_of(path)
     if store is not None and store is store_of(target):
-        import obstore
-
-        obstore.copy(store.objects, _key(store, path), _key(store, target))
+        objects.copy_within(store, _key(store, path), _key(store, target))
         return
-    path.stat()  # as in `readable`
-    with path.open("rb") as source, target.open("wb") as sink:
+    with opened(path) as source, written(target) as sink:
         shutil.copyfileobj(source, sink, _CHUNK)
 
 
-def files_below(folder: Path) -> Iterator[Found]:
-    """Return all files below a folder, at any depth; none where it is not there.
+def put_file_if_absent(path: str | Path, target: Path) -> bool:
+    """Have a file lie at another place as well, whole, with the time of its last change; False where one is there.
 
-    Cost: a listing of each folder; in an object store a request for a thousand files.
+    In an object store the time is that of the copy. Raises  FileNotFoundError where the file is not there
+    """
+    store, target_store = store_of(path), store_of(target)
+    if target_store is None:
+        return _link(Path(path), target) if store is None else _copy(path, target)
+    key = _key(target_store, target)
+    if store is target_store:
+        return objects.copy_if_absent(store, _key(store, path), key)
+    size = look(path).size
+    with opened(path) as source:
+        return objects.put_file_if_absent(target_store, key, source, size)
+
+
+def _link(path: Path, target: Path) -> bool:
+    try:
+        os.link(path, target)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        raise
+    except OSError:  # another file system, or one without hard links
+        return _copy(path, target)
+    return True
+
+
+def _copy(path: str | Path, target: Path) -> bool:
+    found = look(path)
+    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        with opened(path) as source, written(aside) as sink:
+            shutil.copyfileobj(source, sink, _CHUNK)
+        changed = found.changed.timestamp()
+        os.utime(aside, (changed, changed))
+        if target.exists():
+            return False
+        aside.rename(target)
+        return True
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def is_same_content(one: str | Path, other: str | Path) -> bool:
+    """Tell whether two files hold the same. Raises  FileNotFoundError where one is not there."""
+    if not is_remote(one) and not is_remote(other):
+        return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)
+    if look(one).size != look(other).size:
+        return False
+    with opened(one) as first, opened(other) as second:
+        while chunk := first.read(_CHUNK):
+            if chunk != second.read(len(chunk)):
+                return False
+    return True
+
+
+def names_in(folder: Path, begin: str) -> list[str]:
+    """Return the names in a folder that begin with a text, in no order; none where it is not there.
+
+    Cost: a listing; in an object store a request for each thousand of these names
     """
     store = store_of(folder)
     if store is not None:
-        yield from _objects_below(store, _key(store, folder))
-        return
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            stat = path.stat()
-            if path.is_file():
-                changed = datetime.fromtimestamp(stat.st_mtime, UTC)
-                yield Found(path.relative_to(folder).as_posix(), stat.st_size, changed)
+        found = objects.objects_below(store, _key(store, folder), begin)
+        return list(dict.fromkeys(path.partition("/")[0] for path, _ in found))
+    try:
+        return [name for name in os.listdir(folder) if name.startswith(begin)]  # noqa: PTH208 - texts are all
+    except FileNotFoundError:
+        return []
 
 
 def names_below(folder: Path) -> Iterator[str]:
@@ -205,40 +312,37 @@ def folders_in(folder: Path) -> list[str]:
     """Return the names of the folders in a folder; none where it is not there."""
     store = store_of(folder)
     if store is not None:
-        import obstore
-
-        found = obstore.list_with_delimiter(store.objects, prefix=_key(store, folder))["common_prefixes"]
-        return [path.rpartition("/")[2] for path in found]
-    try:
-        return [path.name for path in folder.iterdir() if path.is_dir()]
-    except FileNotFoundError:
-        return []
+        return objects.folders_in(store, _key(store, folder))
+    return [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
 
 
-def _objects_below(store: Store, key: str) -> Iterator[Found]:
-    import obstore
-
-    chunk: Sequence[ObjectMeta]
-    for chunk in obstore.list(store.objects, prefix=key):
-        for each in chunk:
-            path = each["path"].removeprefix(f"{key}/")
-            if path != each["path"]:  # else it is the mark that Hadoop leaves of the folder itself
-                yield Found(path, each["size"], each["last_modified"])
+def each_of(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) -> list[_R]:
+    """Do something with each of many things, in order on this machine, side by side where they lie in a store."""
+    if not is_remote(at) or len(things) < 2:
+        return [work(thing) for thing in things]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return list(threads.map(work, things))
 
 
-def _put_object_if_absent(store: Store, key: str, content: bytes) -> bool:
-    import obstore
-    from obstore.exceptions import AlreadyExistsError
+def files_below(folder: Path) -> Iterator[Found]:
+    """Return all files below a folder, at any depth; none where it is not there.
 
-    try:
-        obstore.put(store.objects, key, content, mode="create")
-    except AlreadyExistsError:
-        # it is ours where the answer to a first try was lost on its way, and the second met what the first had put
-        return bytes(obstore.get(store.objects, key).bytes()) == content
-    return True
+    Cost: a listing of each folder; in an object store a request for a thousand files.
+    """
+    store = store_of(folder)
+    if store is not None:
+        for inner, meta in objects.objects_below(store, _key(store, folder)):
+            yield Found(inner, meta["size"], meta["last_modified"])
+        return
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            stat = path.stat()
+            if path.is_file():
+                changed = datetime.fromtimestamp(stat.st_mtime, UTC)
+                yield Found(path.relative_to(folder).as_posix(), stat.st_size, changed)
 
 
-def _key(store: Store, path: Path) -> str:
+def _key(store: Store, path: str | Path) -> str:
     return str(path).removeprefix(store.bucket).strip("/")
 
 

@@ -7,8 +7,10 @@ same options, so that all three see the same bucket.
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +28,14 @@ OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_
 # a store that is away is waited for that long; then what was asked fails, and the batch is tried again later
 _PATIENCE = timedelta(seconds=60)
 _CONNECT, _ANSWER = timedelta(seconds=5), timedelta(seconds=30)
+_NO_CREDENTIALS = "http://169.254.169.254/"  # where machines in a cloud are told theirs
+_DENIALS = (
+    *("403 Forbidden", "401 Unauthorized", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
+    *("ExpiredToken", "InvalidToken", "XAdminUserNotFound"),
+)
+_DENYING = ("PermissionDeniedError", "UnauthenticatedError")
+_AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)")
+_TOLD = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _stores: dict[str, Store] = {}
 _lock = threading.Lock()
 
@@ -38,10 +48,15 @@ class Store:
         self.options = dict(options)
 
     @property
+    def scheme(self) -> str:
+        """Which kind of store it is: `s3`."""
+        return self.bucket.partition(":")[0]
+
+    @property
     def for_delta(self) -> dict[str, str]:
         """The options as delta-rs takes them."""
         patience = {"retry_timeout": f"{_PATIENCE.seconds}s", "connect_timeout": f"{_CONNECT.seconds}s"}
-        if not self.bucket.startswith("s3:"):
+        if self.scheme != "s3":
             return patience
         plain = {"aws_allow_http": "true"} if self._is_plain_http else {}
         return {f"aws_{key}": value for key, value in self.options.items()} | plain | patience
@@ -49,8 +64,10 @@ class Store:
     @property
     def for_obstore(self) -> dict[str, Any]:
         """The options as obstore, and its file system for fsspec, take them."""
+        # S3 copies to where nothing is by a multipart upload; a store that does it otherwise says so in its environment
+        known = {"copy_if_not_exists": os.environ.get("AWS_COPY_IF_NOT_EXISTS", "multipart")}
         return {
-            "config": dict(self.options),
+            "config": self.options | (known if self.scheme == "s3" else {}),
             "client_options": {"allow_http": self._is_plain_http, "connect_timeout": _CONNECT, "timeout": _ANSWER},
             "retry_config": {"retry_timeout": _PATIENCE, "max_retries": 8},
         }
@@ -77,6 +94,7 @@ def reach_by(url: str, options: Mapping[str, str]) -> None:
 
     Raises  E607 for a scheme that is no known object store's
             E608 for an option that is none
+            E609 for an endpoint that is no address
     """
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(OPTIONS))
@@ -88,9 +106,18 @@ def reach_by(url: str, options: Mapping[str, str]) -> None:
             why=f"there are {', '.join(OPTIONS)}",
             fix=did_you_mean(unknown[0], OPTIONS, otherwise="leave it out"),
         )
+    endpoint = options.get("endpoint")
+    if endpoint is not None and not re.match(r"https?://[^/]", endpoint):
+        raise _unreachable(url, f"its endpoint {endpoint!r} is no address", "write it as https://host:port")
     with _lock:
         if bucket not in _stores or _stores[bucket].options != options:
             _stores[bucket] = Store(bucket, options)
+
+
+def reached() -> tuple[Store, ...]:
+    """Return the stores of which this process was told, or asked something."""
+    with _lock:
+        return tuple(_stores.values())
 
 
 def bucket_of(url: str) -> str:
@@ -127,3 +154,66 @@ def delta_options(folder: str) -> dict[str, str] | None:
     """Return the options by which delta-rs reaches a table; None on this machine."""
     store = store_of(folder)
     return None if store is None else store.for_delta
+
+
+@contextmanager
+def asking(where: str | Path) -> Iterator[None]:
+    """Ask something of an object store: what it refuses is told as E609, but for a file that is not there.
+
+    Raises  E609 where the store cannot be reached; transient where it did not answer
+            FileNotFoundError for a file that is not there
+    """
+    try:
+        yield
+    except Exception as error:
+        refusal = refusal_of(error, str(where))
+        if refusal is None:
+            raise
+        raise refusal from error
+
+
+def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
+    """Return E609 for an error that obstore raised because of the store itself; None for any other.
+
+    None too for what callers tell apart: a file that is not there, or one that is there already.
+    """
+    text = str(error)
+    if not _is_of_a_store(error, text):
+        return None
+    message = _told(text)
+    if "NoSuchBucket" in text:
+        return _unreachable(where, "it has no such bucket", "create the bucket, or mend the URL")
+    if _NO_CREDENTIALS in text:
+        fix = "say access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        return _unreachable(where, "no credentials are said, and this machine has none of its own", fix)
+    if any(sign in text for sign in _DENIALS) or type(error).__name__ in _DENYING:
+        fix = "mend the credentials, or give their user the right to read and write there"
+        return _unreachable(where, f"it does not let this user in: {message}", fix)
+    if isinstance(error, ValueError) or type(error).__name__ == "InvalidPathError":
+        fix = "give the object another name: without control characters, and without an empty part between slashes"
+        return _unreachable(where, f"a name in it cannot be used: {message}", fix)
+    is_away = _AWAY.search(text) is not None
+    fix = "see that it runs, and that the endpoint and the region are its own"
+    return _unreachable(where, f"it does not answer: {message}" if is_away else message, fix, transient=is_away)
+
+
+def _is_of_a_store(error: BaseException, text: str) -> bool:
+    if isinstance(error, FileNotFoundError):  # of an object, or of what it should lie in
+        return "NoSuchBucket" in text or any(sign in text for sign in _DENIALS)
+    if isinstance(error, ValueError):
+        return text.startswith("Could not parse path")
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+    return isinstance(error, BaseError) and not isinstance(error, AlreadyExistsError | PreconditionError)
+
+
+def _told(text: str) -> str:
+    """Return what a store says of itself, without the addresses, signatures and retries around it."""
+    found = _TOLD.search(text)
+    return found[1].strip() if found else text.partition("\n")[0].rpartition(" - ")[2].strip(" :")
+
+
+def _unreachable(where: str, why: str, fix: str, *, transient: bool = False) -> WaterclockError:
+    return WaterclockError(
+        "E609", "the object store cannot be reached", where=where, why=why, fix=fix, transient=transient
+    )

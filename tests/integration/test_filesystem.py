@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests import s3
+from tests.stores import fresh_bucket
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import (
     at,
-    beside_of,
     copy_file,
     files_below,
     folders_in,
@@ -24,10 +23,11 @@ from waterclock.filesystem import (
     make_folder,
     move_file,
     move_folder,
-    move_if_absent,
     names_below,
+    put_file_if_absent,
     put_if_absent,
     read_bytes,
+    read_text,
     readable,
     remove_folder,
     writable,
@@ -36,16 +36,9 @@ from waterclock.object_stores import reach_by
 from waterclock.storage.lake import require_latch
 
 
-def bucket() -> str:
-    """Return the URL of a new bucket that is known to this process."""
-    url = s3.server().url(s3.server().new_bucket())
-    reach_by(url, s3.server().options())
-    return url
-
-
 @pytest.fixture(params=["here", "s3"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path) if request.param == "here" else f"{bucket()}/a folder/ü%20"
+    return str(tmp_path) if request.param == "here" else f"{fresh_bucket()}/a folder/ü%20"
 
 
 def names(folder: str) -> list[str]:
@@ -67,12 +60,12 @@ def test_a_file_is_put_once_by_whoever_comes_first(folder: str) -> None:
     assert names(folder) == ["latch"]
 
 
-def test_what_is_moved_when_whole_leaves_what_is_there(folder: str) -> None:
+def test_a_file_is_put_whole_where_none_is(folder: str, tmp_path: Path) -> None:
     target = at(folder, "export")
-    assert move_if_absent(write(beside_of(target), "first"), target)
-    assert not move_if_absent(write(beside_of(target), "second"), target)
-    assert target.read_text(encoding="utf-8") == "first"
-    assert names(folder) == ["export"]
+    make_folder(target.parent)
+    for number, path in enumerate((at(folder, ".first"), tmp_path / "second"), 1):
+        assert put_file_if_absent(write(path, f"content {number}"), target) == (number == 1)
+    assert read_text(target) == "content 1"
 
 
 def test_files_are_listed_at_any_depth_with_their_sizes(folder: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import readable
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
     for path in files:
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(readable(path)) as file:
                 lacking = [name for name in names if name not in file.schema_arrow.names]
                 if lacking:
                     raise _lost(path, f"it has no column {', '.join(lacking)}")

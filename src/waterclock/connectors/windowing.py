@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from waterclock.object_stores import is_remote
 from waterclock.spark_sql import quoted, sql_text
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
@@ -54,7 +55,7 @@ def sorted_into_windows(
 def file_key_of(path: str) -> str:
     """Return the value of `FILE_KEY` for the rows of a file."""
     encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
-    return f"file:{encoded}".lstrip("file:/")
+    return encoded if is_remote(path) else f"file:{encoded}".lstrip("file:/")
 
 
 def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:

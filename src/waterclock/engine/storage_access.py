@@ -1,10 +1,11 @@
-"""Makes a project's object storage known to this process: by which options its bucket is reached."""
+"""Makes a project's object stores known to this process: the storage's, and those that connections read and write."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from waterclock.dpl.project import Project
+from waterclock.engine.connections import connections_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret
 from waterclock.object_stores import is_remote, reach_by
@@ -28,6 +29,18 @@ def reach_storage(project: Project) -> None:
             why=f"the storage is {project.storage}",
             fix="leave them out, or name a bucket: storage = 's3://bucket/prefix'",
         )
+
+
+def reach_all(project: Project) -> None:
+    """Have each store that the project names be reached as its environment says; nothing is asked of any.
+
+    Raises  as `reach_storage`
+    """
+    reach_storage(project)
+    connections = connections_of(project)
+    for name, said in project.flow.connections.items():
+        if said.type == "files" and any(is_remote(str(said.options.get(key) or "")) for key in ("path", "archive")):
+            connections.collector(name)
 
 
 def resolved(options: Mapping[str, str | Secret], secrets: Secrets) -> dict[str, str]:

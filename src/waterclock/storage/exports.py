@@ -6,10 +6,11 @@ Names sort by time; the newest names the one it follows, down to one that is who
 from __future__ import annotations
 
 import gzip
+import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from waterclock.filesystem import at, beside_of, files_below, make_folder, move_if_absent
+from waterclock.filesystem import at, files_below, look, make_folder, opened, put_file_if_absent, remove_file, written
 
 FOLDER = "ledger"
 _SUFFIX = ".jsonl.gz"
@@ -38,7 +39,7 @@ def first_line(root: str, name: str) -> str:
 def read_export(root: str, name: str) -> Iterator[str]:
     """Return the lines of an export; none further where it is damaged."""
     try:
-        with at(root, FOLDER, name).open("rb") as source, gzip.open(source, "rt", encoding="utf-8") as file:
+        with opened(at(root, FOLDER, name)) as source, gzip.open(source, "rt", encoding="utf-8") as file:
             yield from file
     except (OSError, EOFError, UnicodeDecodeError):
         return
@@ -48,19 +49,19 @@ def write_export(root: str, name: str, lines: Iterable[str]) -> int:
     """Write an export put-if-absent, and give its bytes; one of that name that is there stays."""
     path = at(root, FOLDER, name)
     make_folder(path.parent)
-    beside = beside_of(path)
+    beside = path.with_name(f".{name}.{uuid.uuid4().hex}")
     try:
-        with beside.open("wb") as sink, gzip.open(sink, "wt", encoding="utf-8", compresslevel=_QUICK) as file:
+        with written(beside) as sink, gzip.open(sink, "wt", encoding="utf-8", compresslevel=_QUICK) as file:
             file.writelines(f"{line}\n" for line in lines)
-        size = beside.stat().st_size
-        return size if move_if_absent(beside, path) else 0
+        size = look(beside).size
+        return size if put_file_if_absent(beside, path) else 0
     finally:
-        beside.unlink(missing_ok=True)
+        remove_file(beside)
 
 
 def remove_export(root: str, name: str) -> int:
     """Remove an export, and give the bytes it took."""
     path = at(root, FOLDER, name)
-    size = path.stat().st_size
-    path.unlink()
+    size = look(path).size
+    remove_file(path)
     return size

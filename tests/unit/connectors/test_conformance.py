@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stores import PublishedBucket
 from tests.systems import LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
 from waterclock.flow.declarations import Value
 from waterclock.testing.connectors import ConnectorConformance
@@ -49,3 +50,11 @@ class TestFilesDeliveries(DeliveryConformance):
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> PublishedFolder:
         options: dict[str, Value] = request.param
         return PublishedFolder(tmp_path, **options)
+
+
+@pytest.mark.slow
+class TestStoredFilesDeliveries(DeliveryConformance):
+    @pytest.fixture(params=[{}, {"format": "json", "compression": "gzip"}, {"format": "parquet"}])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> PublishedBucket:
+        options: dict[str, Value] = request.param
+        return PublishedBucket(tmp_path, **options)

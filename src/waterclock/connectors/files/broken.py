@@ -19,7 +19,9 @@ from waterclock.connectors.column_matching import match
 from waterclock.connectors.files.file_schemas import Reading, shapes_of, text_of, unreadable
 from waterclock.connectors.files.scanning import MISFIT
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import is_there
 from waterclock.flow.declarations import Columns
+from waterclock.object_stores import is_remote
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.*?)\.(?:\s|$)")
@@ -41,8 +43,9 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
     match_file = _MISFIT.search(text) or _FILE.search(text) or _NO_PATH.search(text)
     if match_file is None:
         return None
-    path = "/" + unquote(match_file[1]).lstrip("/")
-    if not Path(path).exists():
+    path = unquote(match_file[1])
+    path = path if is_remote(path) else "/" + path.lstrip("/")
+    if not is_there(path):
         return unreadable(path, FileNotFoundError())
     try:
         found = _found_in(_looked_at(path, reading, columns))

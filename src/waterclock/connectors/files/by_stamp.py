@@ -18,6 +18,8 @@ from pathlib import Path
 
 from waterclock.connectors.files.landed_names import Candidate, Names, is_date_folder, listed, named_at
 from waterclock.connectors.interface import Report
+from waterclock.filesystem import Found, at, files_below, text_of
+from waterclock.object_stores import is_remote
 from waterclock.timelabel.zone import nominal_zone
 
 _DISORDER = timedelta(days=2)  # more than a zone's clock was ever set
@@ -33,10 +35,15 @@ class ByStamp:
     """
 
     def __init__(self, root: Path, names: Names, zone: str) -> None:
-        self._root, self._names, self._zone = root, names, zone
+        self._root, self._names, self._zone = text_of(root), names, zone
+        self._slash = "/" if is_remote(root) else os.sep
         self._prefix = f"{names.supplier}_{names.source}_"
         self._folders: list[tuple[str, list[str]]] = []
-        self._list(f"{root}{os.sep}{names.supplier}{os.sep}{names.source}")
+        self._stored: dict[str, Found] = {}
+        if is_remote(root):
+            self._list_stored(f"{self._root}/{names.supplier}/{names.source}")
+        else:
+            self._list(f"{root}{os.sep}{names.supplier}{os.sep}{names.source}")
 
     def between(self, low: datetime, high: datetime) -> list[Candidate]:
         """Return the files stamped in `[low, high)`, oldest first."""
@@ -67,11 +74,22 @@ class ByStamp:
             if not name.startswith(self._prefix) and is_date_folder(name):
                 self._list(f"{folder}{os.sep}{name}")
 
+    def _list_stored(self, source: str) -> None:
+        by_folder: dict[str, list[str]] = {}
+        for found in files_below(at(source)):
+            *inner, name = found.path.split("/")
+            if name.startswith(self._prefix) and all(map(is_date_folder, inner)):
+                folder = "/".join((source, *inner))
+                by_folder.setdefault(folder, []).append(name)
+                self._stored[f"{folder}/{name}"] = found
+        self._folders.extend((folder, sorted(names)) for folder, names in by_folder.items())
+
     def _looked_at(self, folder: str, names: Sequence[str], places: Iterable[int]) -> Iterator[Candidate]:
         for place in places:
-            path = f"{folder}{os.sep}{names[place]}"
-            one = named_at(path, names[place], self._root, self._names, self._zone)
-            if not isinstance(one, Report) and not os.path.isdir(path):  # noqa: PTH112 - cheaper than a Path
+            path = f"{folder}{self._slash}{names[place]}"
+            found = self._stored.get(path)
+            one = named_at(path, names[place], self._root, self._names, self._zone, found)
+            if not isinstance(one, Report) and (found or not os.path.isdir(path)):  # noqa: PTH112 - cheaper than a Path
                 yield one
 
     def _name(self, instant: datetime, margin: timedelta) -> str:

@@ -10,8 +10,9 @@ import bz2
 import gzip
 import zlib
 from functools import lru_cache
-from pathlib import Path
-from typing import BinaryIO
+from typing import IO
+
+from waterclock.filesystem import opened
 
 _CHUNK = 1 << 20
 _READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
@@ -20,17 +21,17 @@ _PARQUET = b"PAR1"
 
 
 @lru_cache(maxsize=1 << 16)
-def problem_of(path: str, size: int, changed_ns: int, kind: tuple[str, str]) -> tuple[str, str] | None:
-    """Say what is wrong with a file, as (problem, detail); None where nothing is. `changed_ns` keeps the memory true.
+def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
+    """Say what is wrong with a file, as (problem, detail); None where nothing is. `changed` keeps the memory true.
 
     Cost    Parquet, plain JSON: its last bytes. Compressed: one pass, up to 64 MB of gzip and 8 MB of bzip2; beyond,
             and for zstd, the first bytes, and the reading itself finds out.
     """
-    del changed_ns
+    del changed
     ending, compression = kind
     if size == 0:
         return "half-written", "it is empty"
-    with Path(path).open("rb") as file:
+    with opened(path) as file:
         if compression:
             return _compressed_problem(file, size, compression, is_json=_is_json(ending))
         if ending == "parquet":
@@ -45,7 +46,7 @@ def _is_json(ending: str) -> bool:
     return ending in ("json", "jsonl", "ndjson")
 
 
-def _compressed_problem(file: BinaryIO, size: int, compression: str, *, is_json: bool) -> tuple[str, str] | None:
+def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json: bool) -> tuple[str, str] | None:
     magic = _MAGIC[compression]
     start = file.read(len(magic))
     if start != magic[: len(start)]:
@@ -55,7 +56,7 @@ def _compressed_problem(file: BinaryIO, size: int, compression: str, *, is_json:
     return _inner_problem(file, compression, is_json=is_json) if size <= _READ_THROUGH.get(compression, 0) else None
 
 
-def _inner_problem(file: BinaryIO, compression: str, *, is_json: bool) -> tuple[str, str] | None:
+def _inner_problem(file: IO[bytes], compression: str, *, is_json: bool) -> tuple[str, str] | None:
     file.seek(0)
     try:
         tail = _read_through(file, compression)
@@ -68,7 +69,7 @@ def _inner_problem(file: BinaryIO, compression: str, *, is_json: bool) -> tuple[
     return _json_problem(tail) if is_json else None
 
 
-def _read_through(file: BinaryIO, compression: str) -> bytes:
+def _read_through(file: IO[bytes], compression: str) -> bytes:
     tail = b""
     with gzip.GzipFile(fileobj=file) if compression == "gz" else bz2.BZ2File(file) as stream:
         while chunk := stream.read(_CHUNK):
@@ -76,7 +77,7 @@ def _read_through(file: BinaryIO, compression: str) -> bytes:
     return tail
 
 
-def _parquet_problem(file: BinaryIO, size: int) -> tuple[str, str] | None:
+def _parquet_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     if file.read(4) != _PARQUET:
         return "damaged", "it is no Parquet file"
     if size < 12:

@@ -1,7 +1,7 @@
 """The connection type `files`: what lands in folders, and what is written into them.
 
 Connection      `path`: the landing folder (collect) or the folder to write to (publish); `archive`: where originals
-                go, by default the storage's `archive/<connection>`.
+                go, by default the storage's `archive/<connection>`. Both may be URLs of an object store.
 Unit            `supplier.source` or a glob (see `landing`).
 Arrival time    An item is a file, its arrival the stamp in its name.
 Data time       A file's stamp says up to which second it holds rows. A window [s, e) is read from the files stamped
@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
+from waterclock.connectors.files.places import folder_of, landing_of, reach
 from waterclock.connectors.interface import (
     Collected,
     Deliverer,
@@ -67,8 +67,14 @@ _WRITING_OPTIONS = {
 CAPABILITIES = Capabilities(
     type="files",
     connection_options={
-        "path": Option(is_required=True, help="the folder to collect from or to publish into"),
-        "archive": Option(help="where originals are moved to; the storage's archive/<connection>"),
+        "path": Option(is_required=True, help="the folder to collect from or to publish into, or s3://bucket/folder"),
+        "archive": Option(help="where originals are moved to, as `path`; the storage's archive/<connection>"),
+        "endpoint": Option(help="where the object store of an s3:// path answers, as https://host:port; Amazon's"),
+        "region": Option(help="its region; AWS_REGION"),
+        "access_key_id": Option(help="its user, as a secret or not; AWS_ACCESS_KEY_ID, else the machine's own"),
+        "secret_access_key": Option(help="the user's key, as a secret; AWS_SECRET_ACCESS_KEY"),
+        "session_token": Option(help="the token of a passing user, as a secret; AWS_SESSION_TOKEN"),
+        "virtual_hosted_style_request": Option("flag", help="whether the bucket is part of the host's name; false"),
     },
     collect_options=_READING_OPTIONS,
     publish_options=_WRITING_OPTIONS,
@@ -85,12 +91,14 @@ class FilesConnector:
 
     def collector(self, setting: Setting) -> FilesCollector:
         """Open a landing folder."""
+        reach(setting)
         return FilesCollector(setting)
 
     def deliverer(self, setting: Setting) -> Deliverer:
         """Open a folder to write to."""
         from waterclock.connectors.files.delivery import FilesDeliverer
 
+        reach(setting)
         return FilesDeliverer(folder_of(setting))
 
 
@@ -149,8 +157,10 @@ class FilesCollector:
         return Collected(frame, left_out=scanned.left_out, source={"items": source})
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
-        """Move files to the archive; see `landing.archive_items`."""
-        return land.archive_items(self._landing(unit), items)
+        """Move files to the archive; see `archiving.archive_items`."""
+        from waterclock.connectors.files.archiving import archive_items
+
+        return archive_items(self._landing(unit), items)
 
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
@@ -221,41 +231,12 @@ class FilesCollector:
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
 
     def _landing(self, unit: Unit) -> land.Landing:
-        archive = self.setting.options.get("archive")
-        return land.Landing(
-            folder=folder_of(self.setting),
-            archive=_placed(self.setting, str(archive)) if archive else self.setting.archive / self.setting.name,
-            stamp_zone=str(unit.options.get("stamp_zone", "UTC")),
-            settle_seconds=float(str(unit.options.get("settle", 0))),
-        )
+        return landing_of(self.setting, unit)
 
     @staticmethod
     def _format(item: Item) -> str:
         kind = landed_names.format_of(item.name)
         return landed_names.FORMATS[kind[0]] if kind else ""
-
-
-def folder_of(setting: Setting) -> Path:
-    """Return the connection's folder; a relative path is below the project's folder.
-
-    Raises  E803 for an address that is no local folder, or none
-    """
-    path = str(setting.options.get("path") or "")
-    if not path or "://" in path:
-        raise WaterclockError(
-            "E803",
-            f"{path!r} is no local folder" if path else f"the connection {setting.name} has no path",
-            where=setting.name,
-            why="files are read from and written to folders of this machine: other storages: not yet",
-            fix=f"connections.{setting.name} = {{ path = 'data/new' }} in waterclock.toml",
-        )
-    return _placed(setting, path)
-
-
-def _placed(setting: Setting, path: str) -> Path:
-    """Return the folder a path means; one with `..` without it, for Spark tells of a file by another name there."""
-    folder = setting.folder / path
-    return folder.resolve() if ".." in folder.parts else folder
 
 
 def _reading(unit: Unit) -> Reading:

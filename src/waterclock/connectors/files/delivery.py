@@ -6,7 +6,7 @@ the folder `a/b` and the name `a_b`. An empty slice is a file too.
 
 1. The file is written beside its place, as `.<name>.<claim>.part`, and flushed to the disk.
 2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created put-if-absent: the latch.
-3. The file is renamed to its place: readers see the old one or the new one, never a part.
+3. The file is renamed to its place, in an object store copied: readers see the old one or the new one, never a part.
 
 A crash between 2 and 3 is mended by whoever delivers that claim again, or looks at what stands under it.
 """
@@ -14,10 +14,9 @@ A crash between 2 and 3 is mended by whoever delivers that claim again, or looks
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,17 @@ from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.sealed import batches_of, labelled
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
+from waterclock.filesystem import (
+    flush_folder,
+    folders_in,
+    look,
+    make_folder,
+    move_file,
+    names_in,
+    put_if_absent,
+    read_text,
+    remove_file,
+)
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
@@ -76,22 +86,22 @@ class FilesDeliverer:
             finally:
                 if not _is_delivered(_read(records / f"{one.claim}.json")):
                     for target in targets:
-                        (self.folder / _part_of(target, one.claim)).unlink(missing_ok=True)
+                        remove_file(self.folder / str(_part_of(target, one.claim)))
         fault("deliver.done")
         return stands
 
     def _written(self, delivery: Delivery, target: Path, writing: Writing, newest: Delivered | None) -> _Entry:
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
             return _Entry(Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note), "")
-        part = self.folder / _part_of(target, delivery.claim)
-        part.parent.mkdir(parents=True, exist_ok=True)
+        part = self.folder / str(_part_of(target, delivery.claim))
+        make_folder(part.parent)
         batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
         columns = delivery.columns
         if delivery.is_by_label and writing.has_timelabel:
             batches, columns = labelled(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
         rows = write_file(part, batches, columns, writing)
         delivered = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
-        return _Entry(delivered, str(target), part.stat().st_size)
+        return _Entry(delivered, str(target), look(part).size)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Create the claim's record without a file, unless it is there."""
@@ -102,8 +112,10 @@ class FilesDeliverer:
             entry = _Entry(Delivered(claim, Outcome.KILLED, "", 0), "")
             stands = self._latch(records, project, claim, [entry], None)
             if stands[-1].outcome is Outcome.KILLED:
-                for part in _folder_of(self.folder, unit).glob(f".*.{claim}.part"):
-                    part.unlink(missing_ok=True)
+                inner = _folder_of(unit)
+                for name in names_in(self.folder / str(inner), f".{'_'.join(inner.parts)}"):
+                    if name.endswith(f".{claim}.part"):
+                        remove_file(self.folder / str(inner) / name)
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
@@ -116,8 +128,8 @@ class FilesDeliverer:
         """The newest label's newest delivery: each record names the newest delivery as of itself."""
         del unit
         records = self._records(project, publish)
-        claims = sorted((int(path.stem) for path in records.glob("*.json") if path.stem.isdigit()), reverse=True)
-        for claim in claims:
+        found = (name.removesuffix(".json") for name in names_in(records, "") if name.endswith(".json"))
+        for claim in sorted((int(name) for name in found if name.isdigit()), reverse=True):
             record = _read(records / f"{claim}.json")
             if record and record["newest"]:
                 return replace(_delivered(record["newest"]), is_repeat=True)
@@ -129,7 +141,7 @@ class FilesDeliverer:
         with _telling(self.folder, str(unit)):
             stands = self._stands(records, claim)  # puts files in place that a crash has left aside
             if not stands or stands[-1].outcome is Outcome.KILLED:
-                return f"{records.relative_to(self.folder)} has no record of claim {claim}"
+                return f"{RECORDS / project / publish} has no record of claim {claim}"
             record = _read(records / f"{claim}.json") or {"deliveries": []}
             # an older label of the claim may have been delivered again, by another one
             entry = max(_entries(record), key=lambda one: one.delivered.label_text, default=None)
@@ -139,14 +151,15 @@ class FilesDeliverer:
         return None if is_newer else changed
 
     def _records(self, project: str, publish: str) -> Path:
-        return self.folder / RECORDS / project / publish
+        return self.folder / str(RECORDS / project / publish)
 
     def _refuse_foreign(self, unit: Unit, delivery: Delivery) -> None:
-        for folder in (self.folder / RECORDS).glob(f"*/{delivery.publish}"):
-            if folder.parent.name != delivery.project:
+        records = self.folder / str(RECORDS)
+        for project in folders_in(records):
+            if project != delivery.project and names_in(records / project / delivery.publish, ""):
                 raise WaterclockError(
                     "E820",
-                    f"{unit} belongs to the project {folder.parent.name}",
+                    f"{unit} belongs to the project {project}",
                     where=f"{unit}@{delivery.label_text}",
                     why="its files would be replaced by ours",
                     fix="publish under another name, or into another folder",
@@ -163,8 +176,8 @@ class FilesDeliverer:
         """Put earlier files in place that a crash has left aside, in order, so that none comes after a newer one."""
         claims: set[int] = set()
         for target in targets:
-            parts = (self.folder / target).parent.glob(f".{target.name}.*.part")
-            claims.update(int(part.name.split(".")[-2]) for part in parts)
+            names = names_in(self.folder / str(target.parent), f".{target.name}.")
+            claims.update(int(name.split(".")[-2]) for name in names if name.endswith(".part"))
         for claim in sorted(claims):
             self._finish(records, claim)
 
@@ -182,31 +195,21 @@ class FilesDeliverer:
             ],
             "newest": _parts(tops[-1]) if tops else None,
         }
-        records.mkdir(parents=True, exist_ok=True)
-        aside = records / f".{claim}.{os.getpid()}.{os.urandom(4).hex()}"
-        try:
-            with aside.open("x", encoding="utf-8") as file:
-                json.dump(record, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(aside, records / f"{claim}.json")
-        except FileExistsError:
+        make_folder(records)
+        if not put_if_absent(records / f"{claim}.json", json.dumps(record), is_flushed=True):
             return self._stands(records, claim)
-        finally:
-            aside.unlink(missing_ok=True)
-        _flush_folder(records)
         return tuple(entry.delivered for entry in entries)
 
     def _finish(self, records: Path, claim: int) -> None:
-        """Rename the files of a delivered claim to their places, if that is still to be done."""
+        """Move the files of a delivered claim to their places, if that is still to be done."""
         record = _read(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
             if entry.target:
                 target = self.folder / entry.target
-                part = self.folder / _part_of(Path(entry.target), claim)
-                if part.exists():
-                    part.replace(target)
-                    _flush_folder(target.parent)
+                part = self.folder / str(_part_of(Path(entry.target), claim))
+                with suppress(FileNotFoundError):  # it is done, by this runner or by another
+                    move_file(part, target)
+                    flush_folder(target.parent)
 
 
 def writing_of(unit: Unit) -> Writing:
@@ -223,13 +226,13 @@ def writing_of(unit: Unit) -> Writing:
 
 def place_of(unit: Unit, delivery: Delivery, writing: Writing) -> Path:
     """Return the file's path below the connection's folder."""
-    folder = _folder_of(Path(), unit)
+    folder = _folder_of(unit)
     label = f"_{delivery.label_text}" if delivery.is_by_label else ""
     return folder / f"{'_'.join(folder.parts)}{label}.{ENDINGS[writing.format, writing.compression]}"
 
 
-def _folder_of(folder: Path, unit: Unit) -> Path:
-    return folder.joinpath(*(part for part in re.split(r"[./]", unit.path) if part))
+def _folder_of(unit: Unit) -> Path:
+    return Path(*(part for part in re.split(r"[./]", unit.path) if part))
 
 
 def _part_of(target: Path, claim: int) -> Path:
@@ -255,7 +258,7 @@ def _entry(parts: Mapping[str, Any]) -> _Entry:
 
 def _changed(target: Path, entry: _Entry) -> str | None:
     try:
-        size = target.stat().st_size
+        size = look(target).size
     except FileNotFoundError:
         return f"{target.name} is gone"
     is_as_delivered = entry.size is None or size == entry.size
@@ -268,18 +271,10 @@ def _is_delivered(record: Mapping[str, Any] | None) -> bool:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        read: dict[str, Any] = json.loads(read_text(path))
     except FileNotFoundError:
         return None
     return read
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -19,7 +19,9 @@ from typing import IO, cast
 from waterclock.connectors.column_matching import Found
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import each_of, look, opened
 from waterclock.flow.declarations import Columns
+from waterclock.object_stores import is_remote
 
 _LOOKED_THROUGH = 8 << 20
 
@@ -77,9 +79,12 @@ def shapes_of(
         )
     if formats == {"json"}:
         return {_json_shape(paths, reading, columns, keys_of_many): list(paths)}
+
+    def shape_of(path: str) -> Shape:
+        return _csv_shape(path, reading, columns) if formats == {"csv"} else _parquet_shape(path)
+
     shapes: dict[Shape, list[str]] = {}
-    for path in paths:
-        shape = _csv_shape(path, reading, columns) if formats == {"csv"} else _parquet_shape(path)
+    for path, shape in zip(paths, each_of(paths, shape_of, at=paths[0]), strict=True):
         shapes.setdefault(shape, []).append(path)
     return shapes
 
@@ -88,16 +93,17 @@ def text_of(path: str, encoding: str) -> IO[str]:
     """Open a file as text, whatever its compression."""
     kind = format_of(Path(path).name)
     compression = kind[1] if kind else ""
+    file = path if not is_remote(path) else opened(path)
     if compression == "gz":
-        return cast("IO[str]", gzip.open(path, "rt", encoding=_python_encoding(encoding), newline=""))
+        return cast("IO[str]", gzip.open(file, "rt", encoding=_python_encoding(encoding), newline=""))
     if compression == "bz2":
-        return TextIOWrapper(BZ2File(path), encoding=_python_encoding(encoding), newline="")
+        return TextIOWrapper(BZ2File(file), encoding=_python_encoding(encoding), newline="")
     if compression == "zst":
         import pyarrow as pa
 
-        stream = pa.input_stream(path, compression="zstd")
+        stream = pa.input_stream(file, compression="zstd")
         return TextIOWrapper(cast("IO[bytes]", stream), encoding=_python_encoding(encoding), newline="")
-    return Path(path).open(encoding=_python_encoding(encoding), newline="")
+    return TextIOWrapper(opened(path), encoding=_python_encoding(encoding), newline="")
 
 
 def unreadable(path: str, error: BaseException) -> WaterclockError:
@@ -149,7 +155,7 @@ def _parquet_shape(path: str) -> Shape:
     import pyarrow.parquet as pq
 
     try:
-        schema = pq.read_schema(path)
+        schema = pq.read_schema(opened(path) if is_remote(path) else path)
     except (OSError, pa.ArrowInvalid) as error:
         raise unreadable(path, error) from error
     return Shape("parquet", "", tuple(Found(field.name, str(field.type)) for field in schema))
@@ -163,7 +169,7 @@ def _json_shape(
 ) -> Shape:
     declared = [column.name for column in columns.named]
     keys: Iterable[str] = ()
-    if keys_of_many is None or sum(map(_size_of, paths)) <= _LOOKED_THROUGH:
+    if keys_of_many is None or sum(each_of(paths, _size_of, at=paths[0])) <= _LOOKED_THROUGH:
         keys = _json_keys(paths, reading)
     elif columns.is_open:
         keys = keys_of_many(paths)
@@ -174,17 +180,16 @@ def _json_shape(
 
 def _size_of(path: str) -> int:
     try:
-        return Path(path).stat().st_size
+        return look(path).size
     except FileNotFoundError as error:
         raise unreadable(path, error) from error
 
 
 def _json_keys(paths: Sequence[str], reading: Reading) -> set[str]:
-    keys: set[str] = set()
-    for path in paths:
-        for document in json_documents(path, reading):
-            keys.update(document)
-    return keys
+    def keys_of(path: str) -> set[str]:
+        return {key for document in json_documents(path, reading) for key in document}
+
+    return set().union(*each_of(paths, keys_of, at=paths[0]))
 
 
 def json_documents(path: str, reading: Reading) -> Iterator[dict[str, object]]:

@@ -10,7 +10,7 @@ a glob              `web/click/*.json.gz`, `**` crosses folders. An item's name 
                     time of its last change.
 
 Names that begin with `.` or `_` are not looked at. An archive of years is walked at every run: a file that is not
-wanted costs its name alone, so paths here are texts.
+wanted costs its name alone, so paths here are texts. `stored_names` does the same in an object store.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ import errno
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
 from waterclock.connectors.interface import Item, Report
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import Found, look
+from waterclock.object_stores import is_remote
 from waterclock.timelabel.zone import resolve_local
 
 FORMATS = {
@@ -70,12 +73,17 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that is named as it should be."""
+    """A file that is named as it should be. `found` is what its listing told of it: on this machine nothing."""
 
     path: str
     relative: str
     name: str
     stamp: datetime
+    found: Found | None = None
+
+    def look(self) -> Found:
+        """Return the file's bytes and last change. Raises  FileNotFoundError where it is seen to be gone."""
+        return self.found or look(self.path)
 
 
 @dataclass(slots=True)
@@ -84,6 +92,13 @@ class Finds:
 
     candidates: list[Candidate] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
+
+    def add(self, one: Candidate | Report) -> None:
+        """Put a file to those that are named as they should be, or what is said of it to the rest."""
+        if isinstance(one, Report):
+            self.reports.append(one)
+        else:
+            self.candidates.append(one)
 
 
 def names_of(path: str) -> Names:
@@ -117,16 +132,14 @@ def find(
     root: Path, names: Names, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
 ) -> Finds:
     """Find a unit's files below a folder: those whose names are not among `without`, and are among `only`."""
+    if is_remote(root):
+        from waterclock.connectors.files.stored_names import find_stored
+
+        return find_stored(root, names, zone, without=without, only=only)
     finds = Finds()
     for path, name in _paths(root, names, finds, without, only):
-        try:
-            one = named_at(path, name, root, names, zone)
-        except FileNotFoundError:
-            continue  # it has moved to the archive since the folder was listed
-        if isinstance(one, Report):
-            finds.reports.append(one)
-        else:
-            finds.candidates.append(one)
+        with suppress(FileNotFoundError):  # it has moved to the archive since the folder was listed
+            finds.add(named_at(path, name, root, names, zone))
     return finds
 
 
@@ -195,15 +208,17 @@ def _pattern(names: Names) -> re.Pattern[str]:
     return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({_STAMP})\.[^.].*")
 
 
-def named_at(path: str, name: str, root: Path, names: Names, zone: str) -> Candidate | Report:
+def named_at(
+    path: str, name: str, root: str | Path, names: Names, zone: str, found: Found | None = None
+) -> Candidate | Report:
     """Read the name of one file; what is misnamed or unfinished is reported.
 
     Raises  FileNotFoundError for a file of a glob that is gone, and whose stamp is the time of its last change
     """
-    return _landed(path, name, root, names, zone) if names.supplier else _matched(path, name, zone)
+    return _landed(path, name, root, names, zone, found) if names.supplier else _matched(path, name, zone, found)
 
 
-def _landed(path: str, name: str, root: Path, names: Names, zone: str) -> Candidate | Report:
+def _landed(path: str, name: str, root: str | Path, names: Names, zone: str, found: Found | None) -> Candidate | Report:
     match = _pattern(names).fullmatch(name)
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its ending says that it is still being written")
@@ -214,10 +229,10 @@ def _landed(path: str, name: str, root: Path, names: Names, zone: str) -> Candid
         return Report(path, "misnamed", f"{match[1]} is no date and time")
     if format_of(name) is None:
         return Report(path, "misnamed", _endings())
-    return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp)
+    return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp, found)
 
 
-def _matched(path: str, relative: str, zone: str) -> Candidate | Report:
+def _matched(path: str, relative: str, zone: str, found: Found | None) -> Candidate | Report:
     name = relative.rpartition("/")[2]
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its ending says that it is still being written")
@@ -226,8 +241,8 @@ def _matched(path: str, relative: str, zone: str) -> Candidate | Report:
     match = _ANY_STAMP.search(name)
     stamp = _stamp(match[1], zone) if match else None
     if stamp is None:
-        stamp = datetime.fromtimestamp(Path(path).stat().st_mtime, UTC)
-    return Candidate(path, relative, relative, stamp)
+        stamp = (found or look(path)).changed
+    return Candidate(path, relative, relative, stamp, found)
 
 
 def _endings() -> str:
@@ -257,4 +272,10 @@ def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> 
 
 def has_stamps(names: Names, items: Iterable[Item]) -> bool:
     """Whether the arrival of these items is in their names; where not, it is the time of their last change."""
-    return bool(names.supplier) or all(_ANY_STAMP.search(Path(item.path).name) for item in items)
+    return bool(names.supplier) or all(_ANY_STAMP.search(item.name.rpartition("/")[2]) for item in items)
+
+
+def is_stamped(name: str) -> bool:
+    """Tell whether a file's name says when it arrived."""
+    match = _ANY_STAMP.search(name.rpartition("/")[2])
+    return match is not None and _stamp(match[1], "UTC") is not None

@@ -1,4 +1,4 @@
-"""Lists a landing folder and its archive: which files are complete, which are new; puts them away.
+"""Lists a landing folder and its archive: which files are complete, which are new.
 
 The archive mirrors the landing folder; `landed_names` tells how files are named.
 
@@ -8,9 +8,7 @@ only moves that way: the landing folder is walked before the archive, and what v
 
 from __future__ import annotations
 
-import filecmp
-import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import merge
@@ -22,6 +20,10 @@ from waterclock.connectors.files.completeness import problem_of
 from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import each_of, is_same_content
+from waterclock.object_stores import is_remote
+
+_GONE = Report("", "gone", "it has moved to the archive since the folder was listed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +126,15 @@ def _looked_at(
     gone = {one.name for one in fresh if one.name in taken}
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
     moved: set[str] = set()
-    for one in sorted(fresh, key=lambda one: one.relative):
+    ordered = sorted(fresh, key=lambda one: one.relative)
+    looks = each_of(ordered, lambda one: _unfit_or_gone(one, landing, now), at=landing.folder)
+    for one, unfit in zip(ordered, looks, strict=True):
         try:
-            report = _unfit(one, landing, now) or _clash(one, known.get(one.name))
+            report = unfit or _clash(one, known.get(one.name))
             item = _item(one, is_archived=False)
         except FileNotFoundError:
+            report = _GONE
+        if report is _GONE:
             moved.add(one.name)
             continue
         if report:
@@ -164,8 +170,8 @@ def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime |
 
 
 def existing(folder: Path) -> Path:
-    """Return the folder back; E804 when it is not there."""
-    if not folder.is_dir():
+    """Return the folder back; E804 when it is not there. In an object store one that is not there is an empty one."""
+    if not is_remote(folder) and not folder.is_dir():
         raise WaterclockError(
             "E804",
             f"{folder} is no folder" if folder.exists() else f"the folder {folder} is not there",
@@ -181,85 +187,32 @@ def _archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[I
 
 
 def _item(one: Candidate, *, is_archived: bool) -> Item:
-    return Item(one.name, one.stamp, Path(one.path).stat().st_size, one.path, is_archived)
+    return Item(one.name, one.stamp, one.look().size, one.path, is_archived)
+
+
+def _unfit_or_gone(one: Candidate, landing: Landing, now: datetime) -> Report | None:
+    try:
+        return _unfit(one, landing, now)
+    except FileNotFoundError:
+        return _GONE
 
 
 def _unfit(one: Candidate, landing: Landing, now: datetime) -> Report | None:
-    stat = Path(one.path).stat()
-    if now.timestamp() - stat.st_mtime < landing.settle_seconds:
+    found = one.look()
+    if (now - found.changed).total_seconds() < landing.settle_seconds:
         return Report(one.path, "half-written", f"changed less than {landing.settle_seconds:g} seconds ago")
     try:
-        problem = problem_of(one.path, stat.st_size, stat.st_mtime_ns, format_of(one.name) or ("", ""))
+        problem = problem_of(one.path, found.size, found.changed, format_of(one.name) or ("", ""))
     except PermissionError:
         return Report(one.path, "unreadable", "its rights do not let it be read")
+    except WaterclockError as error:
+        if error.transient:
+            raise
+        return Report(one.path, "unreadable", error.why or error.what)
     return Report(one.path, *problem) if problem else None
 
 
 def _clash(one: Candidate, known: Candidate | None) -> Report | None:
-    if known is None or _same(one.path, known.path):
+    if known is None or is_same_content(one.path, known.path):
         return None
     return Report(one.path, "same name, other content", f"{known.path} has that name; what it holds stays")
-
-
-def _same(one: Path | str, other: Path | str) -> bool:
-    return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)
-
-
-def archive_items(landing: Landing, items: Iterable[Item]) -> tuple[Report, ...]:
-    """Move files to the archive, under the same path as in the landing folder; report those that stay.
-
-    Idempotent: what is there already with the same content is only removed from the landing folder, and what another
-    table puts away at the same time is left to it. Never puts a file over another content.
-    """
-    reports = []
-    for item in items:
-        path = Path(item.path)
-        if not path.is_relative_to(landing.folder) or not path.exists():
-            continue
-        target = landing.archive / path.relative_to(landing.folder)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not _put(path, target):
-            reports.append(Report(item.path, "same name, other content", f"{target} holds something else"))
-    return tuple(reports)
-
-
-def _put(path: Path, target: Path) -> bool:
-    try:
-        is_put = _link(path, target)
-    except FileNotFoundError:
-        if path.exists():
-            raise
-        return True  # another table has put it away meanwhile
-    if is_put:
-        path.unlink(missing_ok=True)
-    return is_put
-
-
-def _link(path: Path, target: Path) -> bool:
-    try:
-        os.link(path, target)
-    except FileExistsError:
-        return _same(path, target)
-    except FileNotFoundError:
-        raise
-    except OSError:  # another file system, or one without hard links
-        return _copy(path, target)
-    return True
-
-
-def _copy(path: Path, target: Path) -> bool:
-    aside = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
-    try:
-        with path.open("rb") as source, aside.open("wb") as sink:
-            while chunk := source.read(1 << 20):
-                sink.write(chunk)
-            sink.flush()
-            os.fsync(sink.fileno())
-        stat = path.stat()
-        os.utime(aside, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        if target.exists():
-            return _same(path, target)
-        aside.rename(target)
-        return True
-    finally:
-        aside.unlink(missing_ok=True)

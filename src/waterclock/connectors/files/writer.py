@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.sealed import flat, plain_text
 from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
+from waterclock.filesystem import written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,17 +51,12 @@ def write_file(
     In CSV and JSON instants are UTC with a Z, bytes are hexadecimal; CSV holds nested values as JSON.
     """
     write = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet}[writing.format]
-    rows = write(path, batches, columns, writing)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    return rows
+    with written(path) as file:
+        return write(file, batches, columns, writing)
 
 
 def _write_parquet(
-    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
 ) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -69,7 +64,7 @@ def _write_parquet(
     first = next(batches, None)
     schema = first.schema if first is not None else _schema(columns)
     rows = 0
-    with pq.ParquetWriter(str(path), schema, compression=writing.compression) as writer:
+    with pq.ParquetWriter(file, schema, compression=writing.compression) as writer:
         for batch in chain([first] if first is not None else [], batches):
             writer.write_batch(batch)
             rows += batch.num_rows
@@ -79,7 +74,7 @@ def _write_parquet(
 
 
 def _write_csv(
-    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
 ) -> int:
     import pyarrow as pa
     import pyarrow.csv as pc
@@ -87,7 +82,7 @@ def _write_csv(
     rows = 0
     names = [name for name, _ in columns]
     options = pc.WriteOptions(include_header=False, delimiter=writing.delimiter, quoting_style="needed")
-    with _opened(path, writing) as sink:
+    with _compressed(file, writing) as sink:
         if writing.has_header:
             sink.write((writing.delimiter.join(_csv_name(name, writing) for name in names) + "\n").encode())
         for batch in batches:
@@ -98,11 +93,11 @@ def _write_csv(
 
 
 def _write_json(
-    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
 ) -> int:
     rows = 0
     names = [name for name, _ in columns]
-    with _opened(path, writing) as sink:
+    with _compressed(file, writing) as sink:
         for batch in batches:
             lists = [
                 (_text(column, kind) if is_plain(kind) else column).to_pylist(maps_as_pydicts="lossy")
@@ -114,12 +109,11 @@ def _write_json(
     return rows
 
 
-def _opened(path: Path, writing: Writing) -> Any:
+def _compressed(file: IO[bytes], writing: Writing) -> Any:
     import pyarrow as pa
 
-    if writing.compression == "none":
-        return pa.OSFile(str(path), mode="wb")
-    return pa.CompressedOutputStream(str(path), writing.compression)
+    plain = pa.PythonFile(file, mode="w")
+    return plain if writing.compression == "none" else pa.CompressedOutputStream(plain, writing.compression)
 
 
 def _csv_name(name: str, writing: Writing) -> str:

@@ -121,8 +121,7 @@ def is_remote(session: SparkSession) -> bool:
 
 def _confs(settings: SparkSettings) -> dict[str, str]:
     """Return what a session is set to; what is Hadoop's goes by its own name, as sessions hand it on."""
-    ours = {name.removeprefix(_HADOOP): value for name, value in SESSION_CONFS.items()}
-    return {**ours, **settings.confs}
+    return {name.removeprefix(_HADOOP): value for name, value in {**SESSION_CONFS, **settings.confs}.items()}
 
 
 def _require(session: SparkSession, settings: SparkSettings) -> None:

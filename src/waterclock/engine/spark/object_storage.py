@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from waterclock.object_stores import Store
 
 _S3A = "spark.hadoop.fs.s3a."
 _CREDENTIALS = {
@@ -34,6 +36,22 @@ _SETTINGS = {
     f"{_S3A}connection.establish.timeout": "5s",
     f"{_S3A}connection.timeout": "60s",
 }
+
+
+def confs_of_stores(stores: Sequence[Store]) -> dict[str, str]:
+    """Return the confs with which Spark reaches stores: the first by what holds for all, others bucket by bucket."""
+    buckets = [store for store in stores if store.scheme == "s3"]
+    if not buckets:
+        return {}
+    first, *others = (storage_confs(store.for_delta) for store in buckets)
+    for store, confs in zip(buckets[1:], others, strict=True):
+        name = store.bucket.rpartition("/")[2]
+        first |= {
+            f"{_S3A}bucket.{name}.{key.removeprefix(_S3A)}": value
+            for key, value in confs.items()
+            if first.get(key) != value
+        }
+    return first
 
 
 def storage_confs(options: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.engine.spark import connect
 from waterclock.engine.spark.class_archive import archive_options
-from waterclock.engine.spark.jars import delta_jars
+from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, start_jvm
 from waterclock.engine.spark.settings import SparkSettings
@@ -188,6 +188,8 @@ def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
     for key, value in {**SESSION_CONFS, **confs}.items():
         if key.startswith(("spark.sql.", "spark.databricks.")):
             session.conf.set(key, value)
+        elif key.startswith("spark.hadoop.fs.s3"):
+            session.conf.set(key.removeprefix("spark.hadoop."), value)  # sessions hand it on by Hadoop's own name
 
 
 def _stop(session: SparkSession) -> None:
@@ -269,7 +271,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
             fix="see that the project's storage may be written and has space left",
         ) from error
     settings = {
-        "spark.jars": ",".join(jar.absolute().as_uri() for jar in delta_jars()),
+        "spark.jars": ",".join(jar.absolute().as_uri() for jar in _jars(said)),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts),
@@ -298,6 +300,10 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
         raise refusal from error
     session.sparkContext.setLogLevel("OFF")
     return session, log
+
+
+def _jars(said: SparkSettings) -> tuple[Path, ...]:
+    return (*delta_jars(), *(jar for scheme in said.schemes for jar in object_storage_jars(scheme)))
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from waterclock.engine.spark.object_storage import confs_of_stores
+from waterclock.engine.storage_access import reach_all
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret
+from waterclock.object_stores import reached
 from waterclock.secrets import Secrets
 from waterclock.storage.spark_settings import PARTITIONS, SESSION_CONFS
 
@@ -40,7 +43,8 @@ class SparkSettings:
 
     `connect` is the address of a Spark Connect server, None where a JVM is started here for `master`. `memory` is
     the driver's heap. `python` is the interpreter of the workers, None for this process's own path. `packages`
-    are Maven coordinates that Spark fetches; `confs` are Spark's own settings.
+    are Maven coordinates that Spark fetches; `confs` are Spark's own settings. `schemes` are those of the object
+    stores that Spark reads and writes.
     """
 
     master: str = LOCAL
@@ -49,6 +53,7 @@ class SparkSettings:
     python: str | None = None
     packages: tuple[str, ...] = ()
     confs: Mapping[str, str] = field(default_factory=dict)
+    schemes: tuple[str, ...] = ()
 
     @property
     def is_local(self) -> bool:
@@ -71,7 +76,17 @@ def settings_of(project: Project) -> SparkSettings:
     }
     if said.connect and said.master:
         raise _both(project.env)
-    return SparkSettings(said.master or LOCAL, said.connect, said.memory, said.python, tuple(said.packages), confs)
+    reach_all(project)
+    stores = reached()
+    return SparkSettings(
+        said.master or LOCAL,
+        said.connect,
+        said.memory,
+        said.python,
+        tuple(said.packages),
+        {**confs_of_stores(stores), **confs},
+        tuple(dict.fromkeys(store.scheme for store in stores)),
+    )
 
 
 def _both(env: str) -> WaterclockError:

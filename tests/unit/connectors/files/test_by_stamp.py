@@ -13,6 +13,7 @@ import pytest
 
 from tests.counting import calls_of
 from waterclock.connectors.files import landing as land
+from waterclock.connectors.files.archiving import archive_items
 from waterclock.connectors.files.landed_names import names_of
 from waterclock.connectors.files.landing import Landing
 from waterclock.timelabel.zone import nominal_zone
@@ -111,7 +112,7 @@ def test_what_moves_to_the_archive_after_it_was_listed_is_there(
     def archive(*args: Any) -> Any:
         result = real(*args) if step == "_by_stamp" else None
         if Path(wanted.path).exists():
-            land.archive_items(landing, [wanted])
+            archive_items(landing, [wanted])
         return result if step == "_by_stamp" else real(*args)
 
     monkeypatch.setattr(land, step, archive)

@@ -1,0 +1,64 @@
+"""Puts files away that were taken: from the landing folder into the archive, under the same path.
+
+A file is first put into the archive, where nothing or the same lies, and then removed from the landing folder: after a
+crash between the two it lies in both, and is put away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from waterclock.connectors.files.landed_names import is_stamped
+from waterclock.connectors.files.landing import Landing
+from waterclock.connectors.files.stored_names import mark_arrival
+from waterclock.connectors.interface import Item, Report
+from waterclock.faults import fault
+from waterclock.filesystem import (
+    at,
+    each_of,
+    is_same_content,
+    is_there,
+    make_folder,
+    path_below,
+    put_file_if_absent,
+    remove_file,
+)
+from waterclock.object_stores import is_remote
+
+
+def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]:
+    """Move files to the archive, under the same path as in the landing folder; report those that stay.
+
+    Idempotent: what is there already with the same content is only removed from the landing folder, and what another
+    table puts away at the same time is left to it. Never puts a file over another content.
+    """
+    stores = [folder for folder in (landing.folder, landing.archive) if is_remote(folder)]
+    reports = each_of(items, lambda item: _put_away(landing, item), at=stores[0] if stores else landing.folder)
+    return tuple(report for report in reports if report)
+
+
+def _put_away(landing: Landing, item: Item) -> Report | None:
+    relative = path_below(item.path, landing.folder)
+    if relative is None or not is_there(item.path):
+        return None
+    target = at(landing.archive, relative)
+    try:
+        is_put = _put(item, target)
+    except FileNotFoundError:
+        if is_there(item.path):
+            raise
+        return None  # another table has put it away meanwhile
+    if not is_put:
+        return Report(item.path, "same name, other content", f"{target} holds something else")
+    fault("archive.put")
+    remove_file(item.path)
+    return None
+
+
+def _put(item: Item, target: Path) -> bool:
+    make_folder(target.parent)
+    if is_remote(target) and not is_stamped(item.name):
+        mark_arrival(target, item.stamp)
+        fault("archive.marked")
+    return put_file_if_absent(item.path, target) or is_same_content(item.path, target)

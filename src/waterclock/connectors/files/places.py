@@ -1,0 +1,63 @@
+"""Where a connection's files lie: in folders of this machine, or below URLs of object stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waterclock.connectors.files.landing import Landing
+from waterclock.connectors.interface import Setting
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import at
+from waterclock.flow.declarations import Unit
+from waterclock.object_stores import OPTIONS, is_remote, reach_by
+
+
+def folder_of(setting: Setting) -> Path:
+    """Return the connection's folder; a relative path is below the project's folder.
+
+    Raises  E803 where there is no path; E607 for a URL that is no known store's
+    """
+    path = str(setting.options.get("path") or "")
+    if not path:
+        raise WaterclockError(
+            "E803",
+            f"the connection {setting.name} has no path",
+            where=setting.name,
+            why="files are read from and written to a folder, or what lies below a URL such as s3://bucket/folder",
+            fix=f"connections.{setting.name} = {{ path = 'data/new' }} in waterclock.toml",
+        )
+    return _placed(setting, path)
+
+
+def landing_of(setting: Setting, unit: Unit) -> Landing:
+    """Return the landing folder and the archive that a unit is collected from."""
+    archive = setting.options.get("archive")
+    return Landing(
+        folder=folder_of(setting),
+        archive=_placed(setting, str(archive)) if archive else setting.archive / setting.name,
+        stamp_zone=str(unit.options.get("stamp_zone", "UTC")),
+        settle_seconds=float(str(unit.options.get("settle", 0))),
+    )
+
+
+def reach(setting: Setting) -> None:
+    """Have the connection's buckets be reached by the options that it says; touches nothing.
+
+    Raises  E607 for a URL that is no known store's; E609 for an endpoint that is no address
+    """
+    said = {name: _text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
+    for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
+        if said and is_remote(url):
+            reach_by(url, said)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _placed(setting: Setting, path: str) -> Path:
+    """Return the folder a path means; one with `..` without it, for Spark tells of a file by another name there."""
+    if is_remote(path):
+        return at(path)
+    folder = setting.folder / path
+    return folder.resolve() if ".." in folder.parts else folder

@@ -1,0 +1,91 @@
+"""Finds the files of a unit in an object store: by one listing of all that lies below its folder.
+
+A listing tells sizes and times, so that no file is asked for alone. An object cannot be given the time of another: of
+an archived one whose name holds no stamp, its arrival stands in the name of an empty mark beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from fnmatch import translate
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from waterclock.connectors.files.landed_names import Finds, Names, is_date_folder, named_at
+from waterclock.connectors.interface import Report
+from waterclock.filesystem import Found, at, files_below, put_if_absent, text_of
+
+_ARRIVED = "%Y%m%dT%H%M%S.%fZ"
+_MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
+
+
+def find_stored(
+    root: Path, names: Names, zone: str, *, without: Collection[str], only: Collection[str] | None
+) -> Finds:
+    """Find a unit's files below a folder of an object store, as `landed_names.find` does.
+
+    Cost: a request for each thousand of all objects below the part of the unit's path that has no wildcards
+    """
+    finds = Finds()
+    folder = text_of(root)
+    found = _landed(folder, names, finds) if names.supplier else _matched(folder, names)
+    for relative, name, one in found:
+        if name not in without and (only is None or name in only):
+            finds.add(named_at(f"{folder}/{relative}", name, folder, names, zone, one))
+    return finds
+
+
+def mark_arrival(target: Path, arrived: datetime) -> None:
+    """Keep the time at which a file arrived beside the place that it is to have."""
+    put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
+
+
+def _landed(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, Found]]:
+    folder = f"{names.supplier}/{names.source}"
+    strange: set[str] = set()
+    for found in files_below(at(root, folder)):
+        *inner, name = found.path.split("/")
+        if any(part[0] in "._" for part in (*inner, name)):
+            continue
+        depth = next((depth for depth, part in enumerate(inner, 1) if not is_date_folder(part)), None)
+        if depth is not None:
+            strange.add("/".join(inner[:depth]))
+        elif found.size or not is_date_folder(name):  # else it is the mark of a folder
+            yield f"{folder}/{found.path}", name, found
+    detail = "a subfolder here is part of a date, such as 2017/08"
+    finds.reports.extend(Report(f"{root}/{folder}/{path}", "misnamed", detail) for path in sorted(strange))
+
+
+def _matched(root: str, names: Names) -> Iterator[tuple[str, str, Found]]:
+    head = f"{names.folder}/" if names.folder else ""
+    pattern = _parts_of(names.path)
+    arrived: dict[str, datetime] = {}
+    matching: list[tuple[str, Found]] = []
+    for found in files_below(at(root, names.folder)):
+        relative = head + found.path
+        folder, slash, name = relative.rpartition("/")
+        if mark := _MARK.fullmatch(name):
+            time = datetime.strptime(mark[2], _ARRIVED).replace(tzinfo=UTC)
+            of = folder + slash + mark[1]
+            arrived[of] = min(time, arrived.get(of, time))
+        elif not any(part[0] in "._" for part in relative.split("/")) and _fits(relative.split("/"), pattern):
+            matching.append((relative, found))
+    for relative, found in matching:
+        yield relative, relative, replace(found, changed=arrived.get(relative, found.changed))
+
+
+@lru_cache
+def _parts_of(path: str) -> tuple[re.Pattern[str] | None, ...]:
+    """Return a glob's parts between slashes as patterns; None for `**`."""
+    return tuple(None if part == "**" else re.compile(translate(part)) for part in PurePosixPath(path).parts)
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[re.Pattern[str] | None]) -> bool:
+    if not pattern or not parts:
+        return not pattern and not parts
+    if pattern[0] is None:
+        return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts)))
+    return pattern[0].match(parts[0]) is not None and _fits(parts[1:], pattern[1:])

@@ -1,0 +1,244 @@
+"""Objects as files: listed, read in ranges, written in parts, whole or not at all, and copied.
+
+What a store refuses is told as `object_stores.asking` does; an object that is not there is a FileNotFoundError.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, cast
+
+from waterclock.errors import WaterclockError
+from waterclock.object_stores import Store, asking
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+    from obstore import ObjectMeta, WritableFile
+
+# a request takes as long as a mebibyte does: less of it is not worth one
+_BUFFER = 1024 * 1024
+_PART = 8 * 1024 * 1024
+_PARTS_AT_ONCE = 2
+_LISTED_AT_ONCE = 1000
+_COPIED_THERE = 1024**3  # a store may be asked to copy five times as much, and takes longer than it is waited for
+
+
+def open_object(store: Store, key: str) -> IO[bytes]:
+    """Open an object for reading.
+
+    Raises  FileNotFoundError where it is not there
+    Cost    a request for its size, and one for each mebibyte that is read, or for what is read at once
+    """
+    return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key), _BUFFER))
+
+
+@contextmanager
+def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
+    """Write an object, which is there, whole, once the block has ended; after an error nothing is.
+
+    What is written is kept in memory for a few parts of 8 MB. Closing the file within the block does nothing.
+    """
+    import obstore
+
+    where = f"{store.bucket}/{key}"
+    # leaving it by an error leaves the upload unfinished
+    with (
+        asking(where),
+        obstore.open_writer(store.objects, key, buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE) as to,
+    ):
+        parts = _Parts(to)
+        file = io.BufferedWriter(parts, _BUFFER)
+        try:
+            yield file
+            if not file.closed:
+                file.flush()
+        finally:
+            parts.is_over = True
+
+
+def about(store: Store, key: str) -> ObjectMeta:
+    """Return an object's size, last change and the like."""
+    import obstore
+
+    with asking(f"{store.bucket}/{key}"):
+        return obstore.head(store.objects, key)
+
+
+def content_of(store: Store, key: str) -> bytes:
+    """Return what an object holds."""
+    import obstore
+
+    with asking(f"{store.bucket}/{key}"):
+        return bytes(obstore.get(store.objects, key).bytes())
+
+
+def put_if_absent(store: Store, key: str, content: bytes) -> bool:
+    """Put a small object; False where another is there already. One that holds the same is ours.
+
+    For so it is where the answer to a first try was lost on its way, and the second met what the first had put.
+    """
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    with asking(f"{store.bucket}/{key}"):
+        try:
+            obstore.put(store.objects, key, content, mode="create")
+        except AlreadyExistsError:
+            return about(store, key)["size"] == len(content) and content_of(store, key) == content
+    return True
+
+
+def remove(store: Store, keys: Sequence[str]) -> None:
+    """Remove objects, as far as they are there."""
+    import obstore
+
+    with asking(store.bucket), suppress(FileNotFoundError):
+        obstore.delete(store.objects, keys)
+
+
+def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
+    """Give the objects of a folder whose paths from there begin with a text, in the order of these, each with its path.
+
+    Cost    a request for each thousand
+    """
+    import obstore
+
+    head = f"{key}/" if key else ""
+    offset = {"offset": f"{head}{begin}"} if begin else {}
+    with asking(f"{store.bucket}/{key}"):
+        chunk: Sequence[ObjectMeta]
+        for chunk in obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **offset):
+            for each in chunk:
+                path = each["path"].removeprefix(head)
+                if not path.startswith(begin):
+                    return
+                if len(path) + len(head) == len(each["path"]):  # else it is the mark that Hadoop leaves of the folder
+                    yield path, each
+
+
+def folders_in(store: Store, key: str) -> list[str]:
+    """Return the names of the folders in a folder."""
+    import obstore
+
+    with asking(f"{store.bucket}/{key}"):
+        found = obstore.list_with_delimiter(store.objects, key or None)["common_prefixes"]
+    return [each.rstrip("/").rpartition("/")[2] for each in found]
+
+
+def copy_within(store: Store, key: str, target: str) -> None:
+    """Copy an object, over what is there; the store does it, but for what takes it too long."""
+    import obstore
+
+    try:
+        with asking(f"{store.bucket}/{target}"):
+            obstore.copy(store.objects, key, target)
+    except WaterclockError:
+        if about(store, key)["size"] <= _COPIED_THERE:
+            raise
+        with open_object(store, key) as source, written_object(store, target) as sink:
+            shutil.copyfileobj(source, sink, _PART)
+
+
+def copy_if_absent(store: Store, key: str, target: str) -> bool:
+    """Copy an object to where none is; False where one is there already."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    size = about(store, key)["size"]
+    if size > _COPIED_THERE:
+        with open_object(store, key) as source:
+            return put_file_if_absent(store, target, source, size)
+    try:
+        with asking(f"{store.bucket}/{target}"):
+            obstore.copy(store.objects, key, target, overwrite=False)
+    except AlreadyExistsError:
+        return False
+    return True
+
+
+def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> bool:
+    """Put what a file holds to where no object is, in bounded memory; False where one is there already.
+
+    A big file comes by way of another place, which is a hidden name beside it: no store puts parts on a condition.
+    """
+    if size <= _PART:
+        return put_if_absent(store, key, source.read())
+    folder, _, name = key.rpartition("/")
+    aside = f"{folder}/.{name}.{uuid.uuid4().hex}.part".lstrip("/")
+    try:
+        with written_object(store, aside) as sink:
+            shutil.copyfileobj(source, sink, _PART)
+        if size <= _COPIED_THERE:
+            return copy_if_absent(store, aside, key)
+        if any(True for path, _ in objects_below(store, folder, name) if path == name):
+            return False
+        copy_within(store, aside, key)
+    finally:
+        remove(store, [aside])
+    return True
+
+
+class _Ranges(io.RawIOBase):
+    """Reads an object by its ranges."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store, self._key = store, key
+        self._at = 0
+        self._size = about(store, key)["size"]
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence])
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        found = self._read(len(view))
+        view[: len(found)] = found
+        return len(found)
+
+    def readall(self) -> bytes:
+        return bytes(self._read(self._size))
+
+    def _read(self, most: int) -> memoryview:
+        import obstore
+
+        length = min(most, self._size - self._at)
+        if length <= 0:
+            return memoryview(b"")
+        with asking(f"{self._store.bucket}/{self._key}"):
+            found = memoryview(obstore.get_range(self._store.objects, self._key, start=self._at, length=length))
+        self._at += len(found)
+        return found
+
+
+class _Parts(io.RawIOBase):
+    """Hands what is written to a writer of parts, which others end."""
+
+    def __init__(self, to: WritableFile) -> None:
+        self._to = to
+        self._written = 0
+        self.is_over = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        taken = len(memoryview(content)) if self.is_over else self._to.write(bytes(content))
+        self._written += taken
+        return taken

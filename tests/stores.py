@@ -1,0 +1,102 @@
+"""Systems under test that lie in an object store: buckets of the tests' own S3 server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.s3 import server
+from tests.systems import (
+    HeldFolder,
+    JsonFolder,
+    LandingFolder,
+    ParquetFolder,
+    PublishedFolder,
+    TimedFolder,
+)
+from waterclock.filesystem import at, remove_folder
+from waterclock.object_stores import reach_by
+
+
+def options(**others: str) -> dict[str, str]:
+    """Return what a connection says of the tests' server."""
+    said = {name.removeprefix("aws_"): value for name, value in server().options().items()}
+    del said["allow_http"]
+    return said | others
+
+
+def fresh_bucket() -> str:
+    """Return the URL of a bucket that is empty, and reached."""
+    url = f"s3://{server().new_bucket()}"
+    reach_by(url, options())
+    return url
+
+
+def placed(system: LandingFolder, landing: str, archive: str) -> None:
+    """Have a landing folder, its archive, or both lie in a bucket: `s3`, or else `local`."""
+    url = fresh_bucket()
+    if landing == "s3":
+        system.source = at(url, "in coming", "shop", "orders")
+        said = {"path": f"{url}/in coming", **options()}
+        system.setting = replace(system.setting, options=said)
+    if archive == "s3":
+        system.setting = replace(system.setting, archive=at(url, "storage", "archive"))
+
+
+PLACES = [("s3", "s3"), ("s3", "local"), ("local", "s3")]
+
+
+class LandingBucket(LandingFolder):
+    """A landing folder of which one end or both lie in a bucket."""
+
+    def __init__(self, folder: Path, landing: str = "s3", archive: str = "s3", **options: Any) -> None:
+        super().__init__(folder, **options)
+        placed(self, landing, archive)
+
+
+class JsonBucket(JsonFolder):
+    """The same in JSON lines."""
+
+    def __init__(self, folder: Path, landing: str = "s3", archive: str = "s3", **options: Any) -> None:
+        super().__init__(folder, **options)
+        placed(self, landing, archive)
+
+
+class ParquetBucket(ParquetFolder):
+    """The same in Parquet."""
+
+    def __init__(self, folder: Path, landing: str = "s3", archive: str = "s3", **options: Any) -> None:
+        super().__init__(folder, **options)
+        placed(self, landing, archive)
+
+
+class TimedBucket(TimedFolder):
+    """A landing folder in a bucket, whose rows have a time."""
+
+    def __init__(self, folder: Path, zone: str | None) -> None:
+        super().__init__(folder, zone)
+        placed(self.inner, "s3", "s3")
+        self.setting = self.inner.setting
+
+
+class HeldBucket(HeldFolder):
+    """A landing folder in a bucket that each time gets a newer file with all there is."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        placed(self.inner, "s3", "s3")
+        self.setting = self.inner.setting
+
+    def remove(self) -> None:
+        remove_folder(self.inner.source)
+
+
+class PublishedBucket(PublishedFolder):
+    """A folder of a bucket to publish into."""
+
+    def __init__(self, folder: Path, **options_of_unit: Any) -> None:
+        super().__init__(folder, **options_of_unit)
+        url = fresh_bucket()
+        self.folder = at(url, "out put")
+        self.setting = replace(self.setting, options={"path": str(self.folder), **options()})
