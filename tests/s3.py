@@ -41,13 +41,12 @@ class Server:
         return f"s3://{bucket}"
 
     def options(self, *, secret: str = _SECRET) -> dict[str, str]:
-        """Return what a client is told, in the words of object_store; another secret is refused."""
+        """Return what a client is told, in the words of `object_stores.OPTIONS`; another secret is refused."""
         return {
-            "aws_access_key_id": _KEY,
-            "aws_secret_access_key": secret,
-            "aws_region": _REGION,
-            "aws_endpoint": self.endpoint,
-            "aws_allow_http": "true",
+            "access_key_id": _KEY,
+            "secret_access_key": secret,
+            "region": _REGION,
+            "endpoint": self.endpoint,
         }
 
     def new_bucket(self) -> str:

@@ -19,17 +19,10 @@ from waterclock.filesystem import at, remove_folder
 from waterclock.object_stores import reach_by
 
 
-def options(**others: str) -> dict[str, str]:
-    """Return what a connection says of the tests' server."""
-    said = {name.removeprefix("aws_"): value for name, value in server().options().items()}
-    del said["allow_http"]
-    return said | others
-
-
 def fresh_bucket() -> str:
     """Return the URL of a bucket that is empty, and reached."""
     url = f"s3://{server().new_bucket()}"
-    reach_by(url, options())
+    reach_by(url, server().options())
     return url
 
 
@@ -38,7 +31,7 @@ def placed(system: LandingFolder, landing: str, archive: str) -> None:
     url = fresh_bucket()
     if landing == "s3":
         system.source = at(url, "in coming", "shop", "orders")
-        said = {"path": f"{url}/in coming", **options()}
+        said = {"path": f"{url}/in coming", **server().options()}
         system.setting = replace(system.setting, options=said)
     if archive == "s3":
         system.setting = replace(system.setting, archive=at(url, "storage", "archive"))
@@ -95,8 +88,8 @@ class HeldBucket(HeldFolder):
 class PublishedBucket(PublishedFolder):
     """A folder of a bucket to publish into."""
 
-    def __init__(self, folder: Path, **options_of_unit: Any) -> None:
-        super().__init__(folder, **options_of_unit)
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(folder, **options)
         url = fresh_bucket()
         self.folder = at(url, "out put")
-        self.setting = replace(self.setting, options={"path": str(self.folder), **options()})
+        self.setting = replace(self.setting, options={"path": str(self.folder), **server().options()})

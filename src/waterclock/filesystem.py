@@ -71,10 +71,13 @@ def readable(path: Path) -> Path | IO[bytes]:
     return opened(path) if is_remote(path) else path
 
 
-def opened(path: str | Path) -> IO[bytes]:
-    """Open a file for reading; of an object no more is fetched than is read, a mebibyte at least."""
+def opened(path: str | Path, size: int | None = None) -> IO[bytes]:
+    """Open a file for reading; of an object no more is fetched than is read, a mebibyte at least.
+
+    Where an object's `size` is known it need not be asked for: one that is gone shows when it is read.
+    """
     store = store_of(path)
-    return Path(path).open("rb") if store is None else objects.open_object(store, _key(store, path))
+    return Path(path).open("rb") if store is None else objects.open_object(store, _key(store, path), size)
 
 
 def writable(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
@@ -324,22 +327,22 @@ def each_of(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) -
         return list(threads.map(work, things))
 
 
-def files_below(folder: Path) -> Iterator[Found]:
-    """Return all files below a folder, at any depth; none where it is not there.
+def files_below(folder: Path, begin: str = "") -> Iterator[Found]:
+    """Return all files below a folder whose paths from there begin with a text; none where it is not there.
 
     Cost: a listing of each folder; in an object store a request for a thousand files.
     """
     store = store_of(folder)
     if store is not None:
-        for inner, meta in objects.objects_below(store, _key(store, folder)):
+        for inner, meta in objects.objects_below(store, _key(store, folder), begin):
             yield Found(inner, meta["size"], meta["last_modified"])
         return
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):
             stat = path.stat()
-            if path.is_file():
-                changed = datetime.fromtimestamp(stat.st_mtime, UTC)
-                yield Found(path.relative_to(folder).as_posix(), stat.st_size, changed)
+            inner = path.relative_to(folder).as_posix()
+            if inner.startswith(begin) and path.is_file():
+                yield Found(inner, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
 
 
 def _key(store: Store, path: str | Path) -> str:

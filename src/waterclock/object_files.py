@@ -27,13 +27,13 @@ _LISTED_AT_ONCE = 1000
 _COPIED_THERE = 1024**3  # a store may be asked to copy five times as much, and takes longer than it is waited for
 
 
-def open_object(store: Store, key: str) -> IO[bytes]:
+def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
     """Open an object for reading.
 
-    Raises  FileNotFoundError where it is not there
+    Raises  FileNotFoundError where it is not there; where its size is known, at the first reading
     Cost    a request for its size, and one for each mebibyte that is read, or for what is read at once
     """
-    return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key), _BUFFER))
+    return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key, size), _BUFFER))
 
 
 @contextmanager
@@ -108,14 +108,17 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
     import obstore
 
     head = f"{key}/" if key else ""
-    offset = {"offset": f"{head}{begin}"} if begin else {}
+    after = begin[:-1].rstrip(".")  # what is named so itself is left out; `.` alone is no name
+    offset = {"offset": f"{head}{after}"} if after else {}
     with asking(f"{store.bucket}/{key}"):
         chunk: Sequence[ObjectMeta]
         for chunk in obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **offset):
             for each in chunk:
                 path = each["path"].removeprefix(head)
                 if not path.startswith(begin):
-                    return
+                    if path > begin:
+                        return
+                    continue
                 if len(path) + len(head) == len(each["path"]):  # else it is the mark that Hadoop leaves of the folder
                     yield path, each
 
@@ -185,10 +188,10 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 class _Ranges(io.RawIOBase):
     """Reads an object by its ranges."""
 
-    def __init__(self, store: Store, key: str) -> None:
+    def __init__(self, store: Store, key: str, size: int | None) -> None:
         self._store, self._key = store, key
         self._at = 0
-        self._size = about(store, key)["size"]
+        self._size = about(store, key)["size"] if size is None else size
 
     def readable(self) -> bool:
         return True

@@ -31,7 +31,7 @@ def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> 
     ending, compression = kind
     if size == 0:
         return "half-written", "it is empty"
-    with opened(path) as file:
+    with opened(path, size) as file:
         if compression:
             return _compressed_problem(file, size, compression, is_json=_is_json(ending))
         if ending == "parquet":

@@ -58,18 +58,6 @@ class Names:
     supplier: str = ""
     source: str = ""
 
-    @property
-    def folder(self) -> str:
-        """The part of the path without wildcards, below the landing folder."""
-        if self.supplier:
-            return f"{self.supplier}/{self.source}"
-        fixed = []
-        for part in self.path.split("/")[:-1]:
-            if any(sign in part for sign in "*?["):
-                break
-            fixed.append(part)
-        return "/".join(fixed)
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

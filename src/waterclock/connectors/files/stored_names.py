@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import translate
 from functools import lru_cache
+from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 
 from waterclock.connectors.files.landed_names import Finds, Names, is_date_folder, named_at
@@ -19,6 +20,7 @@ from waterclock.connectors.interface import Report
 from waterclock.filesystem import Found, at, files_below, put_if_absent, text_of
 
 _ARRIVED = "%Y%m%dT%H%M%S.%fZ"
+_WILDCARD = re.compile(r"[*?\[]")
 _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 
 
@@ -27,7 +29,7 @@ def find_stored(
 ) -> Finds:
     """Find a unit's files below a folder of an object store, as `landed_names.find` does.
 
-    Cost: a request for each thousand of all objects below the part of the unit's path that has no wildcards
+    Cost: a request for each thousand of all objects below what the unit's path says up to its first wildcard
     """
     finds = Finds()
     folder = text_of(root)
@@ -60,21 +62,31 @@ def _landed(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, F
 
 
 def _matched(root: str, names: Names) -> Iterator[tuple[str, str, Found]]:
-    head = f"{names.folder}/" if names.folder else ""
+    inner, begin = _fixed_part_of(names.path)
+    head = f"{inner}/" if inner else ""
     pattern = _parts_of(names.path)
+    folder = at(root, inner)
+    marks = files_below(folder, f".{begin}") if begin else ()  # else they are among the others
     arrived: dict[str, datetime] = {}
     matching: list[tuple[str, Found]] = []
-    for found in files_below(at(root, names.folder)):
+    for found in chain(marks, files_below(folder, begin)):
         relative = head + found.path
-        folder, slash, name = relative.rpartition("/")
+        above, slash, name = relative.rpartition("/")
         if mark := _MARK.fullmatch(name):
             time = datetime.strptime(mark[2], _ARRIVED).replace(tzinfo=UTC)
-            of = folder + slash + mark[1]
+            of = above + slash + mark[1]
             arrived[of] = min(time, arrived.get(of, time))
         elif not any(part[0] in "._" for part in relative.split("/")) and _fits(relative.split("/"), pattern):
             matching.append((relative, found))
     for relative, found in matching:
         yield relative, relative, replace(found, changed=arrived.get(relative, found.changed))
+
+
+def _fixed_part_of(path: str) -> tuple[str, str]:
+    """Return the folders of a glob up to the first with a wildcard, and how the name after these begins."""
+    parts = PurePosixPath(path).parts
+    fixed = list(takewhile(lambda part: not _WILDCARD.search(part), parts[:-1]))
+    return "/".join(fixed), _WILDCARD.split(parts[len(fixed)])[0]
 
 
 @lru_cache

@@ -1,0 +1,336 @@
+"""Landing folders, archives and destinations in buckets of a real S3 server."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.s3 import free_port, server
+from tests.stores import PLACES, JsonBucket, LandingBucket, ParquetBucket, PublishedBucket, fresh_bucket
+from tests.systems import LandingFolder, setting_of, unit_of
+from waterclock.connectors.files import landing as land
+from waterclock.connectors.files.connector import CONNECTOR
+from waterclock.connectors.files.landed_names import find, names_of
+from waterclock.connectors.interface import Listing
+from waterclock.errors import WaterclockError
+from waterclock.faults import striking
+from waterclock.filesystem import at, files_below, is_there, opened, read_bytes, written
+from waterclock.object_stores import reach_by
+
+pytestmark = pytest.mark.slow
+
+DAY = datetime(2013, 1, 1, tzinfo=UTC)
+ROWS = [{"id": "1", "note": "n"}]
+
+
+class Struck(Exception):
+    pass
+
+
+def strike_at(wanted: str) -> Callable[[str], None]:
+    def strike(point: str) -> None:
+        if point == wanted:
+            raise Struck
+
+    return strike
+
+
+def collector(system: LandingFolder) -> Any:
+    return system.connector.collector(system.setting)
+
+
+def listing(system: LandingFolder, path: str = "shop.orders", **options: Any) -> Listing:
+    found: Listing = collector(system).arrivals(unit_of("landing", path, **options))
+    return found
+
+
+def requests_of(work: Callable[[], Any]) -> list[str]:
+    """Return the kinds of requests that something makes."""
+    time.sleep(0.1)  # the server writes a line of its log when it has answered
+    before = len(server().requests())
+    work()
+    time.sleep(0.1)
+    return [line.split()[0] for line in server().requests()[before:]]
+
+
+@pytest.fixture(params=PLACES, ids="-".join)
+def system(tmp_path: Path, request: pytest.FixtureRequest) -> LandingBucket:
+    return LandingBucket(tmp_path, *request.param)
+
+
+def test_files_are_listed_put_away_and_found_wherever_they_lie(system: LandingBucket) -> None:
+    for hour in range(3):
+        system.put(DAY + timedelta(hours=hour), ROWS)
+    unfinished = system.put_unfinished(DAY + timedelta(hours=5))
+    found = listing(system)
+    assert [item.stamp for item in found.items] == [DAY + timedelta(hours=hour) for hour in range(3)]
+    assert [(report.path, report.problem) for report in found.reports] == [(str(unfinished), "half-written")]
+    assert collector(system).clock(system.unit) == DAY + timedelta(hours=2, seconds=1)
+    assert collector(system).schema(system.unit) == {"id": "STRING", "note": "STRING"}
+    assert collector(system).archive(system.unit, found.items[:2]) == ()
+    after = listing(system)
+    assert [(item.name, item.size, item.is_archived) for item in after.items] == [
+        (item.name, item.size, place < 2) for place, item in enumerate(found.items)
+    ]
+    assert {item.path for item in collector(system).find(system.unit, {item.name for item in found.items})} == {
+        item.path for item in after.items
+    }
+    with opened(after.items[0].path) as archived:
+        assert gzip.decompress(archived.read()) == b"id,note\n1,n\n"
+
+
+@pytest.mark.parametrize("kind", [JsonBucket, ParquetBucket])
+def test_the_end_of_a_file_tells_that_it_is_whole(tmp_path: Path, kind: type[LandingBucket]) -> None:
+    system = kind(tmp_path)
+    system.put(DAY, ROWS)
+    system.put_unfinished(DAY + timedelta(hours=1))
+    found = listing(system)
+    assert [item.stamp for item in found.items] == [DAY]
+    assert [report.problem for report in found.reports] == ["half-written"]
+
+
+@pytest.mark.parametrize("point", ["archive.marked", "archive.put"])
+@pytest.mark.parametrize("path", ["shop.orders", "shop/**/*.gz"])
+def test_a_crash_while_a_file_is_put_away_is_mended_by_putting_it_away_again(
+    system: LandingBucket, path: str, point: str
+) -> None:
+    system.put(DAY, ROWS)
+    unit = unit_of("landing", path)
+    items = listing(system, path).items
+    with striking(strike_at(point)):
+        try:
+            collector(system).archive(unit, items)
+        except Struck:
+            assert listing(system, path).items == items or listing(system, path).items[0].is_archived
+    assert collector(system).archive(unit, items) == ()
+    assert [(item.name, item.is_archived) for item in listing(system, path).items] == [(items[0].name, True)]
+    assert not is_there(items[0].path)
+
+
+def test_another_content_is_never_put_over_what_was_taken(system: LandingBucket) -> None:
+    path = system.put(DAY, ROWS)
+    taken = listing(system).items
+    collector(system).archive(system.unit, taken)
+    system.put(DAY, [{"id": "2", "note": "another"}])
+    found = listing(system)
+    assert [item.is_archived for item in found.items] == [True]
+    assert [(report.path, report.problem) for report in found.reports] == [(str(path), "same name, other content")]
+    (report,) = collector(system).archive(system.unit, [replace(found.items[0], path=str(path))])
+    assert report.problem == "same name, other content"
+    with opened(found.items[0].path) as archived:
+        assert gzip.decompress(archived.read()) == b"id,note\n1,n\n"
+
+
+def test_what_is_delivered_again_with_the_same_content_is_put_away_again(system: LandingBucket) -> None:
+    path = system.put(DAY, ROWS)
+    content = path.read_bytes()
+    collector(system).archive(system.unit, listing(system).items)
+    path.write_bytes(content)
+    (item,) = listing(system).items
+    assert not item.is_archived
+    assert collector(system).archive(system.unit, [item]) == ()
+    assert [item.is_archived for item in listing(system).items] == [True]
+
+
+def test_a_name_without_a_stamp_keeps_its_arrival_in_the_archive(system: LandingBucket) -> None:
+    target = system.source / "prices.csv"
+    target.write_bytes(b"id\n1\n")
+    if not str(target).startswith("s3:"):
+        os.utime(target, (1e9, 1e9))
+    else:
+        time.sleep(1.1)  # S3 keeps whole seconds
+    (before,) = listing(system, "shop/orders/*.csv").items
+    collector(system).archive(unit_of("landing", "shop/orders/*.csv"), [before])
+    (after,) = listing(system, "shop/orders/*.csv").items
+    assert (after.is_archived, after.stamp) == (True, before.stamp)
+
+
+def test_a_big_file_is_put_away_in_parts(system: LandingBucket) -> None:
+    content = gzip.compress(b"id\n" + os.urandom(20_000_000), compresslevel=0)
+    path = system.file(DAY)
+    path.write_bytes(content)
+    collector(system).archive(system.unit, listing(system).items)
+    (item,) = listing(system).items
+    assert (item.is_archived, item.size) == (True, len(content))
+    with opened(item.path) as archived:
+        assert archived.read() == content
+    assert not is_there(str(path))
+    archive = at(str(Path(item.path).parent)) if not item.path.startswith("s3:") else at(item.path).parent
+    assert [file.path for file in files_below(archive)] == [item.name]
+
+
+def test_a_listing_asks_for_no_file_alone(tmp_path: Path) -> None:
+    system = LandingBucket(tmp_path)
+    for day in range(40):
+        folder = system.source / f"2013/{day % 12 + 1:02d}"
+        stamp = DAY + timedelta(days=day)
+        (folder / f"shop_orders_{stamp:%Y_%m_%d_%H_%M_%S}.csv").write_bytes(b"id\n1\n")
+    assert requests_of(lambda: listing(system)) == ["ListObjectsV2"] * 2
+    assert requests_of(lambda: collector(system).clock(system.unit)) == ["ListObjectsV2"] * 2
+    items = listing(system).items
+    assert len(items) == 40
+    collector(system).archive(system.unit, items)
+    assert requests_of(lambda: listing(system)) == ["ListObjectsV2"] * 2
+    assert requests_of(lambda: collector(system).find(system.unit, [items[3].name])) == ["ListObjectsV2"] * 2
+
+
+def test_a_file_that_changed_just_now_is_left_until_it_has_settled(tmp_path: Path) -> None:
+    system = LandingBucket(tmp_path)
+    system.put(DAY, ROWS)
+    assert [report.problem for report in listing(system, settle=600).reports] == ["half-written"]
+    assert len(listing(system, settle=0).items) == 1
+
+
+TREE = [
+    *("shop/orders/shop_orders_2013_01_01_00_00_00.csv", "shop/orders/2013/01/shop_orders_2013_01_02_00_00_00.csv.gz"),
+    *("shop/orders/strange/x.csv", "shop/orders/strange/deep/y.csv", "shop/orders/_temporary/z.csv"),
+    *("shop/orders/.hidden.csv", "shop/orders/2013/.b/q.csv", "shop/orders/2013/odd/q.csv", "shop/orders/else.csv"),
+    *("shop/orders/shop_orders_2013_13_01_00_00_00.csv", "shop/orders/shop_orders_2013_01_03_00_00_00.csv.part"),
+    *("shop/orders2/shop_orders2_2013_01_01_00_00_00.csv", "web/a b+c%20ü.csv", "web/2017/a#b.csv", "web/x[1].csv"),
+    *("web/2017/08/deep_20170818053344.json", "web/readme", "top.csv", "web/2017/08/.w.csv", "web/99999999999999.csv"),
+]
+PATHS = [
+    *("shop.orders", "shop.orders2", "shop.none", "web/*.csv", "web/**/*.csv", "**/*.csv", "*.csv", "web/*/*", "**/*"),
+    *(
+        "web/a*.csv",
+        "to*.csv",
+        "none.csv",
+        "web/x[[]1].csv",
+        "web/201?/*.csv",
+        "web/[!r]*",
+        "./web/*.csv",
+        "web/**/08/*.json",
+        "top.csv",
+        "web/**/**/*.csv",
+    ),
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_names_in_a_bucket_are_read_as_in_a_folder(tmp_path: Path, path: str) -> None:
+    url = bucket_with_tree()
+    for name in TREE:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"id\n1\n")
+        os.utime(tmp_path / name, (1e9, 1e9))
+    told = []
+    for root in (tmp_path, at(url)):
+        finds = find(root, names_of(path), "UTC")
+        start = len(str(root).rstrip("/")) + 1
+        told.append(
+            (
+                sorted((one.path[start:], one.relative, one.name) for one in finds.candidates),
+                sorted((one.path[start:], one.problem, one.detail) for one in finds.reports),
+            )
+        )
+    assert told[0] == told[1]
+
+
+_TREES: list[str] = []
+
+
+def bucket_with_tree() -> str:
+    if not _TREES:
+        url = fresh_bucket()
+        for name in TREE:
+            at(url, name).write_bytes(b"id\n1\n")
+        _TREES.append(url)
+    return _TREES[0]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_a_few_files_of_many_are_those_that_a_look_at_every_file_finds(tmp_path: Path, zone: str) -> None:
+    system = LandingBucket(tmp_path, stamp_zone=zone)
+    stamps = [DAY + timedelta(hours=7 * at) for at in range(30)]
+    for place, stamp in enumerate(stamps):
+        folder = system.source / "2013" / "01" if place % 2 else system.source
+        (folder / f"shop_orders_{stamp:%Y_%m_%d_%H_%M_%S}.csv").write_bytes(b"id\n1\n")
+    collector(system).archive(system.unit, listing(system).items[::3])
+    landing = land.Landing(at(system.setting.options["path"]), system.setting.archive / "landing", zone)  # type: ignore[arg-type]
+    names, now = names_of("shop.orders"), datetime.now(UTC)
+    every = land.list_items(landing, names, now=now).items
+    assert len(every) == 30
+    low, high = every[5].stamp, every[12].stamp
+    wanted = [item for item in every if low <= item.stamp <= high]
+    assert list(land.list_between(landing, names, (low, high), now=now)) == wanted
+    assert [item for items in land.newest_first(landing, names, now=now) for item in items] == list(reversed(every))
+
+
+def refused(path: str, **others: str) -> WaterclockError:
+    setting = setting_of("landing", Path("/nowhere"), path=path, **(server().options() | others))
+    with pytest.raises(WaterclockError) as error:
+        CONNECTOR.collector(setting).arrivals(unit_of("landing", "shop.orders"))
+    return error.value
+
+
+def test_a_bucket_that_is_not_there_is_named() -> None:
+    error = refused("s3://no-such-bucket/new")
+    assert (error.code, error.transient) == ("E609", False)
+    assert "no such bucket" in str(error)
+    assert "s3://no-such-bucket/new" in str(error)
+
+
+def test_credentials_that_are_wrong_are_told_without_them() -> None:
+    bucket = server().new_bucket()
+    error = refused(f"s3://{bucket}/new", secret_access_key="not-the-secret")
+    assert (error.code, error.transient) == ("E609", False)
+    assert "does not let this user in" in str(error)
+    assert "not-the-secret" not in str(error)
+
+
+def test_a_store_that_does_not_answer_may_later() -> None:
+    bucket = server().new_bucket()
+    error = refused(f"s3://{bucket}/new", endpoint=f"http://127.0.0.1:{free_port()}")
+    assert (error.code, error.transient) == ("E609", True)
+    assert "does not answer" in str(error)
+
+
+def test_an_endpoint_that_is_no_address_is_refused_when_it_is_opened() -> None:
+    setting = setting_of("landing", Path("/nowhere"), path="s3://lake/new", endpoint="localhost")
+    with pytest.raises(WaterclockError, match="E609") as error:
+        CONNECTOR.collector(setting)
+    assert "localhost" in str(error.value)
+
+
+@pytest.mark.parametrize("act", ["kill", "find", "last", "lost"])
+def test_a_destination_that_cannot_be_reached_is_told_as_such(tmp_path: Path, act: str) -> None:
+    system = PublishedBucket(tmp_path)
+    reach_by(str(system.folder), server().options(secret="wrong"))
+    setting = replace(system.setting, options={"path": str(system.folder)})
+    deliverer: Any = CONNECTOR.deliverer(setting)
+    arguments = () if act == "last" else (1,)
+    with pytest.raises(WaterclockError, match="E609"):
+        getattr(deliverer, act)(system.unit, "p", "out.daily", *arguments)
+
+
+def test_what_is_written_appears_whole_or_not_at_all() -> None:
+    path = at(fresh_bucket(), "a", "b.csv")
+    with suppress(Struck), written(path) as file:
+        file.write(b"x" * 12_000_000)
+        raise Struck
+    assert not is_there(path)
+    with written(path) as file:
+        file.write(b"y" * 12_000_000)
+        assert not is_there(path)
+    assert read_bytes(path) == b"y" * 12_000_000
+
+
+def test_a_file_is_read_by_the_ranges_that_are_asked_for() -> None:
+    path = at(fresh_bucket(), "big")
+    content = os.urandom(5_000_000)
+    path.write_bytes(content)
+    with opened(path) as file:
+        assert requests_of(lambda: (file.seek(4_000_000), file.read(10))) == ["GetObject"]
+        file.seek(-8, os.SEEK_END)
+        assert file.read() == content[-8:]
+        file.seek(0)
+        assert file.read() == content
