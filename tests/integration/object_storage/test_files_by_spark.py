@@ -1,0 +1,21 @@
+"""Spark reads what landed in a bucket, as the public suites of connectors ask for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.s3 import server
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_files_in_a_bucket_are_read_as_the_public_suites_ask() -> None:
+    server()  # or be skipped
+    suite = Path(__file__).with_name("files_by_spark.py")
+    asked = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(suite)]
+    ran = subprocess.run(asked, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout[-20_000:]
