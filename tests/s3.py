@@ -1,0 +1,156 @@
+"""An S3 server of the tests' own: on loopback, in a folder that goes with it, started once for each worker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from waterclock.engine.spark.jars import cache_directory
+
+_KEY, _SECRET, _REGION = "waterclock", "a-secret-of-the-tests", "us-east-1"
+_PATIENCE = 30
+
+
+@dataclass
+class Server:
+    """A running server; `stop` and `start` as an outage does."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def url(self, bucket: str) -> str:
+        """Return the URL of a bucket."""
+        return f"s3://{bucket}"
+
+    def options(self, *, secret: str = _SECRET) -> dict[str, str]:
+        """Return what a client is told, in the words of object_store; another secret is refused."""
+        return {
+            "aws_access_key_id": _KEY,
+            "aws_secret_access_key": secret,
+            "aws_region": _REGION,
+            "aws_endpoint": self.endpoint,
+            "aws_allow_http": "true",
+        }
+
+    def new_bucket(self) -> str:
+        """Make a bucket that is not there yet, and return its name."""
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        self.folder_of(name).mkdir()
+        return name
+
+    def folder_of(self, bucket: str) -> Path:
+        """Return the folder in which a bucket's objects lie as files."""
+        return self.folder / "data" / bucket
+
+    def requests(self) -> list[str]:
+        """Return the requests answered so far, oldest first, each as `PutObject /bucket/a/b 200`."""
+        told = (self.folder / "requests").read_text(encoding="utf-8").splitlines()
+        words = [line.partition("] ")[2].split() for line in told if "] " in line]
+        return [f"{operation.removeprefix('s3_')} {path} {status}" for _, _, _, operation, _, path, status, *_ in words]
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        sidecar = ["--sidecar", str(self.folder / "attributes")] if not _keeps_attributes(self.folder) else []
+        program = _program()
+        assert program is not None
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(str(program), "--port", f"127.0.0.1:{self.port}", "--region", _REGION, "--quiet"),
+                    *("--access-log", str(self.folder / "requests")),
+                    *("posix", *sidecar, str(self.folder / "data")),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"ROOT_ACCESS_KEY_ID": _KEY, "ROOT_SECRET_ACCESS_KEY": _SECRET},
+            )
+        self._wait(self.process)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end and process.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"the S3 server did not come up\n{(self.folder / 'log').read_text(errors='replace')}")
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it."""
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait()
+            self.process = None
+
+
+@lru_cache
+def server() -> Server:
+    """Return this process's server, started at the first call and ended with the process.
+
+    A machine without versitygw skips the test, but for CI, where nothing is left out.
+    """
+    if _program() is None:
+        if os.environ.get("CI"):
+            pytest.fail("no S3 server is there; bin/_servers builds one where Go is installed")
+        pytest.skip("no S3 server is there: bin/_servers builds one where Go is installed")
+    made = start_server()
+    import atexit
+
+    atexit.register(_end, made, os.getpid())
+    return made
+
+
+def start_server() -> Server:
+    """Start a server that is the caller's to stop; `server` is what most tests want."""
+    made = Server(Path(tempfile.mkdtemp(prefix="waterclock-s3-")), free_port())
+    for name in ("data", "attributes"):
+        (made.folder / name).mkdir()
+    made.start()
+    return made
+
+
+def _end(made: Server, pid: int) -> None:
+    if os.getpid() == pid:
+        made.stop(signal.SIGKILL)
+        shutil.rmtree(made.folder, ignore_errors=True)
+
+
+@lru_cache
+def _program() -> Path | None:
+    there = shutil.which("versitygw")
+    built = sorted(cache_directory().glob("versitygw-*/versitygw"))
+    return Path(there) if there else built[-1] if built else None
+
+
+def _keeps_attributes(folder: Path) -> bool:
+    """Tell whether files in a folder can have attributes of a user's, where the server keeps those of objects."""
+    try:
+        os.setxattr(folder, "user.waterclock", b"")
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens at."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
