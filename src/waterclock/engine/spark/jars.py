@@ -1,7 +1,8 @@
 """Finds or fetches the jars that Spark needs beside its own.
 
 From the directory `WATERCLOCK_JARS` names; without it from the user's cache, filled once by Ivy, which PySpark brings
-along. `ivy.xml` lists the exact coordinates and `jars.sha256` what they must contain. Nothing here imports PySpark.
+along. `ivy.xml` lists the exact coordinates and `jars.sha256` what they must contain; `ivy-s3.xml` and `jars-s3.sha256`
+do for storage in S3. Nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +27,19 @@ _OFFLINE_FIX = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _JarSet:
+    """Jars that are fetched together: the file of their coordinates, and that of their checksums."""
+
+    coordinates: str
+    checksums: str
+
+
+_DELTA = _JarSet("ivy.xml", "jars.sha256")
+_S3 = _JarSet("ivy-s3.xml", "jars-s3.sha256")
+_OF_SCHEME = {"s3": _S3, "s3a": _S3}
+
+
 def delta_jars() -> tuple[Path, ...]:
     """The local jar files for `spark.jars`, fetched first where they are absent.
 
@@ -32,7 +47,21 @@ def delta_jars() -> tuple[Path, ...]:
             E702 when a jar is not to be had, or holds something else than it should
     Cost    two file look-ups; the first time some seconds and 10 MB
     """
-    wanted = _checksums()
+    return _jars(_DELTA)
+
+
+def object_storage_jars(scheme: str) -> tuple[Path, ...]:
+    """The jar files that Spark needs beside those for URLs of a scheme, such as s3; none for a local path.
+
+    Raises  E701 and E702 as `delta_jars`
+    Cost    some 40 file look-ups; the first time half a minute and 13 MB
+    """
+    wanted = _OF_SCHEME.get(scheme)
+    return _jars(wanted) if wanted else ()
+
+
+def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
+    wanted = _checksums(jar_set)
     configured = os.environ.get("WATERCLOCK_JARS")
     directory = Path(configured).expanduser() if configured else cache_directory() / "jars"
     missing = [name for name in wanted if not (directory / name).is_file()]
@@ -45,7 +74,7 @@ def delta_jars() -> tuple[Path, ...]:
             fix=f"copy {', '.join(missing)} there, or unset WATERCLOCK_JARS to have them fetched",
         )
     if missing:
-        _fetch(wanted, directory)
+        _fetch(jar_set, wanted, directory)
     return tuple(directory / name for name in wanted)
 
 
@@ -55,18 +84,18 @@ def cache_directory() -> Path:
     return (Path(cache) if cache else Path("~/.cache").expanduser()) / "waterclock"
 
 
-def _checksums() -> dict[str, str]:
-    lines = (_HERE / "jars.sha256").read_text(encoding="ascii").splitlines()
+def _checksums(jar_set: _JarSet) -> dict[str, str]:
+    lines = (_HERE / jar_set.checksums).read_text(encoding="ascii").splitlines()
     return {name: digest for digest, name in (line.split() for line in lines)}
 
 
-def _fetch(wanted: dict[str, str], directory: Path) -> None:
+def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
     java = find_java()
     try:
         directory.mkdir(parents=True, exist_ok=True)
         # beside its goal, so that a rename makes each jar appear whole, whoever else is fetching
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
-            output = _run_ivy(java, Path(scratch))
+            output = _run_ivy(java, jar_set, Path(scratch))
             for name, digest in wanted.items():
                 _take(Path(scratch) / "jars" / name, digest, directory / name, output)
     except OSError as error:
@@ -79,11 +108,11 @@ def _fetch(wanted: dict[str, str], directory: Path) -> None:
         ) from error
 
 
-def _run_ivy(java: str, scratch: Path) -> str:
+def _run_ivy(java: str, jar_set: _JarSet, scratch: Path) -> str:
     settings = os.environ.get("WATERCLOCK_IVY_SETTINGS") or str(_HERE / "ivysettings.xml")
     command = [
         *(java, *_proxy_options(), "-jar", str(_ivy_jar())),
-        *("-settings", settings, "-ivy", str(_HERE / "ivy.xml"), "-cache", str(scratch / "ivy")),
+        *("-settings", settings, "-ivy", str(_HERE / jar_set.coordinates), "-cache", str(scratch / "ivy")),
         *("-retrieve", str(scratch / "jars" / "[artifact]-[revision].[ext]"), "-warn"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
@@ -145,6 +174,7 @@ def _proxy_options() -> list[str]:
 
 if __name__ == "__main__":
     try:
-        sys.stdout.writelines(f"{jar}\n" for jar in delta_jars())
+        found = [*delta_jars(), *(jar for scheme in sys.argv[1:] for jar in object_storage_jars(scheme))]
+        sys.stdout.writelines(f"{jar}\n" for jar in found)
     except WaterclockError as refusal:
         sys.exit(refusal.render())

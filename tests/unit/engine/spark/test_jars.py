@@ -41,11 +41,34 @@ def retrieving(content: str) -> str:
     return f'while [ "$1" != -retrieve ]; do shift; done\ngoal=$(dirname "$2"); mkdir -p "$goal"\n{writes}'
 
 
-def test_checksums_and_coordinates_name_the_same_jars() -> None:
+@pytest.mark.parametrize(("coordinates", "checksums"), [("ivy.xml", "jars.sha256"), ("ivy-s3.xml", "jars-s3.sha256")])
+def test_checksums_and_coordinates_name_the_same_jars(coordinates: str, checksums: str) -> None:
     here = Path(jars.__file__).parent
-    coordinates = ET.parse(here / "ivy.xml").getroot().iter("dependency")
-    listed = [line.split()[1] for line in (here / "jars.sha256").read_text(encoding="ascii").splitlines()]
-    assert [f"{one.get('name')}-{one.get('rev')}.jar" for one in coordinates] == listed == NAMES
+    dependencies = list(ET.parse(here / coordinates).getroot().iter("dependency"))
+    listed = [line.split()[1] for line in (here / checksums).read_text(encoding="ascii").splitlines()]
+    assert [f"{one.get('name')}-{one.get('rev')}.jar" for one in dependencies] == listed
+    assert {one.get("transitive") for one in dependencies} == {"false"}
+
+
+def test_the_names_in_this_file_are_those_of_delta() -> None:
+    listed = (Path(jars.__file__).parent / "jars.sha256").read_text(encoding="ascii").splitlines()
+    assert [line.split()[1] for line in listed] == NAMES
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_storage_in_s3_has_jars_of_its_own_which_are_told_by_name(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str
+) -> None:
+    monkeypatch.setenv("WATERCLOCK_JARS", str(tmp_path))
+    with pytest.raises(WaterclockError, match=r"WATERCLOCK_JARS lacks hadoop-aws-3\.5\.0\.jar, ") as caught:
+        jars.object_storage_jars(scheme)
+    assert caught.value.code == "E702"
+    assert not cache.exists()
+
+
+def test_other_storage_needs_no_jars(cache: Path) -> None:
+    assert jars.object_storage_jars("file") == ()
+    assert not cache.exists()
 
 
 def test_jars_in_the_cache_are_taken_without_java(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +96,7 @@ def test_fetched_jars_appear_whole_and_nothing_else_stays(
     cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = hashlib.sha256(b"jar").hexdigest()
-    monkeypatch.setattr(jars, "_checksums", lambda: dict.fromkeys(NAMES, digest))
+    monkeypatch.setattr(jars, "_checksums", lambda _: dict.fromkeys(NAMES, digest))
     write_java(java, retrieving("jar"))
     assert jars.delta_jars() == tuple(cache / name for name in NAMES)
     assert sorted(path.name for path in cache.iterdir()) == NAMES

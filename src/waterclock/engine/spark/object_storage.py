@@ -1,0 +1,68 @@
+"""Tells Spark of storage in S3, in the words of the options that delta-rs is given for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_S3A = "spark.hadoop.fs.s3a."
+_CREDENTIALS = {
+    "aws_access_key_id": "access.key",
+    "aws_secret_access_key": "secret.key",
+    "aws_session_token": "session.token",
+}
+# as object_store looks: the environment, a web identity, a profile, a container's role, a machine's
+_DEFAULT_CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+_S3A_PROVIDER = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
+
+# the same for every store
+_SETTINGS = {
+    # a table has one URL, and delta-rs knows s3:// alone
+    "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+    # a job's files are uploads that its commit completes: none is copied, as a rename in S3 would
+    "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
+    f"{_S3A}committer.name": "magic",
+    f"{_S3A}committer.magic.track.commits.in.memory.enabled": "true",
+    # what lies at a place is not looked at before each file and folder is made: names are new
+    f"{_S3A}performance.flags": "create,delete,mkdir",
+    # not on disk: S3A asks Hadoop for the local files with checksums, which our sessions are without
+    f"{_S3A}fast.upload.buffer": "bytebuffer",
+    f"{_S3A}multipart.size": "16M",  # of each file that is being written so much is set aside
+    # the defaults try for a quarter of an hour; these give up on a store that is not there within a minute
+    f"{_S3A}attempts.maximum": "3",
+    f"{_S3A}retry.limit": "3",
+    f"{_S3A}connection.establish.timeout": "5s",
+    f"{_S3A}connection.timeout": "60s",
+}
+
+
+def storage_confs(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the confs with which Spark reads and writes what object_store does by `options`, at s3:// and s3a://.
+
+    They are those of a session that starts. Read are aws_access_key_id, aws_secret_access_key, aws_session_token,
+    aws_region, aws_endpoint and aws_virtual_hosted_style_request; others are object_store's own. Without keys they
+    are looked for as AWS's tools do. A server that is named by its endpoint is asked by path, as most want it.
+    """
+    said = {name.lower(): value for name, value in options.items()}
+    return _SETTINGS | _credentials(said) | _place(said)
+
+
+def _credentials(said: Mapping[str, str]) -> dict[str, str]:
+    given = {f"{_S3A}{key}": said[name] for name, key in _CREDENTIALS.items() if said.get(name)}
+    if not given:
+        provider = _DEFAULT_CHAIN
+    else:
+        provider = _S3A_PROVIDER.format("Temporary" if said.get("aws_session_token") else "Simple")
+    return given | {f"{_S3A}aws.credentials.provider": provider}
+
+
+def _place(said: Mapping[str, str]) -> dict[str, str]:
+    endpoint = said.get("aws_endpoint", "")
+    by_host = said.get("aws_virtual_hosted_style_request", str(not endpoint)).lower() in ("true", "1")
+    confs = {f"{_S3A}path.style.access": str(not by_host).lower()}
+    if said.get("aws_region"):
+        confs[f"{_S3A}endpoint.region"] = said["aws_region"]
+    if endpoint:
+        confs[f"{_S3A}endpoint"] = endpoint
+        confs[f"{_S3A}connection.ssl.enabled"] = str(not endpoint.startswith("http://")).lower()
+    return confs
