@@ -27,7 +27,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def in_buckets(root: Path, days: int) -> tuple[Path, str]:
     """Prepare the example with all files in two buckets; gives its folder and the storage's bucket."""
     lake, drop = fresh_bucket(), fresh_bucket()
-    said = ", ".join(f'{name} = "{value}"' for name, value in s3.server().options().items() if name != "secret_access_key")
+    said = ", ".join(
+        f'{name} = "{value}"' for name, value in s3.server().options().items() if name != "secret_access_key"
+    )
     secret = 'secret_access_key = { secret = "s3" }'
     folder = prepared(
         root,
