@@ -62,7 +62,13 @@ Columns are matched by name, not by place; a CSV column is text unless it is dec
 batch, naming file and line.
 
 A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`, or, where a state replaces another,
-`<unit>/<unit>.<ext>`: written beside its place, flushed, and renamed, so that no reader sees a part of it.""",
+`<unit>/<unit>.<ext>`: written beside its place, flushed, and renamed, so that no reader sees a part of it.
+
+In an object store a listing names a thousand files a request, with sizes and times; a file is read in ranges, moved
+within a bucket by the store itself, and put where one may be already only if there is none. `path` and `archive` each
+may be a folder or a URL, of one bucket or of two; a bucket is reached in one way by the whole project, the storage too.
+Other files below the same URL are listed as well: give what lands a folder of its own. An archived file whose name
+holds no stamp has an empty object beside it, `.<name>.<time>.arrived`, that tells when it arrived.""",
     "sqlite": """\
 A unit is a table or view, or a query: `FROM ops QUERY 'SELECT ...'`. Windows are read by `t >= start AND t < end` in
 one read transaction; a snapshot is all rows in one transaction. Times may be ISO 8601 text or numbers since 1970.

@@ -207,8 +207,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E803": Code(
         "no path",
-        "A connection of files or of SQLite needs the path of a local folder or file; a unit of files is "
-        "supplier.source or a glob below it.",
+        "A connection of files needs a folder, or the URL of one in an object store, one of SQLite a file. A unit of "
+        "files is supplier.source or a glob below it.",
     ),
     "E804": Code(
         "a source that is not there",

@@ -64,17 +64,24 @@ _WRITING_OPTIONS = {
     TIMELABEL: Option("flag", help="whether a label's file has it as its last column; true unless said"),
 }
 
+# those of `object_stores.OPTIONS`, for the buckets of `path` and `archive`
+_STORE_OPTIONS = {
+    "endpoint": Option(help="the URL of an object store that is not AWS's own"),
+    "region": Option(help="the bucket's region; AWS_REGION"),
+    "access_key_id": Option(help="who asks; AWS_ACCESS_KEY_ID, or the machine's role"),
+    "secret_access_key": Option(help="their key, as a secret; AWS_SECRET_ACCESS_KEY"),
+    "session_token": Option(help="the token of passing credentials, as a secret; AWS_SESSION_TOKEN"),
+    "virtual_hosted_style_request": Option("flag", help="whether the bucket stands in the host's name; false"),
+}
+
 CAPABILITIES = Capabilities(
     type="files",
     connection_options={
-        "path": Option(is_required=True, help="the folder to collect from or to publish into, or s3://bucket/folder"),
-        "archive": Option(help="where originals are moved to, as `path`; the storage's archive/<connection>"),
-        "endpoint": Option(help="where the object store of an s3:// path answers, as https://host:port; Amazon's"),
-        "region": Option(help="its region; AWS_REGION"),
-        "access_key_id": Option(help="its user, as a secret or not; AWS_ACCESS_KEY_ID, else the machine's own"),
-        "secret_access_key": Option(help="the user's key, as a secret; AWS_SECRET_ACCESS_KEY"),
-        "session_token": Option(help="the token of a passing user, as a secret; AWS_SESSION_TOKEN"),
-        "virtual_hosted_style_request": Option("flag", help="whether the bucket is part of the host's name; false"),
+        "path": Option(
+            is_required=True, help="the folder to collect from or to publish into, or a URL such as s3://bucket/folder"
+        ),
+        "archive": Option(help="where originals are moved to, a folder or URL; the storage's archive/<connection>"),
+        **_STORE_OPTIONS,
     },
     collect_options=_READING_OPTIONS,
     publish_options=_WRITING_OPTIONS,

@@ -103,8 +103,8 @@ def _write_json(
                 (_text(column, kind) if is_plain(kind) else column).to_pylist(maps_as_pydicts="lossy")
                 for column, (_, kind) in zip(batch.columns, columns, strict=True)
             ]
-            for row in zip(*lists, strict=True):
-                sink.write((plain_text(dict(zip(names, row, strict=True))) + "\n").encode())
+            rows_of_batch = (plain_text(dict(zip(names, row, strict=True))) for row in zip(*lists, strict=True))
+            sink.write("".join(f"{text}\n" for text in rows_of_batch).encode())
             rows += batch.num_rows
     return rows
 
