@@ -181,9 +181,11 @@ def is_long(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Return the one Spark session of the run, set as the engine sets its own."""
+    """Return the one Spark session of the run, set as the engine sets its own; it knows buckets, each by `s3.reach`."""
+    from waterclock.engine.spark.object_storage import storage_confs
     from waterclock.engine.spark.session import open_session
 
-    session = open_session("local[2]", tmp_path_factory.mktemp("spark"), {"spark.sql.shuffle.partitions": "1"})
+    confs = {**storage_confs({}), "spark.sql.shuffle.partitions": "1"}
+    session = open_session("local[2]", tmp_path_factory.mktemp("spark"), confs, schemes=("s3",))
     yield session
     session.stop()

@@ -14,11 +14,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from waterclock.engine.spark.jars import cache_directory
+from waterclock.engine.spark.object_storage import confs_of_stores
 from waterclock.object_stores import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _KEY, _SECRET, _REGION = "waterclock", "a-secret-of-the-tests", "us-east-1"
 _PATIENCE = 30
@@ -103,6 +108,15 @@ class Server:
             self.process.send_signal(how)
             self.process.wait()
             self.process = None
+
+
+def reach(spark: SparkSession, bucket: str) -> None:
+    """Have the JVM of a session that was opened before reach a bucket of the server."""
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    confs = confs_of_stores([Store("s3://none", {}), Store(f"s3://{bucket}", server().options())])
+    for key, value in confs.items():
+        if f".bucket.{bucket}." in key:
+            hadoop.set(key.removeprefix("spark.hadoop."), value)
 
 
 @lru_cache

@@ -18,12 +18,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from tests import s3
 from tests.faults.disturbing import Runners, has_faketime, watched
 from tests.faults.killing import gateway_of, wait_for_leases
 from tests.postgres import server
+from tests.stores import fresh_bucket
 from tests.tiny import TOML, Tiny, day, described
 from waterclock.engine.run_settings import RunSettings
 from waterclock.faults import striking
+from waterclock.object_stores import delta_options, is_remote
+from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
 
 if TYPE_CHECKING:
@@ -80,10 +84,11 @@ class Site:
             return []
 
     def _delta(self, name: str) -> list[dict[str, Any]]:
-        folder = self.tiny.root / ".waterclock" / "tables" / name.replace(".", "/")
-        if not table_exists(str(folder)):
+        folder = Lake(_located(self.tiny.root, self.tiny.storage)).folder(name)
+        if not table_exists(folder):
             return []
-        rows: list[dict[str, Any]] = DeltaTable(folder).to_pyarrow_table(columns=["id", "timelabel"]).to_pylist()
+        table = DeltaTable(folder, storage_options=delta_options(folder))
+        rows: list[dict[str, Any]] = table.to_pyarrow_table(columns=["id", "timelabel"]).to_pylist()
         return rows
 
     def standing(self) -> dict[str, Any]:
@@ -102,6 +107,10 @@ class Site:
             )
 
 
+def _located(root: Path, storage: str) -> str:
+    return storage if is_remote(storage) else str(root / storage)
+
+
 def at_files(root: Path, spark: SparkSession) -> Site:
     """A ledger in SQLite, a destination in another."""
     tiny = Tiny(root, spark, toml=TOML + POOLS)
@@ -113,16 +122,24 @@ def at_files(root: Path, spark: SparkSession) -> Site:
     return Site(tiny, ask)
 
 
-def at_server(root: Path, spark: SparkSession) -> Site:
+def at_bucket(root: Path, spark: SparkSession) -> Site:
+    """Ledger and destination in PostgreSQL, all that rests in a bucket."""
+    url = fresh_bucket()
+    s3.reach(spark, url.rpartition("/")[2])
+    options = ", ".join(f'{name} = "{value}"' for name, value in s3.server().options().items())
+    return at_server(root, spark, storage=f"{url}/lake", more=f"storage_options = {{{{ {options} }}}}")
+
+
+def at_server(root: Path, spark: SparkSession, *, storage: str = ".waterclock", more: str = "") -> Site:
     """Ledger and destination in PostgreSQL."""
     at, schema = server(), server().fresh_schema()
     at.run(f"CREATE SCHEMA {schema}")
     toml = TOML.replace(
         'connections.out = {{ path = "out.sqlite", create = true }}',
-        f'ledger = "{at.ledger_url()}"\n'
+        f'ledger = "{at.ledger_url()}"\n{more}\n'
         f'connections.out = {{{{ type = "postgres", url = "{at.url}", schema = "{schema}" }}}}',
     )
-    tiny = Tiny(root, spark, toml=toml + POOLS)
+    tiny = Tiny(root, spark, storage=storage, toml=toml + POOLS)
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
         import psycopg
@@ -137,7 +154,7 @@ def at_server(root: Path, spark: SparkSession) -> Site:
     return Site(tiny, ask)
 
 
-SITES = {"sqlite": at_files, "postgres": at_server}
+SITES = {"sqlite": at_files, "postgres": at_server, "s3": at_bucket}
 
 
 def prepare(site: Site) -> None:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -237,12 +237,14 @@ def _end_jvm() -> None:
         gateway.proc.wait()
 
 
-def open_session(master: str, work_folder: Path, confs: Mapping[str, str]) -> SparkSession:
-    """Start Spark with Delta, every zone pinned to UTC, and its own folders below `work_folder`.
+def open_session(
+    master: str, work_folder: Path, confs: Mapping[str, str], *, schemes: Sequence[str] = ()
+) -> SparkSession:
+    """Start Spark with Delta, every zone pinned to UTC, its own folders below `work_folder`, and the jars of `schemes`.
 
     Raises  E701 to E704 where Java, Delta's jars or the JVM are not to be had, with what was looked at
     """
-    return _opened(SparkSettings(master=master, confs=confs), work_folder, lasts=True)[0]
+    return _opened(SparkSettings(master=master, confs=confs, schemes=tuple(schemes)), work_folder, lasts=True)[0]
 
 
 def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[SparkSession, JvmLog]:
