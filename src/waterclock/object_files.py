@@ -68,6 +68,15 @@ def about(store: Store, key: str) -> ObjectMeta:
         return obstore.head(store.objects, key)
 
 
+def is_there(store: Store, key: str) -> bool:
+    """Tell whether an object is there."""
+    try:
+        about(store, key)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def content_of(store: Store, key: str) -> bytes:
     """Return what an object holds."""
     import obstore
@@ -97,7 +106,7 @@ def remove(store: Store, keys: Sequence[str]) -> None:
     import obstore
 
     with asking(store.bucket), suppress(FileNotFoundError):
-        obstore.delete(store.objects, keys)
+        obstore.delete(store.objects, keys if len(keys) > 1 else keys[0])
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
@@ -146,12 +155,11 @@ def copy_within(store: Store, key: str, target: str) -> None:
             shutil.copyfileobj(source, sink, _PART)
 
 
-def copy_if_absent(store: Store, key: str, target: str) -> bool:
-    """Copy an object to where none is; False where one is there already."""
+def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
+    """Copy an object of so many bytes to where none is; False where one is there already."""
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
-    size = about(store, key)["size"]
     if size > _COPIED_THERE:
         with open_object(store, key) as source:
             return put_file_if_absent(store, target, source, size)
@@ -170,14 +178,16 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
     """
     if size <= _PART:
         return put_if_absent(store, key, source.read())
+    if is_there(store, key):
+        return False
     folder, _, name = key.rpartition("/")
     aside = f"{folder}/.{name}.{uuid.uuid4().hex}.part".lstrip("/")
     try:
         with written_object(store, aside) as sink:
             shutil.copyfileobj(source, sink, _PART)
         if size <= _COPIED_THERE:
-            return copy_if_absent(store, aside, key)
-        if any(True for path, _ in objects_below(store, folder, name) if path == name):
+            return copy_if_absent(store, aside, key, size)
+        if is_there(store, key):
             return False
         copy_within(store, aside, key)
     finally:

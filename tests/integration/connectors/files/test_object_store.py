@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 import pytest
 
-from tests.s3 import free_port, server
+from tests.s3 import free_port, server, start_server
 from tests.stores import PLACES, JsonBucket, LandingBucket, ParquetBucket, PublishedBucket, fresh_bucket
 from tests.systems import LandingFolder, setting_of, unit_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
 from waterclock.connectors.files.landed_names import find, names_of
-from waterclock.connectors.interface import Listing
+from waterclock.connectors.interface import Listing, Outcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.filesystem import at, files_below, is_there, opened, read_bytes, written
+from waterclock.flow.choices import Mode
 from waterclock.object_stores import reach_by
+from waterclock.testing.deliveries import Slices, row
 
 pytestmark = pytest.mark.slow
 
@@ -178,9 +184,72 @@ def test_a_listing_asks_for_no_file_alone(tmp_path: Path) -> None:
     assert requests_of(lambda: collector(system).clock(system.unit)) == ["ListObjectsV2"] * 2
     items = listing(system).items
     assert len(items) == 40
-    collector(system).archive(system.unit, items)
+    kinds = Counter(requests_of(lambda: collector(system).archive(system.unit, items)))
+    copied = ("CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload")
+    assert kinds == dict.fromkeys((*copied, "DeleteObject"), 40)
     assert requests_of(lambda: listing(system)) == ["ListObjectsV2"] * 2
     assert requests_of(lambda: collector(system).find(system.unit, [items[3].name])) == ["ListObjectsV2"] * 2
+
+
+def test_two_tables_that_put_one_file_away_at_once_put_it_away_once(system: LandingBucket) -> None:
+    for hour in range(20):
+        system.put(DAY + timedelta(hours=hour), ROWS)
+    items = listing(system).items
+    with ThreadPoolExecutor(3) as threads:
+        told = list(threads.map(lambda _: collector(system).archive(system.unit, items), range(3)))
+    assert told == [(), (), ()]
+    after = listing(system)
+    assert [(item.name, item.is_archived) for item in after.items] == [(item.name, True) for item in items]
+    assert after.reports == ()
+
+
+def test_a_claim_that_many_deliver_at_once_is_delivered_once(tmp_path: Path) -> None:
+    system = PublishedBucket(tmp_path)
+    slices = Slices(fresh_folder(tmp_path), "out.daily.totals")
+    deliveries = [
+        replace(slices.of("20130101000000", [row("a", number)], Mode.APPEND, is_from_partitioned=True), claim=1)
+        for number in range(4)
+    ]
+    with ThreadPoolExecutor(4) as threads:
+        work = [threads.submit(deliverer_of(system).deliver, system.unit, [one]) for one in deliveries]
+        told = [one.result()[0] for one in work]
+    assert {(one.outcome, one.rows) for one in told} == {(Outcome.DELIVERED, 1)}
+    (found,) = system.rows()
+    record = json.loads(read_bytes(system.folder / "_waterclock/deliveries/conformance/out.daily.totals/1.json"))
+    (entry,) = record["deliveries"]
+    assert entry["note"] in {one.note for one in deliveries}
+    assert found["amount"] in {"0", "1", "2", "3"}
+    assert deliverer_of(system).lost(system.unit, "conformance", "out.daily.totals", 1) is None
+
+
+def deliverer_of(system: PublishedBucket) -> Any:
+    return system.connector.deliverer(system.setting)
+
+
+def fresh_folder(folder: Path) -> Path:
+    (folder / "sealed").mkdir()
+    return folder / "sealed"
+
+
+def test_a_store_that_is_back_goes_on_where_it_was(tmp_path: Path) -> None:
+    own = start_server()
+    try:
+        url = own.url(own.new_bucket())
+        setting = setting_of("landing", tmp_path, path=f"{url}/new", archive=f"{url}/archive", **own.options())
+        system: Any = CONNECTOR.collector(setting)
+        unit = unit_of("landing", "shop.orders")
+        at(url, "new/shop/orders/shop_orders_2013_01_01_00_00_00.csv").write_bytes(b"id\n1\n")
+        items = system.arrivals(unit).items
+        own.stop(SIGKILL)
+        for act in (lambda: system.arrivals(unit), lambda: system.archive(unit, items)):
+            with pytest.raises(WaterclockError, match="E609") as error:
+                act()  # type: ignore[no-untyped-call]
+            assert error.value.transient
+        own.start()
+        assert system.archive(unit, items) == ()
+        assert [item.is_archived for item in system.arrivals(unit).items] == [True]
+    finally:
+        own.stop(SIGKILL)
 
 
 def test_a_file_that_changed_just_now_is_left_until_it_has_settled(tmp_path: Path) -> None:
