@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from waterclock.engine.spark.jars import cache_directory
+from waterclock.object_stores import Store
 
 _KEY, _SECRET, _REGION = "waterclock", "a-secret-of-the-tests", "us-east-1"
 _PATIENCE = 30
@@ -48,6 +49,10 @@ class Server:
             "region": _REGION,
             "endpoint": self.endpoint,
         }
+
+    def for_delta(self, *, secret: str = _SECRET) -> dict[str, str]:
+        """Return what delta-rs is told."""
+        return Store(self.url("any"), self.options(secret=secret)).for_delta
 
     def new_bucket(self) -> str:
         """Make a bucket that is not there yet, and return its name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -14,28 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from examples.flights import make_data
 from tests.cluster import Cluster, cluster, connect_server
-from tests.flights import put_flights
-from waterclock.connectors.registry import capabilities
-from waterclock.dpl.project import load_project
-from waterclock.engine.ledger_opening import ledger_url
-from waterclock.ledger.ledger import Ledger
+from tests.flights import FOLDERS, digests, prepared, run, run_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-AT_CLUSTER = """
-[env.prod]
-storage = ".waterclock-prod"
-publish = true
-connections.landing = { path = "data/new" }
-connections.ops = { path = "data/ops.sqlite" }
-connections.reports = { path = "data/reports-prod.sqlite", create = true }
-connections.out = { path = "data/out-prod" }
-"""
 
 
 @pytest.fixture(scope="module")
@@ -44,43 +28,16 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-def prepared(root: Path, settings: str = "", *, days: int = 1) -> Path:
-    folder = put_flights(root)
-    make_data.put_days(folder / "data", make_data.FIRST_DAY, days)
-    with (folder / "waterclock.toml").open("a", encoding="utf-8") as file:
-        file.write(AT_CLUSTER + settings)
-    return folder
-
-
-def over(days: int) -> str:
-    """When the last of the days is over in New York."""
-    return f"2013-01-{1 + days:02d}T05:00Z"
-
-
-def run(folder: Path, days: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "waterclock", "run", "--now", over(days), "--env", "prod", "--project", str(folder)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
-    )
-
-
-def digests(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
-    project = load_project(folder, env="prod", capabilities=capabilities())
-    with Ledger.open(ledger_url(project)) as ledger:
-        return {(row["table"], row["timelabel"]): (row["status"], row["digest"]) for row in ledger.past.rows("batches")}
-
-
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_worker_that_is_lost_in_the_middle_changes_nothing(
     there: Cluster, tmp_path: Path, spark: SparkSession, days: int
 ) -> None:
     """All kinds of tables, Python functions, TEMPORAL, FLAT and MERGE among them, come to what they come to locally."""
-    at_home, away = prepared(tmp_path / "home", days=days), prepared(tmp_path / "away", there.settings(), days=days)
-    home = _run_here(at_home, spark, days)
+    at_home, away = (
+        prepared(tmp_path / "home", FOLDERS, days=days),
+        prepared(tmp_path / "away", FOLDERS + there.settings(), days=days),
+    )
+    home = run_here(at_home, spark, days)
     process = run(away, days)
     lost: list[int] = []
 
@@ -107,21 +64,6 @@ def _has_begun(folder: Path) -> bool:
     return (folder / ".waterclock-prod" / "tables").exists()
 
 
-def _run_here(folder: Path, spark: SparkSession, days: int) -> dict[tuple[str, str], tuple[str, str]]:
-    from waterclock.engine.opening import apply_flow, open_workplace
-    from waterclock.engine.runner import Runner
-    from waterclock.engine.spark.session import Sessions
-    from waterclock.timelabel.zone import parse_instant
-
-    project = load_project(folder, env="prod", capabilities=capabilities())
-    now = parse_instant(over(days), "UTC")
-    with open_workplace(project, sessions=Sessions.of(spark)) as work:
-        apply_flow(work, now)
-        outcome = Runner(work).run_once(now)
-    assert not outcome.failed
-    return digests(folder)
-
-
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_connect_server_that_comes_back_in_the_middle_changes_nothing(
     tmp_path: Path, spark: SparkSession, days: int
@@ -130,10 +72,10 @@ def test_a_connect_server_that_comes_back_in_the_middle_changes_nothing(
     (tmp_path / "server").mkdir()
     with connect_server(tmp_path / "server") as server:
         at_home, away = (
-            prepared(tmp_path / "home", days=days),
-            prepared(tmp_path / "away", server.settings(), days=days),
+            prepared(tmp_path / "home", FOLDERS, days=days),
+            prepared(tmp_path / "away", FOLDERS + server.settings(), days=days),
         )
-        home = _run_here(at_home, spark, days)
+        home = run_here(at_home, spark, days)
         process = run(away, days)
         restarted: list[bool] = []
 
@@ -162,7 +104,7 @@ def digests_so_far(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def test_the_cluster_is_tried_before_a_run(there: Cluster, tmp_path: Path) -> None:
-    folder = prepared(tmp_path, there.settings())
+    folder = prepared(tmp_path, FOLDERS + there.settings())
     words = [
         sys.executable,
         "-m",

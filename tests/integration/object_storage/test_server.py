@@ -16,15 +16,15 @@ pytestmark = pytest.mark.slow
 
 def test_another_secret_is_refused() -> None:
     table = f"{server().url(server().new_bucket())}/t"
-    write_deltalake(table, pa.table({"x": [1]}), storage_options=server().options())
+    write_deltalake(table, pa.table({"x": [1]}), storage_options=server().for_delta())
     with pytest.raises(OSError, match="403"):
-        DeltaTable(table, storage_options=server().options(secret="another"))
-    assert DeltaTable(table, storage_options=server().options()).version() == 0
+        DeltaTable(table, storage_options=server().for_delta(secret="another"))
+    assert DeltaTable(table, storage_options=server().for_delta()).version() == 0
 
 
 def test_of_commits_that_race_for_a_version_one_wins() -> None:
     table = f"{server().url(server().new_bucket())}/t"
-    options = server().options()
+    options = server().for_delta()
     write_deltalake(table, pa.table({"x": [0]}), storage_options=options)
     seen = [DeltaTable(table, storage_options=options) for _ in range(8)]
 
@@ -46,7 +46,7 @@ def test_of_commits_that_race_for_a_version_one_wins() -> None:
 
 def test_requests_are_counted() -> None:
     bucket = server().new_bucket()
-    write_deltalake(f"{server().url(bucket)}/t", pa.table({"x": [1]}), storage_options=server().options())
+    write_deltalake(f"{server().url(bucket)}/t", pa.table({"x": [1]}), storage_options=server().for_delta())
     assert f"PutObject /{bucket}/t/_delta_log/00000000000000000000.json 200" in server().requests()
 
 
@@ -54,9 +54,9 @@ def test_a_server_that_was_ended_starts_again_with_what_it_had() -> None:
     own = start_server()
     try:
         table = f"{own.url(own.new_bucket())}/t"
-        write_deltalake(table, pa.table({"x": [1]}), storage_options=own.options())
+        write_deltalake(table, pa.table({"x": [1]}), storage_options=own.for_delta())
         own.stop()
         own.start()
-        assert DeltaTable(table, storage_options=own.options()).version() == 0
+        assert DeltaTable(table, storage_options=own.for_delta()).version() == 0
     finally:
         own.stop()

@@ -1,4 +1,9 @@
-"""Tells Spark of storage in S3, in the words of the options that delta-rs is given for it."""
+"""Tells Spark of storage in S3, in the words of the options by which a bucket is reached.
+
+Delta's own log store for S3 looks whether a version is free and writes then: of two processes that commit at once one
+replaces the other's commit without a word, and no setting of Hadoop 3.5 changes that. `ConditionalLogStore` asks S3 to
+write a commit only where its version is free, as delta-rs does (docs/decisions/spark-commits-to-s3.md).
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,20 @@ from waterclock.object_stores import Store
 
 _S3A = "spark.hadoop.fs.s3a."
 _CREDENTIALS = {
-    "aws_access_key_id": "access.key",
-    "aws_secret_access_key": "secret.key",
-    "aws_session_token": "session.token",
+    "access_key_id": "access.key",
+    "secret_access_key": "secret.key",
+    "session_token": "session.token",
 }
 # as object_store looks: the environment, a web identity, a profile, a container's role, a machine's
 _DEFAULT_CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 _S3A_PROVIDER = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
 
+_LOG_STORE = "waterclock.storage.ConditionalLogStore"
+
 # the same for every store
 _SETTINGS = {
+    "spark.delta.logStore.s3.impl": _LOG_STORE,
+    "spark.delta.logStore.s3a.impl": _LOG_STORE,
     # a table has one URL, and delta-rs knows s3:// alone
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
@@ -43,7 +52,7 @@ def confs_of_stores(stores: Sequence[Store]) -> dict[str, str]:
     buckets = [store for store in stores if store.scheme == "s3"]
     if not buckets:
         return {}
-    first, *others = (storage_confs(store.for_delta) for store in buckets)
+    first, *others = (storage_confs(store.options) for store in buckets)
     for store, confs in zip(buckets[1:], others, strict=True):
         name = store.bucket.rpartition("/")[2]
         first |= {
@@ -57,12 +66,10 @@ def confs_of_stores(stores: Sequence[Store]) -> dict[str, str]:
 def storage_confs(options: Mapping[str, str]) -> dict[str, str]:
     """Return the confs with which Spark reads and writes what object_store does by `options`, at s3:// and s3a://.
 
-    They are those of a session that starts. Read are aws_access_key_id, aws_secret_access_key, aws_session_token,
-    aws_region, aws_endpoint and aws_virtual_hosted_style_request; others are object_store's own. Without keys they
-    are looked for as AWS's tools do. A server that is named by its endpoint is asked by path, as most want it.
+    `options` are those of `object_stores.OPTIONS`. Without keys they are looked for as AWS's tools do. A server that is
+    named by its endpoint is asked by path, as most want it.
     """
-    said = {name.lower(): value for name, value in options.items()}
-    return _SETTINGS | _credentials(said) | _place(said)
+    return _SETTINGS | _credentials(options) | _place(options)
 
 
 def _credentials(said: Mapping[str, str]) -> dict[str, str]:
@@ -70,17 +77,16 @@ def _credentials(said: Mapping[str, str]) -> dict[str, str]:
     if not given:
         provider = _DEFAULT_CHAIN
     else:
-        provider = _S3A_PROVIDER.format("Temporary" if said.get("aws_session_token") else "Simple")
+        provider = _S3A_PROVIDER.format("Temporary" if said.get("session_token") else "Simple")
     return given | {f"{_S3A}aws.credentials.provider": provider}
 
 
 def _place(said: Mapping[str, str]) -> dict[str, str]:
-    endpoint = said.get("aws_endpoint", "")
-    by_host = said.get("aws_virtual_hosted_style_request", str(not endpoint)).lower() in ("true", "1")
-    confs = {f"{_S3A}path.style.access": str(not by_host).lower()}
-    if said.get("aws_region"):
-        confs[f"{_S3A}endpoint.region"] = said["aws_region"]
-    if endpoint:
-        confs[f"{_S3A}endpoint"] = endpoint
-        confs[f"{_S3A}connection.ssl.enabled"] = str(not endpoint.startswith("http://")).lower()
-    return confs
+    endpoint = said.get("endpoint", "")
+    by_host = said.get("virtual_hosted_style_request", str(not endpoint)).lower() in ("true", "1")
+    return {
+        f"{_S3A}endpoint": endpoint,  # empty ones are Amazon's, whatever is said of another bucket
+        f"{_S3A}endpoint.region": said.get("region", ""),
+        f"{_S3A}connection.ssl.enabled": str(not endpoint.startswith("http://")).lower(),
+        f"{_S3A}path.style.access": str(not by_host).lower(),
+    }

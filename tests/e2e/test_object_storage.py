@@ -1,0 +1,95 @@
+"""The flights example with its storage, its landing folder and a destination in buckets, by its project file alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import s3
+from tests.flights import FOLDERS, digests, prepared, run, run_here
+from tests.stores import fresh_bucket
+from waterclock.filesystem import at, copy_file, files_below, read_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def in_buckets(root: Path, days: int) -> tuple[Path, str]:
+    """Prepare the example with all files in two buckets; gives its folder and the storage's bucket."""
+    lake, drop = fresh_bucket(), fresh_bucket()
+    said = ", ".join(
+        f'{name} = "{value}"' for name, value in s3.server().options().items() if name != "secret_access_key"
+    )
+    secret = 'secret_access_key = { secret = "s3" }'
+    folder = prepared(
+        root,
+        f"""
+[env.prod]
+storage = "{lake}/flights"
+storage_options = {{ {said}, {secret} }}
+publish = true
+connections.landing = {{ path = "{drop}/new", {said}, {secret} }}
+connections.ops = {{ path = "data/ops.sqlite" }}
+connections.reports = {{ path = "data/reports-prod.sqlite", create = true }}
+connections.out = {{ path = "{lake}/out" }}
+""",
+        days=days,
+    )
+    (folder / "secrets").mkdir()
+    (folder / "secrets" / "s3").write_text(s3.server().options()["secret_access_key"])
+    landed = folder / "data" / "new"
+    for file in files_below(landed):
+        copy_file(landed / file.path, at(drop, "new", file.path))
+    return folder, lake
+
+
+@pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(tmp_path: Path, spark: SparkSession, days: int) -> None:
+    """Also where the store is away for a while in the middle: requests wait for it."""
+    at_home = prepared(tmp_path / "home", FOLDERS, days=days)
+    away, lake = in_buckets(tmp_path / "away", days)
+    home = run_here(at_home, spark, days)
+    process = run(away, days)
+    while process.poll() is None and not any(status == "done" for status, _ in digests(away).values()):
+        time.sleep(0.2)
+    s3.server().stop(signal.SIGKILL)
+    time.sleep(5)
+    s3.server().start()
+    said, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    found = digests(away)
+    assert {status for status, _ in found.values()} == {"done"}
+    assert found == home
+    delivered = "out/delays/out_delays_20130101050000.csv"
+    here = {file.path for file in files_below(at_home / "data" / "out-prod") if not file.path.startswith("_")}
+    assert {file.path for file in files_below(at(lake, "out")) if not file.path.startswith("_")} == here, delivered
+    for path in here:
+        assert read_text(at(lake, "out", path)) == read_text(at_home / "data" / "out-prod" / path)
+    assert not (away / ".waterclock" / "tables").exists()
+
+
+def test_the_store_is_tried_before_a_run(tmp_path: Path) -> None:
+    folder, lake = in_buckets(tmp_path, 1)
+    assert _tried(folder)[f"storage {lake}/flights"] == "can be written, and knows conditional puts"
+    (folder / "secrets" / "s3").write_text("not the secret")
+    told = _tried(folder)[f"storage {lake}/flights"]
+    assert told.startswith("E609")
+
+
+def _tried(folder: Path) -> dict[str, str]:
+    words = ["check", "--connect", "--json", "--env", "prod", "--project", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "waterclock", *words], check=False, capture_output=True, text=True, env=dict(os.environ)
+    )
+    told: dict[str, Any] = json.loads(done.stdout)
+    return {f"{each['kind']} {each['name']}": each["said"] if each["ok"] else str(each) for each in told["connections"]}
