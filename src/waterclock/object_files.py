@@ -106,7 +106,7 @@ def remove(store: Store, keys: Sequence[str]) -> None:
     import obstore
 
     with asking(store.bucket), suppress(FileNotFoundError):
-        obstore.delete(store.objects, keys if len(keys) > 1 else keys[0])
+        obstore.delete(store.objects, keys)
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:

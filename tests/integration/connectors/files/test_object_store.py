@@ -186,7 +186,7 @@ def test_a_listing_asks_for_no_file_alone(tmp_path: Path) -> None:
     assert len(items) == 40
     kinds = Counter(requests_of(lambda: collector(system).archive(system.unit, items)))
     copied = ("CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload")
-    assert kinds == dict.fromkeys((*copied, "DeleteObject"), 40)
+    assert kinds == dict.fromkeys((*copied, "DeleteObjects"), 40)
     assert requests_of(lambda: listing(system)) == ["ListObjectsV2"] * 2
     assert requests_of(lambda: collector(system).find(system.unit, [items[3].name])) == ["ListObjectsV2"] * 2
 
