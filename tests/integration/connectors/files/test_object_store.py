@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import time
 from collections import Counter
@@ -29,7 +28,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.filesystem import at, files_below, is_there, opened, read_bytes, written
 from waterclock.flow.choices import Mode
-from waterclock.object_stores import reach_by
+from waterclock.object_stores import reach_by, reached
 from waterclock.testing.deliveries import Slices, row
 
 pytestmark = pytest.mark.slow
@@ -206,20 +205,14 @@ def test_two_tables_that_put_one_file_away_at_once_put_it_away_once(system: Land
 def test_a_claim_that_many_deliver_at_once_is_delivered_once(tmp_path: Path) -> None:
     system = PublishedBucket(tmp_path)
     slices = Slices(fresh_folder(tmp_path), "out.daily.totals")
-    deliveries = [
-        replace(slices.of("20130101000000", [row("a", number)], Mode.APPEND, is_from_partitioned=True), claim=1)
-        for number in range(4)
-    ]
-    with ThreadPoolExecutor(4) as threads:
-        work = [threads.submit(deliverer_of(system).deliver, system.unit, [one]) for one in deliveries]
-        told = [one.result()[0] for one in work]
-    assert {(one.outcome, one.rows) for one in told} == {(Outcome.DELIVERED, 1)}
-    (found,) = system.rows()
-    record = json.loads(read_bytes(system.folder / "_waterclock/deliveries/conformance/out.daily.totals/1.json"))
-    (entry,) = record["deliveries"]
-    assert entry["note"] in {one.note for one in deliveries}
-    assert found["amount"] in {"0", "1", "2", "3"}
-    assert deliverer_of(system).lost(system.unit, "conformance", "out.daily.totals", 1) is None
+    for claim in range(1, 6):
+        one = slices.of("20130101000000", [row("a", claim)], Mode.APPEND, is_from_partitioned=True)
+        with ThreadPoolExecutor(4) as threads:
+            work = [threads.submit(deliverer_of(system).deliver, system.unit, [one]) for _ in range(4)]
+            told = [each.result()[0] for each in work]
+        assert {(each.claim, each.outcome, each.rows) for each in told} == {(claim, Outcome.DELIVERED, 1)}
+        assert [found["amount"] for found in system.rows()] == [str(claim)]
+        assert deliverer_of(system).lost(system.unit, "conformance", "out.daily.totals", claim) is None
 
 
 def deliverer_of(system: PublishedBucket) -> Any:
@@ -363,6 +356,15 @@ def test_a_store_that_does_not_answer_may_later() -> None:
     assert "does not answer" in str(error)
 
 
+def test_a_connection_that_says_nothing_of_its_bucket_makes_it_known_and_keeps_how_it_is_reached() -> None:
+    url, new = fresh_bucket(), "s3://of-nobody-yet"
+    for bucket in (url, new):
+        CONNECTOR.collector(setting_of("landing", Path("/nowhere"), path=f"{bucket}/new"))
+        CONNECTOR.deliverer(setting_of("out", Path("/nowhere"), path=f"{bucket}/out"))
+    told = {store.bucket: store.options for store in reached()}
+    assert (told[url], told[new]) == (server().options(), {})
+
+
 def test_an_endpoint_that_is_no_address_is_refused_when_it_is_opened() -> None:
     setting = setting_of("landing", Path("/nowhere"), path="s3://lake/new", endpoint="localhost")
     with pytest.raises(WaterclockError, match="E609") as error:
@@ -399,6 +401,11 @@ def test_a_file_is_read_by_the_ranges_that_are_asked_for() -> None:
     path.write_bytes(content)
     with opened(path) as file:
         assert requests_of(lambda: (file.seek(4_000_000), file.read(10))) == ["GetObject"]
+        file.seek(0)
+        read: list[bytes] = []
+        asked = requests_of(lambda: read.extend(iter(lambda: file.read(1000), b"")))
+        assert len(asked) == 3  # of one, two and four mebibytes
+        assert b"".join(read) == content
         file.seek(-8, os.SEEK_END)
         assert file.read() == content[-8:]
         file.seek(0)
