@@ -118,6 +118,14 @@ def is_there(path: str | Path) -> bool:
     return True
 
 
+def is_folder(path: Path) -> bool:
+    """Tell whether a folder is there; in an object store, whether anything is below it."""
+    store = store_of(path)
+    if store is None:
+        return path.is_dir()
+    return next(objects.objects_below(store, _key(store, path)), None) is not None
+
+
 def read_bytes(path: str | Path) -> bytes:
     """Return what a file holds, in an object store by one request. Raises  FileNotFoundError where it is not there."""
     store = store_of(path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, folders_in
+from waterclock.filesystem import at, folders_in, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.planning import Planner
@@ -114,7 +114,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return sum(1 for _ in self)
 
     def _has(self, name: str) -> bool:
-        return at(self.storage, "tables", *name.split("."), "_delta_log").is_dir()
+        return is_folder(at(self.storage, "tables", *name.split("."), "_delta_log"))
 
 
 def _stored(folder: Path, env: str | None) -> Known | None:

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at
+from waterclock.filesystem import at, is_folder, is_there
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, RECOMPUTE
@@ -219,5 +219,5 @@ def _mend(work: Workplace, table: Table, piece: Slice, *, is_manifest: bool) -> 
 def _why(work: Workplace, place: FilePlace) -> str:
     path = at(work.lake.folder(place.table), place.path)
     if place.path == place.slice_path:
-        return "its manifest is missing" if path.exists() else "its folder is gone"
-    return "the file was cut off or changed since it was written" if path.exists() else "the file is gone"
+        return "its manifest is missing" if is_folder(path) else "its folder is gone"
+    return "the file was cut off or changed since it was written" if is_there(path) else "the file is gone"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.dpl.project import Project
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at
+from waterclock.filesystem import at, is_folder
 from waterclock.flow.declarations import Secret
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import lost
@@ -49,7 +49,7 @@ def refuse_lost(project: Project) -> None:
     """
     reach_storage(project)
     lake = Lake(project.storage)
-    there = [name for name in project.flow.tables if at(lake.folder(name), "_delta_log").is_dir()]
+    there = [name for name in project.flow.tables if is_folder(at(lake.folder(name), "_delta_log"))]
     tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
         raise lost(shown(ledger_url(project)), tables)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, make_folder, put_if_absent
+from waterclock.filesystem import at, make_folder, put_if_absent, remove_file, written
 from waterclock.timelabel.label import hive_path, label_of
 
 STAGE = "_stage"
@@ -53,7 +53,8 @@ def require_latch(root: str) -> None:
     probe, plain = at(root, name), at(root, f"{name}.write")
     try:
         make_folder(probe.parent)
-        plain.write_text("", encoding="utf-8")
+        with written(plain):
+            pass
     except OSError as error:
         raise WaterclockError(
             "E603", "the storage cannot be written", where=root, why=str(error), fix="permit or free the place"
@@ -64,8 +65,8 @@ def require_latch(root: str) -> None:
     except OSError as error:
         raise _no_latch(root, str(error)) from error
     finally:
-        plain.unlink(missing_ok=True)
-        probe.unlink(missing_ok=True)
+        remove_file(plain)
+        remove_file(probe)
 
 
 def _no_latch(root: str, why: str) -> WaterclockError:

@@ -14,7 +14,8 @@ from urllib.parse import unquote
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties
 
-from waterclock.filesystem import at
+from waterclock.filesystem import Found, at, each_of, look
+from waterclock.object_stores import is_remote
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
 from waterclock.storage.lake import STAGE
@@ -73,13 +74,21 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
     return made[-1] if made else None
 
 
-def unneeded_files(folder: str, hours: int) -> list[Path]:
+def unneeded_files(folder: str, hours: int) -> list[Found]:
     """List the data files outside of the stage that no version of the last hours needs."""
     with opened(folder) as table:
         if not table.is_plain:
             return []  # deletion vectors lie in files of their own, of which delta-rs knows too little
         paths = table.delta().vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-    return [path for path in (at(folder, unquote(name)) for name in paths) if path.is_file()]
+    return [file for file in each_of(paths, lambda name: _looked_at(at(folder, unquote(name))), at=folder) if file]
+
+
+def _looked_at(path: Path) -> Found | None:
+    """Return what is known of a file; None for a folder, or what is gone already."""
+    try:
+        return look(path) if is_remote(path) or path.is_file() else None
+    except FileNotFoundError:
+        return None
 
 
 def vacuum(folder: str, hours: int, identity: Identity) -> None:

@@ -13,7 +13,7 @@ from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.pin import PinnedRead, labelled
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at
+from waterclock.filesystem import at, is_there
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
@@ -119,7 +119,7 @@ def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) ->
     folder = work.lake.folder(source.name)
     try:
         manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
-        lost = any(not at(folder, file.path).exists() for each in manifests for file in each.files)
+        lost = any(not is_there(at(folder, file.path)) for each in manifests for file in each.files)
     except WaterclockError:
         return None  # made clean: the stage keeps what is current, not all that ever was
     may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)

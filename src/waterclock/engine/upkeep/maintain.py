@@ -17,7 +17,7 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.unneeded_slices import Known, kept_since, may_go, replaced_at
 from waterclock.engine.workplace import Workplace
-from waterclock.filesystem import at, remove_folder
+from waterclock.filesystem import at, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
@@ -126,7 +126,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
 
 def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
     found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
-    if is_busy or not at(folder).is_dir():
+    if is_busy or not is_folder(at(folder)):
         return found
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         found.drop_before = _drop_before(work, table, now, needed)
@@ -136,7 +136,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
             found.small = joinable(folder)
             found.joined = Amount(found.small.files, found.small.bytes)
         unneeded = unneeded_files(folder, _hours_kept(work, table, now))
-        found.unneeded = Amount(len(unneeded), sum(path.stat().st_size for path in unneeded))
+        found.unneeded = Amount(len(unneeded), sum(file.size for file in unneeded))
     found.old_states = made_again(work.lake.history(table.name), kept_since(table, now))
     found.states = Amount(len(found.old_states), sum(state.bytes for state in found.old_states))
     known = _known(work, table, now)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # A row group of the copy: so many bytes of the file, values, and rows at most
-from waterclock.filesystem import make_folder, readable, writable
+from waterclock.filesystem import look, make_folder, readable, remove_file, writable
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_VALUES = 8 * 1024 * 1024
@@ -107,9 +107,7 @@ def _bins(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
         if kind is None:
             raise AssertionError(f"{path} cannot be copied, which was to be asked before")
         # what Spark says of itself in the footer is a part of the kind: it tells how old dates are to be read
-        by_kind[(kind.schema.to_string(truncate_metadata=False), kind.codec)].append(
-            ((folder / path).stat().st_size, path)
-        )
+        by_kind[(kind.schema.to_string(truncate_metadata=False), kind.codec)].append((look(folder / path).size, path))
     for files in by_kind.values():
         total = sum(size for size, _ in files)
         most = min(_BYTES_A_FILE, -(-total // _THREADS))
@@ -140,7 +138,7 @@ def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy
             rows += group.num_rows
             writer.write_table(group, most)
     if not rows:
-        copy.unlink()
+        remove_file(copy)
 
 
 def _left(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:

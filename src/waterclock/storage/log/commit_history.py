@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from waterclock.filesystem import at
+from waterclock.filesystem import at, names_in
 from waterclock.storage.log.delta_log import actions_of, info_of
 from waterclock.storage.log.identity import Identity, identity_in
 
@@ -32,7 +32,7 @@ class Commits:
 def commits_after(folder: str, version: int) -> Commits:
     """Read the commits after a version from the log's JSON files. Cost: one listing, 0.1 ms a commit."""
     log = at(folder, "_delta_log")
-    numbers = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdigit())
+    numbers = sorted(int(name[:-5]) for name in names_in(log, "") if name.endswith(".json") and name[:-5].isdigit())
     wanted = [number for number in numbers if number > version]
     found = tuple(_commit(log / f"{number:020d}.json", number) for number in wanted)
     return Commits(found, wanted[-1] - version - len(wanted) if wanted else 0)

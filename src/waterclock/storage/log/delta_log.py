@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, read_bytes
+from waterclock.filesystem import at, is_there, names_in, read_bytes
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 from waterclock.storage.log.resolving import CommitRecord
 from waterclock.timelabel.label import instant_of
 
 _NONE = -1
+_CHECKPOINT = re.compile(r".*\.checkpoint.*\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,13 @@ class ForeignCommit:
 
 def table_exists(folder: str) -> bool:
     """Tell whether the folder holds a Delta table."""
-    return commit_file(folder, 0).exists() or checkpointed(folder) > _NONE
+    return is_there(commit_file(folder, 0)) or checkpointed(folder) > _NONE
 
 
 def head(folder: str, *, after_version: int = _NONE) -> int:
     """Return the newest version, -1 without one. Cost: a look-up per commit after `after_version` or the checkpoint."""
     version = max(after_version, checkpointed(folder))
-    while commit_file(folder, version + 1).exists():
+    while is_there(commit_file(folder, version + 1)):
         version += 1
     return version
 
@@ -146,7 +148,7 @@ def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tup
         except FileNotFoundError:
             if checkpointed(folder) < version:
                 return
-            if not commit_file(folder, version).exists():  # it may have been written since
+            if not is_there(commit_file(folder, version)):  # it may have been written since
                 raise _expired(folder, version, claim) from None
             continue
         version += 1
@@ -215,7 +217,7 @@ def is_older_than(folder: str, version: int) -> bool:
 
     Cost: a look-up, and one more where the version's file was cleaned away.
     """
-    return version > _NONE and not commit_file(folder, version).exists() and checkpointed(folder) < version
+    return version > _NONE and not is_there(commit_file(folder, version)) and checkpointed(folder) < version
 
 
 def is_recreated(folder: str, version: int) -> bool:
@@ -246,14 +248,14 @@ def checkpointed(folder: str) -> int:
     try:
         return int(json.loads(read_bytes(log / "_last_checkpoint"))["version"])
     except FileNotFoundError:
-        return _NONE if commit_file(folder, 0).exists() else _newest_checkpoint(log)
+        return _NONE if is_there(commit_file(folder, 0)) else _newest_checkpoint(log)
     except (OSError, ValueError, KeyError, TypeError):
         return _newest_checkpoint(log)
 
 
 def _newest_checkpoint(log: Path) -> int:
     """Return the version of the newest checkpoint that lies there, where the file that names it is gone or damaged."""
-    names = (path.name.partition(".")[0] for path in log.glob("*.checkpoint*.parquet"))
+    names = (name.partition(".")[0] for name in names_in(log, "") if _CHECKPOINT.fullmatch(name))
     return max((int(name) for name in names if name.isdigit()), default=_NONE)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from waterclock.filesystem import at
+from waterclock.filesystem import at, is_there
 from waterclock.object_stores import delta_options
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows
@@ -84,7 +84,7 @@ def _whole(folder: str, version: int, low: str | None, high: str | None) -> Delt
             files_with_deletion_vectors(table, folder)  # reads them
     except (DeltaError, OSError):
         return None
-    is_whole = all(at(folder, file.path).exists() for file in files if may_hold_any(file, low, high))
+    is_whole = all(is_there(at(folder, file.path)) for file in files if may_hold_any(file, low, high))
     return table if is_whole else None
 
 

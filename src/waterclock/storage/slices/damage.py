@@ -8,7 +8,7 @@ from datetime import datetime
 from urllib.parse import unquote
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, readable
+from waterclock.filesystem import at, look, readable
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of_hive_path
@@ -85,7 +85,7 @@ def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | N
     for file in manifest.files:
         path = at(folder, file.path)
         try:
-            size = path.stat().st_size
+            size = look(path).size
             with pq.ParquetFile(readable(path)) as parquet:
                 rows = parquet.metadata.num_rows
                 if is_deep:

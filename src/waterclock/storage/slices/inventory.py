@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from waterclock.filesystem import Found, at, files_below, folders_in, names_below, remove_folder
+from waterclock.filesystem import Found, at, files_below, folders_in, is_there, names_below, remove_file, remove_folder
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
 from waterclock.timelabel.label import instant_of, label_of_hive_path
@@ -44,7 +44,7 @@ def newest_sealed(folder: str) -> Leaf | None:
     Cost: a listing of each folder on the way down.
     """
     for path in _newest_first(at(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
-        sealed = [each for each in folders_in(path) if each.startswith("c=") and (path / each / MANIFEST).is_file()]
+        sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
         if sealed:
             last = max(sealed, key=_claim)
             return _leaf(f"{path.relative_to(at(folder, STAGE)).as_posix()}/{last}", is_sealed=True)
@@ -94,7 +94,7 @@ def made_again(history: str, before: datetime) -> list[OldState]:
 def remove(folder: str, leaf: Leaf) -> None:
     """Remove a leaf: its manifest first, so that nobody takes what is left of it for a slice."""
     path = at(folder, leaf.path)
-    (path / MANIFEST).unlink(missing_ok=True)
+    remove_file(path / MANIFEST)
     remove_folder(path)
 
 

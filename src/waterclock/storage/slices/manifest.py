@@ -13,7 +13,7 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, put_if_absent, read_bytes
+from waterclock.filesystem import at, is_there, look, put_if_absent, read_bytes
 from waterclock.timelabel.label import instant_of, label_of
 
 MANIFEST = "_manifest.json"
@@ -90,7 +90,7 @@ def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
 
 def is_sealed(folder: str, slice_path: str) -> bool:
     """Tell whether the slice has its manifest."""
-    return at(folder, slice_path, MANIFEST).is_file()
+    return is_there(at(folder, slice_path, MANIFEST))
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
@@ -100,8 +100,8 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
     """
     path = at(folder, slice_path, MANIFEST)
     try:
-        found = path.stat()
-        return _read(path, found.st_ino, found.st_mtime, found.st_size)
+        found = look(path)
+        return _read(path, found.size, found.changed)
     except (OSError, ValueError, KeyError, TypeError) as error:
         missing = isinstance(error, FileNotFoundError)
         raise WaterclockError(
@@ -115,7 +115,7 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
 
 # a TEMPORAL table reads those of all its slices in one order: were there more than are kept, each would be missed
 @lru_cache(maxsize=1 << 15)
-def _read(path: Path, *_: float) -> Manifest:
+def _read(path: Path, *_: object) -> Manifest:
     """Read a manifest. What follows the path tells one file from another that came to lie there."""
     return Manifest.from_json(read_bytes(path).decode())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from waterclock.filesystem import at, move_file, readable
+from waterclock.filesystem import at, is_folder, is_there, move_file, readable
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, seal
 from waterclock.storage.slices.order_values import order_measures
@@ -56,7 +56,7 @@ def reseal(
     except (OSError, pa.ArrowException, ValueError):
         return None
     rows = sum(file.rows for file in files)
-    if schema is None or not at(folder, known.slice_path).is_dir() or rows != known.rows or known.digest is None:
+    if schema is None or not is_folder(at(folder, known.slice_path)) or rows != known.rows or known.digest is None:
         return None
     draft = Manifest(
         table=known.table,
@@ -77,7 +77,7 @@ def reseal(
         return None
     manifest = _with_order(draft, measured)
     path = at(folder, known.slice_path, MANIFEST)
-    if path.exists():
+    if is_there(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
     seal(folder, manifest)
     return manifest

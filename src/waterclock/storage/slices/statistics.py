@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import Schema
 
-from waterclock.filesystem import files_below, readable
+from waterclock.filesystem import files_below, look, readable, remove_file
 from waterclock.storage.slices.manifest import DataFile
 
 # Spark looks at the statistics of a table's first 32 leaves only
@@ -53,7 +53,7 @@ def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
     rows = int(metadata.num_rows)
     return DataFile(
         path=path,
-        size=file.stat().st_size if size is None else size,
+        size=look(file).size if size is None else size,
         rows=rows,
         stats=_dumps(_stats(leaves, rows)),
         nulls={path[0]: leaf.nulls for path, leaf in leaves.items() if len(path) == 1 and leaf.nulls is not None},
@@ -71,7 +71,7 @@ def read_files(folder: Path, path: str) -> tuple[DataFile, ...]:
         if read.rows:
             found.append(read)
         else:
-            (folder / path / file.path).unlink()  # Spark writes one file even for no rows
+            remove_file(folder / path / file.path)  # Spark writes one file even for no rows
     return tuple(found)
 
 
