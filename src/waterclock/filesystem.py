@@ -237,18 +237,18 @@ def copy_file(path: Path, target: Path) -> None:
         shutil.copyfileobj(source, sink, _CHUNK)
 
 
-def put_file_if_absent(path: str | Path, target: Path) -> bool:
+def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) -> bool:
     """Have a file lie at another place as well, whole, with the time of its last change; False where one is there.
 
-    In an object store the time is that of the copy. Raises  FileNotFoundError where the file is not there
+    In an object store the time is that of the copy. The `size` is asked for where it is not known.
+    Raises  FileNotFoundError where the file is not there
     """
     store, target_store = store_of(path), store_of(target)
     if target_store is None:
         return _link(Path(path), target) if store is None else _copy(path, target)
-    key = _key(target_store, target)
+    size, key = look(path).size if size is None else size, _key(target_store, target)
     if store is target_store:
-        return objects.copy_if_absent(store, _key(store, path), key)
-    size = look(path).size
+        return objects.copy_if_absent(store, _key(store, path), key, size)
     with opened(path) as source:
         return objects.put_file_if_absent(target_store, key, source, size)
 

@@ -68,6 +68,15 @@ def about(store: Store, key: str) -> ObjectMeta:
         return obstore.head(store.objects, key)
 
 
+def is_there(store: Store, key: str) -> bool:
+    """Tell whether an object is there."""
+    try:
+        about(store, key)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def content_of(store: Store, key: str) -> bytes:
     """Return what an object holds."""
     import obstore
@@ -146,12 +155,11 @@ def copy_within(store: Store, key: str, target: str) -> None:
             shutil.copyfileobj(source, sink, _PART)
 
 
-def copy_if_absent(store: Store, key: str, target: str) -> bool:
-    """Copy an object to where none is; False where one is there already."""
+def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
+    """Copy an object of so many bytes to where none is; False where one is there already."""
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
-    size = about(store, key)["size"]
     if size > _COPIED_THERE:
         with open_object(store, key) as source:
             return put_file_if_absent(store, target, source, size)
@@ -170,14 +178,16 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
     """
     if size <= _PART:
         return put_if_absent(store, key, source.read())
+    if is_there(store, key):
+        return False
     folder, _, name = key.rpartition("/")
     aside = f"{folder}/.{name}.{uuid.uuid4().hex}.part".lstrip("/")
     try:
         with written_object(store, aside) as sink:
             shutil.copyfileobj(source, sink, _PART)
         if size <= _COPIED_THERE:
-            return copy_if_absent(store, aside, key)
-        if any(True for path, _ in objects_below(store, folder, name) if path == name):
+            return copy_if_absent(store, aside, key, size)
+        if is_there(store, key):
             return False
         copy_within(store, aside, key)
     finally:
@@ -186,12 +196,14 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 
 
 class _Ranges(io.RawIOBase):
-    """Reads an object by its ranges."""
+    """Reads an object by its ranges: what is read on and on by ever longer ones, up to a part."""
 
     def __init__(self, store: Store, key: str, size: int | None) -> None:
         self._store, self._key = store, key
         self._at = 0
         self._size = about(store, key)["size"] if size is None else size
+        self._kept, self._kept_from = memoryview(b""), 0
+        self._ahead = 0
 
     def readable(self) -> bool:
         return True
@@ -213,18 +225,28 @@ class _Ranges(io.RawIOBase):
         return len(found)
 
     def readall(self) -> bytes:
-        return bytes(self._read(self._size))
+        return b"".join(iter(lambda: bytes(self._read(self._size)), b""))
 
     def _read(self, most: int) -> memoryview:
-        import obstore
-
-        length = min(most, self._size - self._at)
-        if length <= 0:
-            return memoryview(b"")
-        with asking(f"{self._store.bucket}/{self._key}"):
-            found = memoryview(obstore.get_range(self._store.objects, self._key, start=self._at, length=length))
+        begin = self._at - self._kept_from
+        if not 0 <= begin < len(self._kept):
+            self._fetch(most)
+            begin = 0
+        found = self._kept[begin : begin + most]
         self._at += len(found)
         return found
+
+    def _fetch(self, most: int) -> None:
+        import obstore
+
+        is_next = self._at == self._kept_from + len(self._kept)
+        self._ahead = min(2 * self._ahead, _PART) if is_next and self._ahead else _BUFFER
+        self._kept, self._kept_from = memoryview(b""), self._at
+        length = min(max(most, self._ahead), self._size - self._at)
+        if length > 0:
+            with asking(f"{self._store.bucket}/{self._key}"):
+                found = obstore.get_range(self._store.objects, self._key, start=self._at, length=length)
+            self._kept = memoryview(found)
 
 
 class _Parts(io.RawIOBase):

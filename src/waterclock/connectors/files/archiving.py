@@ -40,7 +40,7 @@ def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]
 
 def _put_away(landing: Landing, item: Item) -> Report | None:
     relative = path_below(item.path, landing.folder)
-    if relative is None or not is_there(item.path):
+    if relative is None:
         return None
     target = at(landing.archive, relative)
     try:
@@ -61,4 +61,4 @@ def _put(item: Item, target: Path) -> bool:
     if is_remote(target) and not is_stamped(item.name):
         mark_arrival(target, item.stamp)
         fault("archive.marked")
-    return put_file_if_absent(item.path, target) or is_same_content(item.path, target)
+    return put_file_if_absent(item.path, target, item.size) or is_same_content(item.path, target)

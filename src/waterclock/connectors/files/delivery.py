@@ -83,6 +83,11 @@ class FilesDeliverer:
                 stands = self._latch(records, one.project, one.claim, entries, newest)
                 fault("deliver.latched")
                 self._finish(records, one.claim)
+            except FileNotFoundError:
+                stands = self._stands(records, one.claim)
+                if not stands:
+                    raise
+                # another runner has delivered the claim meanwhile, and moved the file that both wrote
             finally:
                 if not _is_delivered(_read(records / f"{one.claim}.json")):
                     for target in targets:

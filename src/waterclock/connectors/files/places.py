@@ -9,7 +9,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at
 from waterclock.flow.declarations import Unit
-from waterclock.object_stores import OPTIONS, is_remote, reach_by
+from waterclock.object_stores import OPTIONS, is_remote, reach_by, store_of
 
 
 def folder_of(setting: Setting) -> Path:
@@ -41,14 +41,16 @@ def landing_of(setting: Setting, unit: Unit) -> Landing:
 
 
 def reach(setting: Setting) -> None:
-    """Have the connection's buckets be reached by the options that it says; touches nothing.
+    """Have the connection's buckets be known, and be reached by the options that it says; touches nothing.
 
     Raises  E607 for a URL that is no known store's; E609 for an endpoint that is no address
     """
     said = {name: _text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
-        if said and is_remote(url):
+        if is_remote(url) and said:
             reach_by(url, said)
+        else:
+            store_of(url)  # as it is known already, or the environment says
 
 
 def _text(value: object) -> str:

@@ -5,26 +5,31 @@ from __future__ import annotations
 import gzip
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 import pytest
 
-from tests.s3 import free_port, server
+from tests.s3 import free_port, server, start_server
 from tests.stores import PLACES, JsonBucket, LandingBucket, ParquetBucket, PublishedBucket, fresh_bucket
 from tests.systems import LandingFolder, setting_of, unit_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
 from waterclock.connectors.files.landed_names import find, names_of
-from waterclock.connectors.interface import Listing
+from waterclock.connectors.interface import Listing, Outcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.filesystem import at, files_below, is_there, opened, read_bytes, written
-from waterclock.object_stores import reach_by
+from waterclock.flow.choices import Mode
+from waterclock.object_stores import reach_by, reached
+from waterclock.testing.deliveries import Slices, row
 
 pytestmark = pytest.mark.slow
 
@@ -178,9 +183,66 @@ def test_a_listing_asks_for_no_file_alone(tmp_path: Path) -> None:
     assert requests_of(lambda: collector(system).clock(system.unit)) == ["ListObjectsV2"] * 2
     items = listing(system).items
     assert len(items) == 40
-    collector(system).archive(system.unit, items)
+    kinds = Counter(requests_of(lambda: collector(system).archive(system.unit, items)))
+    copied = ("CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload")
+    assert kinds == dict.fromkeys((*copied, "DeleteObjects"), 40)
     assert requests_of(lambda: listing(system)) == ["ListObjectsV2"] * 2
     assert requests_of(lambda: collector(system).find(system.unit, [items[3].name])) == ["ListObjectsV2"] * 2
+
+
+def test_two_tables_that_put_one_file_away_at_once_put_it_away_once(system: LandingBucket) -> None:
+    for hour in range(20):
+        system.put(DAY + timedelta(hours=hour), ROWS)
+    items = listing(system).items
+    with ThreadPoolExecutor(3) as threads:
+        told = list(threads.map(lambda _: collector(system).archive(system.unit, items), range(3)))
+    assert told == [(), (), ()]
+    after = listing(system)
+    assert [(item.name, item.is_archived) for item in after.items] == [(item.name, True) for item in items]
+    assert after.reports == ()
+
+
+def test_a_claim_that_many_deliver_at_once_is_delivered_once(tmp_path: Path) -> None:
+    system = PublishedBucket(tmp_path)
+    slices = Slices(fresh_folder(tmp_path), "out.daily.totals")
+    for claim in range(1, 6):
+        one = slices.of("20130101000000", [row("a", claim)], Mode.APPEND, is_from_partitioned=True)
+        with ThreadPoolExecutor(4) as threads:
+            work = [threads.submit(deliverer_of(system).deliver, system.unit, [one]) for _ in range(4)]
+            told = [each.result()[0] for each in work]
+        assert {(each.claim, each.outcome, each.rows) for each in told} == {(claim, Outcome.DELIVERED, 1)}
+        assert [found["amount"] for found in system.rows()] == [str(claim)]
+        assert deliverer_of(system).lost(system.unit, "conformance", "out.daily.totals", claim) is None
+
+
+def deliverer_of(system: PublishedBucket) -> Any:
+    return system.connector.deliverer(system.setting)
+
+
+def fresh_folder(folder: Path) -> Path:
+    (folder / "sealed").mkdir()
+    return folder / "sealed"
+
+
+def test_a_store_that_is_back_goes_on_where_it_was(tmp_path: Path) -> None:
+    own = start_server()
+    try:
+        url = own.url(own.new_bucket())
+        setting = setting_of("landing", tmp_path, path=f"{url}/new", archive=f"{url}/archive", **own.options())
+        system: Any = CONNECTOR.collector(setting)
+        unit = unit_of("landing", "shop.orders")
+        at(url, "new/shop/orders/shop_orders_2013_01_01_00_00_00.csv").write_bytes(b"id\n1\n")
+        items = system.arrivals(unit).items
+        own.stop(SIGKILL)
+        for act in (lambda: system.arrivals(unit), lambda: system.archive(unit, items)):
+            with pytest.raises(WaterclockError, match="E609") as error:
+                act()  # type: ignore[no-untyped-call]
+            assert error.value.transient
+        own.start()
+        assert system.archive(unit, items) == ()
+        assert [item.is_archived for item in system.arrivals(unit).items] == [True]
+    finally:
+        own.stop(SIGKILL)
 
 
 def test_a_file_that_changed_just_now_is_left_until_it_has_settled(tmp_path: Path) -> None:
@@ -294,6 +356,15 @@ def test_a_store_that_does_not_answer_may_later() -> None:
     assert "does not answer" in str(error)
 
 
+def test_a_connection_that_says_nothing_of_its_bucket_makes_it_known_and_keeps_how_it_is_reached() -> None:
+    url, new = fresh_bucket(), "s3://of-nobody-yet"
+    for bucket in (url, new):
+        CONNECTOR.collector(setting_of("landing", Path("/nowhere"), path=f"{bucket}/new"))
+        CONNECTOR.deliverer(setting_of("out", Path("/nowhere"), path=f"{bucket}/out"))
+    told = {store.bucket: store.options for store in reached()}
+    assert (told[url], told[new]) == (server().options(), {})
+
+
 def test_an_endpoint_that_is_no_address_is_refused_when_it_is_opened() -> None:
     setting = setting_of("landing", Path("/nowhere"), path="s3://lake/new", endpoint="localhost")
     with pytest.raises(WaterclockError, match="E609") as error:
@@ -330,6 +401,11 @@ def test_a_file_is_read_by_the_ranges_that_are_asked_for() -> None:
     path.write_bytes(content)
     with opened(path) as file:
         assert requests_of(lambda: (file.seek(4_000_000), file.read(10))) == ["GetObject"]
+        file.seek(0)
+        read: list[bytes] = []
+        asked = requests_of(lambda: read.extend(iter(lambda: file.read(1000), b"")))
+        assert len(asked) == 3  # of one, two and four mebibytes
+        assert b"".join(read) == content
         file.seek(-8, os.SEEK_END)
         assert file.read() == content[-8:]
         file.seek(0)

@@ -1,0 +1,107 @@
+"""What a store refuses is told in our words; no server is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from obstore.exceptions import AlreadyExistsError, GenericError, InvalidPathError, PermissionDeniedError
+
+from waterclock.connectors.windowing import file_key_of
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import path_below
+from waterclock.object_stores import asking, refusal_of
+
+ASKED = "Generic S3 error: Error performing GET http://127.0.0.1:1/lake?list-type=2 in 1ms"
+ANSWER = f"{ASKED} - Server returned non-2xx status code: "
+
+
+def body(code: str, message: str) -> str:
+    return (
+        f'<?xml version="1.0"?>\n<Error><Code>{code}</Code><Message>{message}</Message><StringToSign>x</StringToSign>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "why", "transient"),
+    [
+        (GenericError(f"{ANSWER}404 Not Found: {body('NoSuchBucket', 'No.')}"), "it has no such bucket", False),
+        (FileNotFoundError(f"{ANSWER}404 Not Found: {body('NoSuchBucket', 'No.')}"), "it has no such bucket", False),
+        (
+            GenericError(f"{ANSWER}403 Forbidden: {body('SignatureDoesNotMatch', 'It does not match.')}"),
+            "it does not let this user in: It does not match.",
+            False,
+        ),
+        (PermissionDeniedError("The operation lacked"), "it does not let this user in: The operation lacked", False),
+        (
+            GenericError(f"{ASKED}, after 8 retries  - HTTP error: error sending request\n\nDebug source: x"),
+            "it does not answer: HTTP error: error sending request",
+            True,
+        ),
+        (GenericError(f"{ANSWER}503 Slow Down: {body('SlowDown', 'Later.')}"), "it does not answer: Later.", True),
+        (
+            GenericError("Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 2ms"),
+            "no credentials are said, and this machine has none of its own",
+            False,
+        ),
+        (InvalidPathError("a\tb"), "a name in it cannot be used: a\tb", False),
+        (
+            ValueError('Could not parse path: "a//b"'),
+            'a name in it cannot be used: Could not parse path: "a//b"',
+            False,
+        ),
+    ],
+)
+def test_a_refusal_says_what_the_store_said_and_whether_to_ask_again(
+    error: Exception, why: str, *, transient: bool
+) -> None:
+    refusal = refusal_of(error, "s3://lake/new")
+    assert refusal is not None
+    assert (refusal.code, refusal.where, refusal.why, refusal.transient) == ("E609", "s3://lake/new", why, transient)
+    assert "StringToSign" not in str(refusal)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(f"{ANSWER}404 Not Found: {body('NoSuchKey', 'No.')}"),
+        AlreadyExistsError("it is there"),
+        ValueError("of something else"),
+        WaterclockError("E604", "of ours"),
+        OSError("of a disk"),
+    ],
+)
+def test_what_callers_tell_apart_passes_as_it_is(error: Exception) -> None:
+    assert refusal_of(error, "s3://lake/new") is None
+    with pytest.raises(type(error)) as raised, asking("s3://lake/new"):
+        raise error
+    assert raised.value is error
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("s3://lake/a b/c+d%20ü.csv", "s3://lake/a%20b/c+d%2520ü.csv"),
+        ("s3://file/e.csv", "s3://file/e.csv"),
+        ("/data/a b.csv", "data/a%20b.csv"),
+    ],
+)
+def test_a_file_is_known_by_what_spark_calls_it(path: str, key: str) -> None:
+    assert file_key_of(path) == key
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "rest"),
+    [
+        ("s3://lake/new/a/b.csv", "s3://lake/new", "a/b.csv"),
+        ("s3://lake/new2/a.csv", "s3://lake/new", None),
+        ("s3://lake/a.csv", "s3://lake/", "a.csv"),
+        ("/new/a.csv", "s3://lake/new", None),
+        ("/new/a/b.csv", "/new", "a/b.csv"),
+        ("/new2/b.csv", "/new", None),
+    ],
+)
+def test_a_path_is_told_from_its_folder_on(path: str, folder: str, rest: str | None) -> None:
+    from waterclock.filesystem import at
+
+    assert path_below(path, at(folder) if "://" in folder else Path(folder)) == rest
