@@ -38,6 +38,8 @@ class _JarSet:
 _DELTA = _JarSet("ivy.xml", "jars.sha256")
 _S3 = _JarSet("ivy-s3.xml", "jars-s3.sha256")
 _OF_SCHEME = {"s3": _S3, "s3a": _S3}
+# made by bin/_log_store
+_LOG_STORE = _HERE / "log_store" / "log-store.jar"
 
 
 def delta_jars() -> tuple[Path, ...]:
@@ -53,11 +55,13 @@ def delta_jars() -> tuple[Path, ...]:
 def object_storage_jars(scheme: str) -> tuple[Path, ...]:
     """The jar files that Spark needs beside those for URLs of a scheme, such as s3; none for a local path.
 
+    The last is Waterclock's own, and comes with it: the log store by which Delta's commits to S3 lose none.
+
     Raises  E701 and E702 as `delta_jars`
     Cost    some 40 file look-ups; the first time half a minute and 13 MB
     """
     wanted = _OF_SCHEME.get(scheme)
-    return _jars(wanted) if wanted else ()
+    return (*_jars(wanted), _LOG_STORE) if wanted else ()
 
 
 def _jars(jar_set: _JarSet) -> tuple[Path, ...]:

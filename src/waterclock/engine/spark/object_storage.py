@@ -1,4 +1,9 @@
-"""Tells Spark of storage in S3, in the words of the options that delta-rs is given for it."""
+"""Tells Spark of storage in S3, in the words of the options that delta-rs is given for it.
+
+Delta's own log store for S3 looks whether a version is free and writes then: of two processes that commit at once one
+replaces the other's commit without a word, and no setting of Hadoop 3.5 changes that. `ConditionalLogStore` asks S3 to
+write a commit only where its version is free, as delta-rs does (docs/decisions/spark-commits-to-s3.md).
+"""
 
 from __future__ import annotations
 
@@ -14,8 +19,12 @@ _CREDENTIALS = {
 _DEFAULT_CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 _S3A_PROVIDER = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
 
+_LOG_STORE = "waterclock.storage.ConditionalLogStore"
+
 # the same for every store
 _SETTINGS = {
+    "spark.delta.logStore.s3.impl": _LOG_STORE,
+    "spark.delta.logStore.s3a.impl": _LOG_STORE,
     # a table has one URL, and delta-rs knows s3:// alone
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",

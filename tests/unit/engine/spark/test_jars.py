@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -64,6 +65,13 @@ def test_storage_in_s3_has_jars_of_its_own_which_are_told_by_name(
         jars.object_storage_jars(scheme)
     assert caught.value.code == "E702"
     assert not cache.exists()
+
+
+def test_the_log_store_s_jar_holds_the_source_that_it_was_made_from() -> None:
+    """Where this fails, the source has changed: run bin/_log_store."""
+    folder = Path(jars.__file__).parent / "log_store"
+    with zipfile.ZipFile(folder / "log-store.jar") as jar:
+        assert jar.read("ConditionalLogStore.java") == (folder / "ConditionalLogStore.java").read_bytes()
 
 
 def test_other_storage_needs_no_jars(cache: Path) -> None:

@@ -1,0 +1,113 @@
+"""Spark and delta-rs write the same tables in S3, at the same time, and none of their commits is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from tests.s3 import Server, free_port, server
+from tests.s3_spark import Driver, Refused
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+_MOST_SECONDS_OF_A_REFUSAL = 60
+
+
+@dataclass
+class Site:
+    """A bucket that two drivers reach, and two that they do not: one refuses them, the other's server is gone."""
+
+    server: Server
+    bucket: str
+    drivers: tuple[Driver, Driver]
+    refusing: str
+    gone: str
+
+    def url(self, path: str) -> str:
+        return f"s3://{self.bucket}/{path}"
+
+    def rows(self, path: str) -> list[int]:
+        table = DeltaTable(self.url(path), storage_options=self.server.options())
+        return sorted(table.to_pyarrow_table()["id"].to_pylist())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("s3")
+    bucket, refusing, gone = (server().new_bucket() for _ in range(3))
+    confs = {
+        f"spark.hadoop.fs.s3a.bucket.{refusing}.secret.key": "another",
+        f"spark.hadoop.fs.s3a.bucket.{gone}.endpoint": f"http://127.0.0.1:{free_port()}",
+    }
+    first, second = (Driver(folder / name, server().options(), confs) for name in ("first", "second"))
+    yield Site(server(), bucket, (first, second), refusing, gone)
+    first.close()
+    second.close()
+
+
+def test_a_job_s_files_are_put_in_place_without_a_copy(site: Site) -> None:
+    driver, url = site.drivers[0], site.url("files")
+    before = len(site.server.requests())
+    driver.sql(f"INSERT OVERWRITE DIRECTORY '{url}' USING parquet SELECT /*+ REPARTITION(3) */ id FROM range(9)")
+    written = site.server.requests()[before:]
+    assert not [request for request in written if request.startswith("CopyObject")]
+    assert driver.sql(f"SELECT count(*), sum(id) FROM parquet.`{url}`") == [[9, 36]]
+    assert driver.sql(f"SELECT count(*) FROM parquet.`{url.replace('s3:', 's3a:')}`") == [[9]]
+
+
+def test_spark_and_delta_rs_write_one_table(site: Site) -> None:
+    driver, url = site.drivers[0], site.url("table")
+    write_deltalake(url, pa.table({"id": [1, 2]}), storage_options=site.server.options())
+    driver.sql(f"INSERT INTO delta.`{url}` VALUES (3)")
+    write_deltalake(url, pa.table({"id": [4]}), storage_options=site.server.options(), mode="append")
+    driver.sql(
+        f"MERGE INTO delta.`{url}` t USING (SELECT id FROM range(4, 6)) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET id = s.id * 10 WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert site.rows("table") == [1, 2, 3, 5, 40]
+    assert driver.sql(f"SELECT id FROM delta.`{url}` ORDER BY id") == [[1], [2], [3], [5], [40]]
+
+
+def test_of_commits_that_race_none_is_lost(site: Site) -> None:
+    url, options = site.url("race"), site.server.options()
+    write_deltalake(url, pa.table({"id": [0]}), storage_options=options)
+    for number, driver in enumerate(site.drivers, start=1):
+        driver.sql(f"SELECT count(*) FROM delta.`{url}`")  # both have started before either commits
+        driver.ask(*(f"INSERT INTO delta.`{url}` VALUES ({number * 100 + at})" for at in range(8)))
+    told = [0]
+    for at in range(300, 330):
+        try:
+            write_deltalake(
+                url,
+                pa.table({"id": [at]}),
+                storage_options=options,
+                mode="append",
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except CommitFailedError:
+            continue
+        told.append(at)
+        time.sleep(0.1)
+    for driver in site.drivers:
+        driver.answer()
+    assert site.rows("race") == sorted([*told, *range(100, 108), *range(200, 208)])
+
+
+def test_a_secret_that_is_refused_is_told_soon(site: Site) -> None:
+    start = time.monotonic()
+    with pytest.raises(Refused, match="403"):
+        site.drivers[0].sql(f"INSERT OVERWRITE DIRECTORY 's3://{site.refusing}/a' USING parquet SELECT 1")
+    assert time.monotonic() - start < _MOST_SECONDS_OF_A_REFUSAL
+
+
+def test_a_server_that_is_gone_is_told_soon(site: Site) -> None:
+    start = time.monotonic()
+    with pytest.raises(Refused, match="Connection refused"):
+        site.drivers[0].sql(f"INSERT OVERWRITE DIRECTORY 's3://{site.gone}/a' USING parquet SELECT 1")
+    assert time.monotonic() - start < _MOST_SECONDS_OF_A_REFUSAL
