@@ -102,12 +102,12 @@ def test_of_commits_that_race_none_is_lost(site: Site) -> None:
 def test_a_secret_that_is_refused_is_told_soon(site: Site) -> None:
     start = time.monotonic()
     with pytest.raises(Refused, match="403"):
-        site.drivers[0].sql(f"SELECT * FROM parquet.`s3://{site.refusing}/a`")
+        site.drivers[0].sql(f"INSERT OVERWRITE DIRECTORY 's3://{site.refusing}/a' USING parquet SELECT 1")
     assert time.monotonic() - start < _MOST_SECONDS_OF_A_REFUSAL
 
 
 def test_a_server_that_is_gone_is_told_soon(site: Site) -> None:
     start = time.monotonic()
     with pytest.raises(Refused, match="Connection refused"):
-        site.drivers[0].sql(f"SELECT * FROM parquet.`s3://{site.gone}/a`")
+        site.drivers[0].sql(f"INSERT OVERWRITE DIRECTORY 's3://{site.gone}/a' USING parquet SELECT 1")
     assert time.monotonic() - start < _MOST_SECONDS_OF_A_REFUSAL
