@@ -35,6 +35,10 @@ class Driver:
         rows: list[Any] = self.answer()[-1]
         return rows
 
+    def put(self, url: str, text: str) -> None:
+        """Write a commit as Delta does, only if there is none of its name."""
+        self.sql(f"{_PUT}{url} {text}")
+
     def ask(self, *statements: str) -> None:
         """Have statements carried out, one after the other, whether or not one fails."""
         assert self.process.stdin is not None
@@ -65,7 +69,7 @@ class Driver:
         self.process.stdout.close()
 
 
-_MARK = "answer "
+_MARK, _PUT = "answer ", "PUT "
 
 
 def _serve(folder: Path, options: Mapping[str, str], confs: Mapping[str, str]) -> None:
@@ -77,15 +81,31 @@ def _serve(folder: Path, options: Mapping[str, str], confs: Mapping[str, str]) -
     own = {"spark.jars": jars, "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
     session = open_session("local[2]", folder, {**own, **storage_confs(options), **confs})
     for line in sys.stdin:
-        rows, errors = [], []
+        rows: list[Any] = []
+        errors = []
         for statement in json.loads(line):
             try:
-                rows.append([list(row) for row in session.sql(statement).collect()])
+                if statement.startswith(_PUT):
+                    _put(session, *statement.split()[1:])
+                    rows.append([])
+                else:
+                    rows.append([list(row) for row in session.sql(statement).collect()])
             except Exception as raised:  # noqa: BLE001 - handed on, as a text
                 errors.append(str(raised))
         sys.stdout.write(f"{_MARK}{json.dumps({'rows': rows, 'errors': errors})}\n")
         sys.stdout.flush()
     session.stop()
+
+
+def _put(session: Any, url: str, text: str) -> None:
+    jvm = session.sparkContext._jvm  # Delta's own way of writing is not Python's
+    hadoop = session.sparkContext._jsc.hadoopConfiguration()
+    store: Any = jvm
+    for part in session.conf.get("spark.delta.logStore.s3.impl").split("."):
+        store = getattr(store, part)
+    actions = jvm.java.util.ArrayList()
+    actions.add(text)
+    store(hadoop).write(jvm.org.apache.hadoop.fs.Path(url), actions.iterator(), False, hadoop)
 
 
 def main(arguments: Sequence[str]) -> None:

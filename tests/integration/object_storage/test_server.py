@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -60,3 +61,4 @@ def test_a_server_that_was_ended_starts_again_with_what_it_had() -> None:
         assert DeltaTable(table, storage_options=own.for_delta()).version() == 0
     finally:
         own.stop()
+        shutil.rmtree(own.folder)

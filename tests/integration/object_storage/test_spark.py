@@ -46,6 +46,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         f"spark.hadoop.fs.s3a.bucket.{gone}.endpoint": f"http://127.0.0.1:{free_port()}",
     }
     first, second = (Driver(folder / name, server().options(), confs) for name in ("first", "second"))
+    for driver in (first, second):
+        driver.ask("SELECT 1")
+    for driver in (first, second):
+        driver.answer()  # both are up
     yield Site(server(), bucket, (first, second), refusing, gone)
     first.close()
     second.close()
@@ -72,6 +76,17 @@ def test_spark_and_delta_rs_write_one_table(site: Site) -> None:
     )
     assert site.rows("table") == [1, 2, 3, 5, 40]
     assert driver.sql(f"SELECT id FROM delta.`{url}` ORDER BY id") == [[1], [2], [3], [5], [40]]
+
+
+def test_the_server_decides_whose_a_version_is(site: Site) -> None:
+    first, second = site.drivers
+    path = f"decided/_delta_log/{0:020}.json"
+    first.put(site.url(path), "first")
+    with pytest.raises(Refused, match="FileAlreadyExistsException"):
+        second.put(site.url(path), "second")
+    assert f"PutObject /{site.bucket}/{path} 412" in site.server.requests()
+    first.put(site.url(path), "first")  # as after an answer that was lost
+    assert (site.server.folder_of(site.bucket) / path).read_text(encoding="ascii") == "first\n"
 
 
 def test_of_commits_that_race_none_is_lost(site: Site) -> None:
