@@ -270,8 +270,8 @@ def _bulk(ledger: Ledger) -> Iterator[tuple[sa.Connection, bool]]:
     with database._engine.connect() as connection:  # noqa: SLF001
         is_sqlite = connection.dialect.name == "sqlite"
         if is_sqlite:
-            for said in ("synchronous = OFF", "journal_mode = OFF", "cache_size = -1000000", "temp_store = FILE"):
-                connection.exec_driver_sql(f"PRAGMA {said}")
+            for setting in ("synchronous = OFF", "journal_mode = OFF", "cache_size = -1000000"):
+                connection.exec_driver_sql(f"PRAGMA {setting}")
             connection.commit()
         connection.begin()
         database.backend.begin(connection, database.url, writes=True)
