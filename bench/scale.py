@@ -1,6 +1,6 @@
 """What looks and bookkeeping cost where a thousand hourly tables have years behind them; and flows of many tables.
 
-    python bench/scale.py [--tables 1000] [--hours 720 8760] [--databases SQLite PostgreSQL] [--flows 1000 10000]
+    python bench/scale.py [--tables 1000] [--hours 720 8760] [--databases SQLite PostgreSQL] [--flows 1000 3000]
 
 A batch keeps all of its detail for ever, so three years of a thousand tables (--hours 26280) are 26 million rows in each
 of six tables, 31 GB in SQLite; TMPDIR chooses the disk. Histories are made one after the other (scale_history.py) and
