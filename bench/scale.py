@@ -2,7 +2,7 @@
 
     python bench/scale.py [--tables 1000] [--hours 720 8760] [--databases SQLite PostgreSQL] [--flows 1000 3000]
 
-A batch keeps all of its detail for ever, so three years of a thousand tables (--hours 26280) are 26 million rows in each
+A batch keeps all of its detail for ever: three years of a thousand tables (--hours 26280) are 26 million rows in each
 of six tables, 31 GB in SQLite; TMPDIR chooses the disk. Histories are made one after the other (scale_history.py) and
 measured in CPU: commands are processes of their own, bookkeeping and snapshots are of this process; what the server
 takes stands in a line of its own. The figures of the longest history are held against those of the shortest.
