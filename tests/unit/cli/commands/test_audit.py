@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from rich.console import Console
 
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.audit_trail import Audit, Link
+from waterclock.batches.audit_trail import Audit, Cell, Link
 from waterclock.cli.views.audit import _print_links, _source_pairs, print_batches
 from waterclock.cli.views.audit_lookup import Listed
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status
+from waterclock.ledger.store.schema import AnyRow
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 
@@ -38,9 +40,14 @@ def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: S
 
 
 def test_a_batch_is_looked_up_without_those_beside_it(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[object] = []
+    read: list[datetime] = []
     cell = status._cell
-    monkeypatch.setattr(status, "_cell", lambda row: read.append(row.label) or cell(row))
+
+    def seen(row: AnyRow) -> Cell:
+        read.append(row.label)
+        return cell(row)
+
+    monkeypatch.setattr(status, "_cell", seen)
     busy_shop.ask("audit", "sales.by_country@2024-11-18")
     assert set(read) == {day(18)}
     read.clear()
