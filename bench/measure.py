@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -82,6 +84,25 @@ def middle(costs: Iterable[Cost]) -> Cost:
     return Cost(
         median(cost.wall for cost in kept), median(cost.cpu for cost in kept), int(median(cost.jobs for cost in kept))
     )
+
+
+class ClockOfServer:
+    """What a PostgreSQL server's processes took so far, beside what this process and the JVM did."""
+
+    def __init__(self, folder: Path) -> None:
+        self._pid = int((folder / "data" / "postmaster.pid").read_text().splitlines()[0])
+
+    def seconds(self) -> float:
+        """User and system, of all of the server's processes; those that have ended are with their parent."""
+        total = 0.0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == self._pid or path.parent.name == str(self._pid):
+                total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        return total
 
 
 def ratio(ours: float, theirs: float) -> str:

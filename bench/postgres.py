@@ -9,15 +9,13 @@ replace the day's in a Delta table. To publish, ours replaces all rows in one tr
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure import Cost, cost_of, grid, interleaved, middle, ratio
+from measure import ClockOfServer, Cost, cost_of, grid, interleaved, middle, ratio
 from product import Project, warm_spark
 
 from tests.postgres import server
@@ -46,25 +44,6 @@ CREATE CONNECTION ops TYPE postgres;
 COLLECT raw.events FROM ops.events{parts} EVERY DAY;
 PUBLISH raw.events TO ops.copied;
 """
-
-
-@dataclass
-class Clock:
-    """What the server's processes took so far, beside what this process and the JVM did."""
-
-    pid: int
-
-    def seconds(self) -> float:
-        """User and system, of all of the server's processes; those that have ended are with their parent."""
-        total = 0.0
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = path.read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == self.pid or path.parent.name == str(self.pid):
-                total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-        return total
 
 
 def fill(schema: str, rows: int) -> None:
@@ -104,7 +83,7 @@ def main() -> None:
     asked = parser.parse_args()
     schema = server().fresh_schema()
     fill(schema, asked.rows)
-    clock = Clock(int((server().folder / "data" / "postmaster.pid").read_text().splitlines()[0]))
+    clock = ClockOfServer(server().folder)
     confs = {"spark.jars.packages": DRIVER}
     at_server: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as name, warm_spark(Path(name), confs) as spark:

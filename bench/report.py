@@ -21,6 +21,7 @@ BENCHES = (
     "ledger",
     "postgres",
     "status",
+    "scale",
     "commits",
     "archive",
     "flights",

@@ -79,6 +79,8 @@ class Past(Section):
     """What is told of batches, runs and events."""
 
     grid = on_its_database(status.grid)
+    newest = on_its_database(status.newest)
+    oldest_label = on_its_database(status.oldest_label)
     amount = on_its_database(status.amount)
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)

@@ -109,13 +109,41 @@ def count_states(
     told = _told(planner, snapshot, now, span, kept, bounds.keys())
     starts = planner.starts(snapshot, now)
     found = {}
+    shared: dict[tuple[Cadence, datetime, tuple[datetime, ...]], _Spans] = {}
     for name, of_table in bounds.items():
         cadence, done = planner.graph.nodes[name].table.cadence, settled.done.get(name, ())
         begin = cadence.ceil(min([starts[name], *kept.get(name, ()), *done[:1]]))
         counted = _Counted(cadence, told[name], done, apart.get(name, ()))
-        end = cadence.last_due(now)
-        found[name] = tuple(counted.between(max(low, begin), min(high, end)) for low, high in pairwise(of_table))
+        key = (cadence, max(begin, of_table[0]), tuple(of_table))
+        if key not in shared:
+            shared[key] = _spans(cadence, begin, cadence.last_due(now), of_table)
+        spans = shared[key]
+        found[name] = spans.done if counted.are_done(spans) else tuple(map(counted.between, spans.each))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Windows in a row, from the start of the first to the end of the last, and how many they are."""
+
+    low: datetime
+    high: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Spans in a row, and what is shown where all of their labels are done."""
+
+    each: tuple[_Span, ...]
+    done: tuple[StatesIn, ...]
+
+
+def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[datetime]) -> _Spans:
+    """Return the windows between neighbouring edges, of those from `begin` to `end`."""
+    bounded = ((cadence.ceil(max(low, begin)), cadence.ceil(min(high, end))) for low, high in pairwise(edges))
+    each = tuple(_Span(low, high, cadence.count(low, high)) for low, high in bounded)
+    return _Spans(each, tuple(StatesIn(counts={Status.DONE: span.count} if span.count else {}) for span in each))
 
 
 def _told(
@@ -216,13 +244,21 @@ class _Counted:
         self._done_apart = [label for label in sorted({*told.labels, *apart}) if _is_in(done, label)]
         self._apart = sorted({*told.labels, *self._done_apart})
 
-    def between(self, low: datetime, high: datetime) -> StatesIn:
-        low, high = self._cadence.ceil(low), self._cadence.ceil(high)
+    def are_done(self, spans: _Spans) -> bool:
+        """Tell whether all labels of the spans are done, and of none more is to be said."""
+        first, last, due = spans.each[0].low, spans.each[-1].high, sum(span.count for span in spans.each)
+        return not self._apart and len(_within(self._done, first, last)) == due
+
+    def between(self, span: _Span) -> StatesIn:
+        low, high = span.low, span.high
         if low >= high:
             return StatesIn()
-        told = tuple(self._state(label) for label in _within(self._apart, low, high))
-        done = len(_within(self._done, low, high)) - len(_within(self._done_apart, low, high))
-        rest = self._cadence.count(low, high) - len(told) - done
+        done = len(_within(self._done, low, high))
+        told: tuple[LabelState, ...] = ()
+        if self._apart:
+            told = tuple(self._state(label) for label in _within(self._apart, low, high))
+            done -= len(_within(self._done_apart, low, high))
+        rest = span.count - len(told) - done
         stood = rest if self._told.is_snapshot else self._covered(low, high) if rest else 0
         counts = {Status.DONE: done, Status.STOOD_FOR: stood, Status.NOT_NEEDED: rest - stood}
         return StatesIn(told, {status: count for status, count in counts.items() if count})

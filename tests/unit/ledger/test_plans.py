@@ -11,31 +11,60 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from tests.ledgers import Desk
-from waterclock.ledger.read import content, current, provenance, ripple, snapshot, status
+from waterclock.ledger.read import changes_since, content, current, provenance, ripple, snapshot, status
 from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspects
 
 MODULES = (
-    applying, claims, claim_endings, content, coverage, decisions, provenance, current, completion, ripple, snapshot,
-    status, suspects,
+    applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
+    ripple, snapshot, status, suspects,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "versions")
 STATEMENTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": statement
     for module in MODULES
     for name, statement in vars(module).items()
-    if isinstance(statement, (sa.Select, sa.Update, sa.Delete))
+    if isinstance(statement, (sa.Select, sa.CompoundSelect, sa.Update, sa.Delete))
 }
 
 
 @pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
 def test_no_statement_reads_history_from_end_to_end(at_desk: Desk, name: str) -> None:
+    plan = plan_of(at_desk, name)
+    assert [line for line in plan if line.startswith("SCAN") and line.split()[1] in GROWING and _is_whole(line)] == []
+
+
+@pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("name", ["ripple._READERS", "provenance._READERS", "suspects._READERS"])
+def test_readers_of_an_old_interval_are_found_without_those_of_newer_ones(at_desk: Desk, name: str) -> None:
+    looks = [line for line in plan_of(at_desk, name) if " inputs " in line]
+    assert [re.sub(r".*INDEX ", "", line) for line in looks] == [
+        "inputs_read (table_name=? AND high>? AND high<?)",
+        "inputs_read_long (table_name=? AND high>?)",
+    ]
+
+
+@pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("name", "look"),
+    [
+        ("changes_since._CHANGED", "SEARCH claims USING INDEX claims_done (closed_at>?)"),
+        (
+            "current._COMMITTED_SINCE",
+            "SEARCH revisions USING COVERING INDEX revisions_of_version (table_name=? AND version>?)",
+        ),
+    ],
+)
+def test_what_came_since_is_found_without_what_was_there(at_desk: Desk, name: str, look: str) -> None:
+    assert look in plan_of(at_desk, name)
+
+
+def plan_of(desk: Desk, name: str) -> list[str]:
     compiled = str(STATEMENTS[name].compile(dialect=sqlite.dialect()))
     text = re.sub(r"\(__\[POSTCOMPILE_\w+\]\)", "(?, ?)", compiled)
-    with at_desk.ledger._database.read() as connection:
+    with desk.ledger._database.read() as connection:
         rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", (1,) * text.count("?"))
-        plan = [row[3] for row in rows]
-    assert [line for line in plan if line.startswith("SCAN") and line.split()[1] in GROWING and _is_whole(line)] == []
+        return [row[3] for row in rows]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from tests.counting import calls_of
 from tests.model.flows import at, collect, snapshot, transform
 from waterclock.batches.audit_trail import Cell, Settled
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
@@ -166,3 +167,18 @@ def test_quiet_labels_are_counted_by_what_makes_them_quiet() -> None:
         "b.b": facts([("2013-01-04", "2013-01-05")], codes={"b.b": 1}),
     }
     assert quiet_of(flow, done) == {"a.s": (0, 2), "b.b": (3, 0)}
+
+
+def test_a_table_whose_labels_are_all_done_is_counted_at_once() -> None:
+    def cost(hours: int) -> int:
+        flow = flow_of(*(collect(f"a.t{n}", "HOUR") for n in range(50)))
+        edges = [at("2013-01-02") + timedelta(hours=n) for n in range(hours + 1)]
+        past = LedgerSnapshot({name: facts([("2013-01-01", "2013-01-05")]) for name in flow.tables})
+        settled = Settled(dict.fromkeys(flow.tables, edges[:-1]))
+        planner = Planner(flow)
+        bounds = dict.fromkeys(flow.tables, edges)
+        found, calls = calls_of(lambda: count_states(planner, past, edges[-1], settled, bounds, apart={}))
+        assert all(sum(each.counts[Status.DONE] for each in of) == hours for of in found.values())
+        return calls
+
+    assert cost(72) < cost(24) + 50 * 100  # calls; each hour of a table cost 24 before

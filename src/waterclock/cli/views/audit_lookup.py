@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Link
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.opening import Reading
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -45,22 +46,22 @@ def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None,
     Raises  E513 where no label of the table is meant, E516 for a batch of which nothing is stored
     """
     table = at.flow.tables[name]
-    start = at.planner.starts(at.snapshot, at.now)[name]
-    stored = [] if at.ledger is None else at.ledger.past.grid([name])
+    low, high = BEGINNING, FOREVER
     if labels is not None:
-        begin = min([start, *(cell.label for cell in stored)])
+        start = at.planner.starts(at.snapshot, at.now)[name]
+        oldest = None if at.ledger is None else at.ledger.past.oldest_label(name)
+        begin = start if oldest is None else min(start, oldest)
         low, high = labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
         if table.cadence.next(low) == high:
             return _one(at, table, low, depth)
-        stored = [cell for cell in stored if low <= cell.label < high]
-    if at.ledger is None or not stored:
+    shown = [] if at.ledger is None else at.ledger.past.newest(name, last, low, high)
+    if at.ledger is None or not shown:
         raise WaterclockError(
             "E516",
             f"nothing was made of {name} yet",
             why="the ledger has no batch of it" if labels is None else f"the ledger has none in {labels}",
             fix=f"waterclock plan {name} says what is due",
         )
-    shown = stored[-last:]
     span = shown[0].label, table.cadence.next(shown[-1].label)
     states = label_states(at.planner, at.snapshot, at.now, shown, span, only=[name])[name]
     unsettled = {one.label: one for one in states if one.status in {Status.BEHIND, Status.STALE}}

@@ -100,7 +100,7 @@ def make_grid(
     told one by one, had warnings.
     """
     rows = tuple(
-        Row(name, tuple(_cell(_counted(name, of_column, warned)) for of_column in states[name]))
+        Row(name, tuple(_cell(name, of_column, warned) for of_column in states[name]))
         for name in _by_schema(flow, states)
     )
     return Grid(by, tuple(columns), rows)
@@ -146,7 +146,11 @@ def _counted(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]
     return counts
 
 
-def _cell(counts: Counter[State]) -> GridCell | None:
+def _cell(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> GridCell | None:
+    if not found.told and len(found.counts) == 1:  # so are nearly all cells of a large grid
+        [(status, count)] = found.counts.items()
+        return GridCell(state_of(status), count, count)
+    counts = _counted(name, found, warned)
     if not counts:
         return None
     loudest = worst(list(counts))

@@ -122,14 +122,16 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
 def _line(to: Console, row: Row, left: int, width: int) -> Text:
     name = row.table if len(row.table) <= left else row.table[: left - 1] + _ELLIPSIS
     line = Text(f"{name:<{left}}")
-    for cell in row.cells:
-        if cell is None:
-            line.append(" " * width)
-            continue
-        text = _cell_text(cell, sign(cell.state, to))
-        line.append(f"{text:>{width}}", style=LOOKS[cell.state].style)
+    for state, cells in groupby(row.cells, key=_state):
+        glyph = sign(state, to) if state else ""
+        text = "".join(f"{_cell_text(cell, glyph) if cell else '':>{width}}" for cell in cells)
+        line.append(text, style=LOOKS[state].style if state else None)
     line.rstrip()
     return line
+
+
+def _state(cell: GridCell | None) -> State | None:
+    return None if cell is None else cell.state
 
 
 def _cell_text(cell: GridCell, glyph: str) -> str:

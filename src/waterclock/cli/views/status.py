@@ -86,7 +86,8 @@ def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
     columns = [window.start for window in cadence.windows(*span)]
-    edges = {table.name: bounds(cadence, span, table.cadence) for table in tables if columns}
+    of_cadence = {each: bounds(cadence, span, each) for each in {table.cadence for table in tables}}
+    edges = {table.name: of_cadence[table.cadence] for table in tables if columns}
     settled, warned = Settled(), {}
     if at.ledger is not None and edges:
         wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())

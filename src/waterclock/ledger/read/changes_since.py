@@ -15,7 +15,17 @@ from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of, weight
 from waterclock.ledger.read.ripple import Key, Span, resting_on
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.schema import IS_SUSPECT, AnyRow, batches, claim_labels, claims, coverage, inputs, tables
+from waterclock.ledger.store.schema import (
+    IS_DONE,
+    IS_SUSPECT,
+    AnyRow,
+    batches,
+    claim_labels,
+    claims,
+    coverage,
+    inputs,
+    tables,
+)
 from waterclock.ledger.store.schema import revisions as revisions_table
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -27,9 +37,8 @@ _COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high).wh
 _CHANGED = (
     sa.select(claim_labels.c.table_name, claim_labels.c.label)
     .join(claims, claims.c.number == claim_labels.c.claim)
-    .where(claims.c.status == "done", claims.c.closed_at > sa.bindparam("since"), claims.c.table_name.in_(_NAMES))
-    .distinct()
-)
+    .where(IS_DONE, claims.c.closed_at > sa.bindparam("since"), claims.c.table_name.in_(_NAMES))
+)  # not distinct: SQLite would walk all labels, which lie in that order
 _REVISIONS = (
     sa.select(
         revisions_table.c.label, revisions_table.c.claim, revisions_table.c.recorded_at, revisions_table.c.end,
@@ -64,9 +73,9 @@ _Read = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
 def history(database: Database, flow: Flow, asked: Bounds, since: datetime) -> History:
     """Return how tables, and all they rest on, have changed since an instant by the ledger's clock.
 
-    `asked` says of each table before which instant its labels count. Cost: a look at each claim; of what counts three
-    queries for each table of which anything was committed since, one for each span that was, and what the batches read
-    that rest on these.
+    `asked` says of each table before which instant its labels count. Cost: a look at each claim that was done since; of
+    what counts three queries for each table of which anything was committed since, one for each span that was, and what
+    the batches read that rest on these.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}
@@ -99,10 +108,10 @@ def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
 
 
 def _made(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
-    changed: defaultdict[str, list[datetime]] = defaultdict(list)
+    changed: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in connection.execute(_CHANGED, {"names": sorted(bounds), "since": since}):
         if label < bounds[name]:
-            changed[name].append(label)
+            changed[name].add(label)
     return {name: _of_labels(connection, name, sorted(labels), since) for name, labels in changed.items()}
 
 

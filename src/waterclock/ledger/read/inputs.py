@@ -1,15 +1,22 @@
-"""The inputs that batches were made of."""
+"""The inputs that batches were made of, and the batches that read an interval."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import Input
-from waterclock.ledger.store.schema import inputs
+from waterclock.ledger.store.schema import IS_LONG, IS_SHORT, LONG, inputs
 
+_OVERLAPS = (
+    inputs.c.table_name == sa.bindparam("name"),
+    inputs.c.high > sa.bindparam("low"),
+    inputs.c.low < sa.bindparam("high"),
+)
 _INPUTS = sa.select(inputs).where(inputs.c.claim == sa.bindparam("number_")).order_by(inputs.c.label, inputs.c.position)
 
 
@@ -20,3 +27,20 @@ def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tup
         fields = (row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
         read.setdefault(row.label, []).append(Input(*fields))
     return {label: tuple(reads) for label, reads in read.items()}
+
+
+def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:
+    """Let a query of `inputs` find those that read any of an interval (`overlapping`), whatever was read since.
+
+    Reads are in the order of their ends. A short one that overlaps ends soon after the interval, so that the newer ones
+    are not walked; the few that are long lie apart.
+    """
+    short = query.where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
+    return (sa.union if distinct else sa.union_all)(short, query.where(*_OVERLAPS, IS_LONG))
+
+
+def overlapping(table: str, low: datetime, high: datetime) -> dict[str, Any]:
+    """Return the values of a statement made by `with_readers`."""
+    longest = timedelta(microseconds=LONG)
+    reach = high + longest if high < FOREVER - longest else FOREVER
+    return {"name": table, "low": low, "high": high, "reach": reach}

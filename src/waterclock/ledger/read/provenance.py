@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from waterclock.batches.audit_trail import Link
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
+from waterclock.ledger.read.inputs import overlapping, with_readers
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
 
@@ -61,7 +62,7 @@ _STANDING = _READ_SLICES.where(
 _SPAN = sa.select(batches.c.label, batches.c.end, batches.c.stands_from, batches.c.current_claim).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
 )
-_READERS = (
+_READERS = with_readers(
     sa.select(batches.c.table_name, batches.c.label, batches.c.current_claim.label("claim"), batches.c.rows,
               batches.c.code, claims.c.claimed_sequence)
     .join(claims, claims.c.number == batches.c.current_claim)
@@ -72,15 +73,9 @@ _READERS = (
             batches.c.label == inputs.c.label,
             batches.c.current_claim == inputs.c.claim,
         ),
-    )
-    .where(
-        inputs.c.table_name == sa.bindparam("of"),
-        inputs.c.high > sa.bindparam("low"),
-        inputs.c.low < sa.bindparam("high"),
-    )
-    .distinct()
-    .order_by(batches.c.table_name, batches.c.label)
-)  # fmt: skip
+    ),
+    distinct=True,
+).order_by(sa.text("1, 2"))  # fmt: skip
 
 
 _REVISIONS = (
@@ -167,6 +162,6 @@ def _readers_of(
     which = {"of": table, "at": label}
     row = connection.execute(_SPAN, which).one()
     made = connection.execute(_REVISIONS, which).all()
-    for reader in connection.execute(_READERS, {"of": table, "low": row.stands_from or row.label, "high": row.end}):
+    for reader in connection.execute(_READERS, overlapping(table, row.stands_from or row.label, row.end)):
         seen = next((each for each in made if each.recorded_sequence < reader.claimed_sequence), None)
         yield reader, is_replaced or (seen is not None and bool(seen.is_replaced))

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from waterclock.batches.facts import BEGINNING
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import circles_of
+from waterclock.ledger.read.inputs import overlapping, with_readers
 from waterclock.ledger.store.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -24,13 +25,9 @@ _IS_CURRENT = sa.and_(
     batches.c.label == inputs.c.label,
     batches.c.current_claim == inputs.c.claim,
 )
-_READERS = (
-    sa.select(inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from, inputs.c.low, inputs.c.high)
-    .join(batches, _IS_CURRENT)
-    .where(
-        inputs.c.table_name == sa.bindparam("name"),
-        inputs.c.high > sa.bindparam("low"),
-        inputs.c.low < sa.bindparam("high"),
+_READERS = with_readers(
+    sa.select(inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from, inputs.c.low, inputs.c.high).join(
+        batches, _IS_CURRENT
     )
 )
 _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(
@@ -76,10 +73,10 @@ def _readers(
     merged = IntervalSet.from_intervals(spans)
     asked = list(merged)
     oldest, newest = asked[0][0], asked[-1][1]
-    if len(asked) > _FEW:  # each query walks the readers of all that is newer than its interval
+    if len(asked) > _FEW:  # each query walks the long readers of all that is newer than its interval
         asked = [(oldest, newest)]
     for low, high in asked:
-        for row in connection.execute(_READERS, {"name": name, "low": low, "high": high}):
+        for row in connection.execute(_READERS, overlapping(name, low, high)):
             if (within is None or row[1] < within.get(row[0], BEGINNING)) and merged.overlaps(row.low, row.high):
                 yield row
     for other in sorted(circle if within is None else circle & within.keys()):

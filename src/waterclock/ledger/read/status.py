@@ -43,15 +43,17 @@ _MEASURES = (
 _AS_TEXT = sa.cast(revisions.c.measures, sa.Text)
 _WARNED = _MEASURES.where(_AS_TEXT.like('%"warnings": [%'), _AS_TEXT.not_like('%"warnings": []%'))
 _DONE = (
-    sa.select(batches.c.label)
+    sa.select(batches.c.table_name, batches.c.label)
     .where(
-        batches.c.table_name == sa.bindparam("of"),
+        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
         batches.c.label >= sa.bindparam("low"),
         batches.c.label < sa.bindparam("high"),
         batches.c.status == BatchStatus.DONE.value,
     )
-    .order_by(batches.c.label)
+    .order_by(batches.c.table_name, batches.c.label)
 )
+_NEWEST = _GRID.order_by(None).order_by(batches.c.table_name.desc(), batches.c.label.desc()).limit(sa.bindparam("most"))
+_OLDEST = sa.select(sa.func.min(batches.c.label)).where(batches.c.table_name == sa.bindparam("of"))
 _NOT_DONE = _GRID.where(batches.c.status != BatchStatus.DONE.value)
 _AMOUNT = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(batches.c.rows), 0)).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None)
@@ -109,6 +111,19 @@ def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, 
         return [_cell(row) for row in connection.execute(_GRID, values)]
 
 
+def newest(database: Database, name: str, most: int, low: datetime = BEGINNING, high: datetime = FOREVER) -> list[Cell]:
+    """Return the newest stored batches of a table with a label in `[low, high)`, oldest first."""
+    with database.read() as connection:
+        values = {"names": [name], "low": low, "high": high, "most": most}
+        return [_cell(row) for row in reversed(connection.execute(_NEWEST, values).all())]
+
+
+def oldest_label(database: Database, name: str) -> datetime | None:
+    """Return the oldest label of which anything is stored; None before the first."""
+    with database.read() as connection:
+        return connection.execute(_OLDEST, {"of": name}).scalar()
+
+
 def amount(database: Database, name: str) -> tuple[int, int]:
     """Return how many labels of a table readers see, and how many rows these hold.
 
@@ -124,11 +139,12 @@ def settled(database: Database, names: Collection[str], low: datetime = BEGINNIN
 
     Cost: a pass over the batches of these labels, of which a done one gives its label alone
     """
-    values = {"low": low, "high": high}
+    values = {"names": sorted(names), "low": low, "high": high}
+    done: dict[str, list[datetime]] = {name: [] for name in names}
     with database.read() as connection:
-        done = {name: connection.execute(_DONE, {"of": name, **values}).scalars().all() for name in names}
-        others = connection.execute(_NOT_DONE, {"names": sorted(names), **values})
-        return Settled(done, tuple(map(_cell, others)))
+        for name, label in connection.execute(_DONE, values):
+            done[name].append(label)
+        return Settled(done, tuple(map(_cell, connection.execute(_NOT_DONE, values))))
 
 
 def warned(

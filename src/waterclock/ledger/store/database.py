@@ -24,7 +24,7 @@ from waterclock.ledger.store.backend import backend_of, parse_url, telling
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
-NEWEST_SCHEMA = "0003"
+NEWEST_SCHEMA = "0004"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -27,6 +27,11 @@ IS_OPEN = sa.text("claims.status = 'open'")
 IS_TROUBLE = sa.text("batches.status IN ('failed', 'held')")
 IS_SUSPECT = sa.text("batches.is_suspect")
 IS_REQUESTED = sa.text("batches.requested IS NOT NULL")
+IS_DONE = sa.text("claims.status = 'done'")
+# reads of more than 32 days, as microseconds: what reads less and reaches beyond an instant ends soon after it
+LONG = 2_764_800_000_000
+IS_LONG = sa.text(f"inputs.high - inputs.low > {LONG}")
+IS_SHORT = sa.text(f"inputs.high - inputs.low <= {LONG}")
 
 
 # Rows lie in the order of their key itself, where a database can do that: one tree to write instead of two.
@@ -120,6 +125,7 @@ claims = sa.Table(
     sa.Column("is_transient", sa.Boolean),
     sa.Column("pool", TEXT),
     _partial("claims_open", "table_name", where="status = 'open'"),
+    _partial("claims_done", "closed_at", where="status = 'done'"),
 )
 
 claim_labels = sa.Table(
@@ -185,6 +191,7 @@ revisions = sa.Table(
     sa.Column("source", sa.JSON, nullable=False),
     sa.Column("recorded_at", Instant, nullable=False),
     sa.Column("recorded_sequence", sa.BigInteger, nullable=False),
+    sa.Index("revisions_of_version", "table_name", "version"),
     **_KEYED,
 )
 
@@ -204,8 +211,9 @@ inputs = sa.Table(
     sa.Column("version", sa.BigInteger, nullable=False),
     sa.Column("content", TEXT, nullable=False),
     sa.Column("changes", sa.BigInteger, nullable=False),
-    # holds all that finding the readers of an interval needs, so that a scan never touches the table
+    # hold all that finding the readers of an interval needs, so that a scan never touches the table
     sa.Index("inputs_read", "table_name", "high", "low", "reader", "label", "claim"),
+    _partial("inputs_read_long", "table_name", "high", "low", "reader", "label", "claim", where=f"high - low > {LONG}"),
     **_KEYED,
 )
 

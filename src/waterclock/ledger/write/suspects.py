@@ -13,6 +13,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.ledger.read.content import contents_of
+from waterclock.ledger.read.inputs import overlapping, with_readers
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import AnyRow, batches, inputs, tables
 from waterclock.timelabel.intervals import IntervalSet
@@ -25,15 +26,8 @@ _IS_CURRENT = sa.and_(
     batches.c.label == inputs.c.label,
     batches.c.current_claim == inputs.c.claim,
 )
-_READERS = (
-    sa.select(inputs.c.reader, inputs.c.label, batches.c.is_suspect)
-    .join(batches, _IS_CURRENT)
-    .where(
-        inputs.c.table_name == sa.bindparam("name"),
-        inputs.c.high > sa.bindparam("low"),
-        inputs.c.low < sa.bindparam("high"),
-    )
-    .distinct()
+_READERS = with_readers(
+    sa.select(inputs.c.reader, inputs.c.label, batches.c.is_suspect).join(batches, _IS_CURRENT), distinct=True
 )
 _OUTDATED = (
     sa.select(inputs, tables.c.mode)
@@ -60,7 +54,7 @@ def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool =
     """
     found: dict[Key, bool] = {}
     for low, high in changed:
-        for row in write.execute(_READERS, {"name": table, "low": low, "high": high}):
+        for row in write.execute(_READERS, overlapping(table, low, high)):
             found[row.reader, row.label] = row.is_suspect
     surely = [] if look else [key for key, is_suspect in found.items() if not is_suspect]
     _mark(write, surely, suspect=True)

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from rich.console import Console
 
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.audit_trail import Audit, Link
+from waterclock.batches.audit_trail import Audit, Cell, Link
 from waterclock.cli.views.audit import _print_links, _source_pairs, print_batches
 from waterclock.cli.views.audit_lookup import Listed
 from waterclock.cli.views.theme import make_console, theme
+from waterclock.ledger.read import status
+from waterclock.ledger.store.schema import AnyRow
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 
@@ -34,6 +37,22 @@ def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: S
     assert "as today" in lines
     assert "make 0.5" in lines
     assert "digest   10:18:7" in lines
+
+
+def test_a_batch_is_looked_up_without_those_beside_it(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[datetime] = []
+    cell = status._cell
+
+    def seen(row: AnyRow) -> Cell:
+        read.append(row.label)
+        return cell(row)
+
+    monkeypatch.setattr(status, "_cell", seen)
+    busy_shop.ask("audit", "sales.by_country@2024-11-18")
+    assert set(read) == {day(18)}
+    read.clear()
+    busy_shop.ask("audit", "sales.by_country", "--last", "1")
+    assert len(set(read)) == 1
 
 
 def test_a_batch_tells_its_reads_and_the_batches_up_and_down(busy_shop: Shop) -> None:

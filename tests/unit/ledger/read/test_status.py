@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, desk, result, table
 from waterclock.batches.facts import BEGINNING
@@ -39,6 +40,26 @@ def test_the_grid_shows_how_each_batch_stands(at_desk: Desk) -> None:
     assert cells[2].claim == running.number
     assert [cell.label for cell in at_desk.ledger.past.grid(["raw.a"], day(1), day(2))] == [day(1)]
     assert at_desk.ledger.past.grid([]) == []
+
+
+def test_what_is_settled_is_asked_once_for_all_tables(at_desk: Desk) -> None:
+    at_desk.done("raw.a", 0, 1)
+    at_desk.claim("core.b", 1)
+    asked: list[str] = []
+    sa.event.listen(at_desk.ledger._database._engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
+    found = at_desk.ledger.past.settled(["raw.a", "core.b"])
+    assert found.done == {"raw.a": [day(0), day(1)], "core.b": []}
+    assert [(cell.table, cell.status) for cell in found.others] == [("core.b", "running")]
+    assert sum(text.startswith("SELECT") for text in asked) == 2
+
+
+def test_the_newest_batches_are_given_oldest_first_and_the_oldest_label_of_all(at_desk: Desk) -> None:
+    assert at_desk.ledger.past.newest("raw.a", 3) == []
+    assert at_desk.ledger.past.oldest_label("raw.a") is None
+    at_desk.done("raw.a", 1, 2, 3)
+    assert [cell.label for cell in at_desk.ledger.past.newest("raw.a", 2)] == [day(2), day(3)]
+    assert [cell.label for cell in at_desk.ledger.past.newest("raw.a", 2, day(0), day(3))] == [day(1), day(2)]
+    assert at_desk.ledger.past.oldest_label("raw.a") == day(1)
 
 
 def test_an_audit_tells_who_made_a_batch_from_what_with_which_code(at_desk: Desk) -> None:

@@ -46,6 +46,17 @@ def test_changes_in_many_places_make_suspect_what_rests_on_them_and_nothing_betw
     assert facts(at_desk, "core.b") == facts(at_desk, "mart.c") == set(range(0, 60, 3))
 
 
+def test_readers_of_an_old_day_are_found_whether_they_read_one_day_or_a_hundred(at_desk: Desk) -> None:
+    at_desk.done("raw.a", *range(100))
+    at_desk.done("core.b", 1, reads={1: [at_desk.read("raw.a", 1, 2)]})
+    at_desk.done("core.b", 33, reads={33: [at_desk.read("raw.a", 1, 33)]})  # 32 days: just short
+    at_desk.done("core.b", 34, reads={34: [at_desk.read("raw.a", 1, 34)]})
+    at_desk.done("core.b", 99, reads={99: [at_desk.read("raw.a", 0, 100)]})
+    at_desk.done("core.b", 98, reads={98: [at_desk.read("raw.a", 2, 98)]})
+    assert at_desk.done("raw.a", 1, digest="9:9:9", restates="late rows").suspects == 4
+    assert facts(at_desk, "core.b") == {1, 33, 34, 99}
+
+
 def test_a_restatement_that_changes_nothing_makes_nothing_suspect(at_desk: Desk) -> None:
     chain(at_desk, 3)
     assert at_desk.done("raw.a", 1, restates="again").suspects == 0
