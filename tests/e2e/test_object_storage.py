@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import pytest
 from tests import s3
 from tests.flights import FOLDERS, digests, prepared, run, run_here
 from tests.stores import fresh_bucket
-from waterclock.filesystem import at, copy_file, files_below, read_text
+from waterclock.filesystem import at, copy_file, files_below, read_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +54,12 @@ connections.out = {{ path = "{lake}/out" }}
     return folder, lake
 
 
+def published(folder: Path) -> dict[str, bytes]:
+    """Return what the files of a destination hold, by their paths; its records are beside them."""
+    paths = [file.path for file in files_below(folder) if not file.path.startswith("_")]
+    return {path: gzip.decompress(read_bytes(folder / path)) for path in paths}
+
+
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(tmp_path: Path, spark: SparkSession, days: int) -> None:
     """Also where the store is away for a while in the middle: requests wait for it."""
@@ -70,11 +77,7 @@ def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(tmp_path: Path, 
     found = digests(away)
     assert {status for status, _ in found.values()} == {"done"}
     assert found == home
-    delivered = "out/delays/out_delays_20130101050000.csv"
-    here = {file.path for file in files_below(at_home / "data" / "out-prod") if not file.path.startswith("_")}
-    assert {file.path for file in files_below(at(lake, "out")) if not file.path.startswith("_")} == here, delivered
-    for path in here:
-        assert read_text(at(lake, "out", path)) == read_text(at_home / "data" / "out-prod" / path)
+    assert published(at(lake, "out")) == published(at_home / "data" / "out-prod") != {}
     assert not (away / ".waterclock" / "tables").exists()
 
 
