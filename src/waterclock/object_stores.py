@@ -99,19 +99,24 @@ def reach_by(url: str, options: Mapping[str, str]) -> None:
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(OPTIONS))
     if unknown:
-        raise WaterclockError(
-            "E608",
-            f"{unknown[0]!r} is no option of an object store",
-            where=url,
-            why=f"there are {', '.join(OPTIONS)}",
-            fix=did_you_mean(unknown[0], OPTIONS, otherwise="leave it out"),
-        )
+        raise no_option(unknown[0], url)
     endpoint = options.get("endpoint")
     if endpoint is not None and not re.match(r"https?://[^/]", endpoint):
         raise _unreachable(url, f"its endpoint {endpoint!r} is no address", "write it as https://host:port")
     with _lock:
         if bucket not in _stores or _stores[bucket].options != options:
             _stores[bucket] = Store(bucket, options)
+
+
+def no_option(name: str, url: str) -> WaterclockError:
+    """Return the error of an option that no store has."""
+    return WaterclockError(
+        "E608",
+        f"{name!r} is no option of an object store",
+        where=url,
+        why=f"there are {', '.join(OPTIONS)}",
+        fix=did_you_mean(name, OPTIONS, otherwise="leave it out"),
+    )
 
 
 def reached() -> tuple[Store, ...]:

@@ -16,10 +16,12 @@ from waterclock.dpl.config.model import FILE, Config, SecretSaid, SparkSaid, rea
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Secret
+from waterclock.object_stores import OPTIONS, bucket_of, is_remote, no_option
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.resolve.schemas import Known
+    from waterclock.dpl.syntax.source_text import Span
     from waterclock.dpl.syntax.statements import Statement
 
 WORK = ".waterclock"
@@ -67,7 +69,7 @@ class Project:
     @property
     def work_folder(self) -> Path:
         """Where this machine keeps what it needs of its own: the storage, or `.waterclock` beside a remote one."""
-        return self.root / WORK if "://" in self.storage else Path(self.storage)
+        return self.root / WORK if is_remote(self.storage) else Path(self.storage)
 
 
 def load_project(
@@ -222,14 +224,16 @@ def _conf_text(value: str | float) -> str:
 
 def _located(root: Path, location: str) -> str:
     """Return a URL as it is, a path below the project's root."""
-    return location if "://" in location else str(root / location)
+    return location if is_remote(location) else str(root / location)
 
 
 def _unfit(storage: str, config: Config) -> list[WaterclockError]:
     """Refuse a storage at a path that the libraries of Delta take for another one; any other path will do."""
+    if is_remote(storage):
+        return _unreachable(storage, config)
     found = _NO_PATH_OF_DELTA.search(storage)
     if found is None:
-        return []
+        return _unasked(config)
     return [
         config.place(("env", config.env, "storage")).refuse(
             "E242",
@@ -240,21 +244,52 @@ def _unfit(storage: str, config: Config) -> list[WaterclockError]:
     ]
 
 
+def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
+    """Refuse a URL that is no known store's, and options that no store has."""
+    errors = []
+    try:
+        bucket_of(storage)
+    except WaterclockError as error:
+        errors.append(_placed(error, config.place(("env", config.env, "storage"))))
+    for name in config.environment.storage_options.keys() - set(OPTIONS):
+        place = config.place(("env", config.env, "storage_options", name))
+        errors.append(_placed(no_option(name, storage), place))
+    return errors
+
+
+def _unasked(config: Config) -> list[WaterclockError]:
+    """Refuse options of a storage that is a folder."""
+    if not config.environment.storage_options:
+        return []
+    return [
+        config.place(("env", config.env, "storage_options")).refuse(
+            "E608",
+            "a folder has no storage_options",
+            why=f"the storage is {config.environment.storage}",
+            fix="leave them out, or name a bucket: storage = 's3://bucket/prefix'",
+        )
+    ]
+
+
+def _placed(error: WaterclockError, span: Span) -> WaterclockError:
+    """Have an error say where in the project file it comes from."""
+    error.where, error.excerpt = str(span.place), span.source.excerpt(span.start, span.end)
+    return error
+
+
 def _unresolved(root: Path, config: Config) -> list[WaterclockError]:
     """Refuse a ledger whose URL is a secret that is nowhere."""
     said, secrets = config.environment.ledger, Secrets.of(root / config.environment.secrets)
     if not isinstance(said, SecretSaid) or secrets.has(said.secret):
         return []
-    error, span = secrets.unresolved(said.secret), config.place(("env", config.env, "ledger"))
-    error.where, error.excerpt = str(span.place), span.source.excerpt(span.start, span.end)
-    return [error]
+    return [_placed(secrets.unresolved(said.secret), config.place(("env", config.env, "ledger")))]
 
 
 def _ledger(root: Path, said: str | SecretSaid | None, storage: str) -> str | Secret:
     if isinstance(said, SecretSaid):
         return Secret(said.secret)
     if said is None:
-        folder = root / WORK if "://" in storage else Path(storage)
+        folder = root / WORK if is_remote(storage) else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"
     prefix = "sqlite:///"
     if said.startswith(prefix) and not said.startswith(prefix + "/"):
