@@ -50,9 +50,21 @@ def delta_jars() -> tuple[Path, ...]:
 
 
 def cache_directory() -> Path:
-    """Waterclock's folder in the user's cache; it may not exist yet."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path("~/.cache").expanduser()) / "waterclock"
+    """Waterclock's folder in the user's cache; it may not exist yet.
+
+    Raises  E702 for a user without a home
+    """
+    if cache := os.environ.get("XDG_CACHE_HOME"):
+        return Path(cache) / "waterclock"
+    try:
+        return Path.home() / ".cache" / "waterclock"
+    except RuntimeError as error:  # a number that a container was started with
+        raise WaterclockError(
+            "E702",
+            "the jars have no folder to lie in",
+            why=f"the user {os.getuid()} has no home on this machine",
+            fix="set XDG_CACHE_HOME or HOME, or name a directory of jars in WATERCLOCK_JARS",
+        ) from error
 
 
 def _checksums() -> dict[str, str]:
