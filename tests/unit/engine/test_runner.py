@@ -112,10 +112,7 @@ def test_what_is_kept_of_a_failure_holds_nothing_that_the_batch_worked_with(monk
     def fails() -> None:
         rows = _Rows()
         worked_with.append(weakref.ref(rows))
-        try:
-            raise ValueError(rows)
-        except ValueError as raised:
-            raise WaterclockError("E730", "division by zero") from raised
+        raise WaterclockError("E730", "division by zero") from ValueError(rows)
 
     with pytest.raises(WaterclockError) as raised:
         fails()
