@@ -29,6 +29,7 @@ BENCHES = (
     "backfill",
     "big_slice",
     "long_session",
+    "service",
     "restate",
     "temporal",
     "timelines",
