@@ -30,6 +30,7 @@ BENCHES = (
     "backfill",
     "big_slice",
     "long_session",
+    "service",
     "restate",
     "temporal",
     "timelines",

@@ -305,7 +305,7 @@ ENGINE: Mapping[str, Code] = {
     "E704": Code(
         "a Spark that does not start",
         "Java was found, and Spark's JVM did not come up: what it said last is given. Or its folder below the storage "
-        "cannot be made. No batch was claimed.",
+        "cannot be made, or the machine knows no name of the user. No batch was claimed.",
     ),
     "E705": Code(
         "a table without columns",

@@ -80,6 +80,10 @@ class WaterclockError(Exception):
             self.where = where
         return self
 
+    def forget_frames(self) -> None:
+        """Let go of where it was raised, and of what it was raised from: frames hold all that they worked with."""
+        self.__traceback__ = self.__cause__ = self.__context__ = None
+
 
 class ProjectErrors(WaterclockError):
     """All the errors of one project, found together; none of its batches can run."""

@@ -42,10 +42,14 @@ class RunOutcome:
     held_back: tuple[HeldBack, ...] = ()
 
     def add(self, later: RunOutcome) -> None:
-        """Add what a later look came to; how things stand is as it found them."""
+        """Add what a later look came to; how things stand is as it found them.
+
+        What fails at each look, for a reason that may pass, has failed once: a watch looks for months.
+        """
         self.done += later.done
         self.rows += later.rows
-        self.failed.extend(later.failed)
+        again = {_about(report) for report in later.failed}
+        self.failed = [report for report in self.failed if _about(report) not in again] + later.failed
         self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
 
 
@@ -318,6 +322,7 @@ class Runner:
             outcome.done += len(report.group.batches)
             outcome.rows += report.rows
             return
+        report.error.forget_frames()  # with them stay the batch's session and rows, as long as the report is kept
         batches = {(report.group.table, batch.label) for batch in report.group.batches}
         if lost_spark(report.error) and not batches <= self._lost:
             self._lost |= batches
@@ -327,6 +332,12 @@ class Runner:
             return
         tried |= batches
         outcome.failed.append(report)
+
+
+def _about(report: GroupReport) -> tuple[str, datetime, int]:
+    """Return what a report is about: a table's labels, which follow one another."""
+    batches = report.group.batches
+    return report.group.table, batches[0].label, len(batches)
 
 
 def _first_of(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -99,6 +100,36 @@ def test_a_run_goes_on_until_nothing_is_ready_and_tries_what_failed_once(monkeyp
     outcome = drained(monkeypatch, runner, {"c.d": WaterclockError("E730", "division by zero")})
     assert (outcome.done, outcome.rows) == (2, 10)
     assert [report.group for report in outcome.failed] == [groups[2]]
+
+
+class _Rows:
+    """What a batch works with."""
+
+
+def test_what_is_kept_of_a_failure_holds_nothing_that_the_batch_worked_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked_with: list[weakref.ref[_Rows]] = []
+
+    def fails() -> None:
+        rows = _Rows()
+        worked_with.append(weakref.ref(rows))
+        raise WaterclockError("E730", "division by zero") from ValueError(rows)
+
+    with pytest.raises(WaterclockError) as raised:
+        fails()
+    error = raised.value
+    del raised
+    runner = Planned(work_of([table("a.b")]), group("a.b", 1))
+    (failed,) = drained(monkeypatch, runner, {"a.b": error}).failed
+    assert failed.error is error
+    assert worked_with[0]() is None
+
+
+def test_what_fails_at_each_look_has_failed_once_and_as_it_did_last() -> None:
+    total, first, other = RunOutcome(), group("a.b", 1), group("a.b", 2)
+    for look in range(100):
+        total.add(RunOutcome(failed=[GroupReport(first, look, error=WaterclockError("E804", "it is away"))]))
+    total.add(RunOutcome(failed=[GroupReport(other, 100, error=WaterclockError("E804", "it is away"))]))
+    assert [(report.group, report.claim) for report in total.failed] == [(first, 99), (other, 100)]
 
 
 def test_a_claim_that_somebody_else_has_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -52,7 +53,7 @@ class JsonLog:
 
     def _tell(self, level: str, event: str, **about: Any) -> None:
         line = json.dumps({"at": instant_text(datetime.now(UTC)), "level": level, "event": event, **about}, default=str)
-        with self._lock:
+        with self._lock, suppress(OSError):  # where the reader went away the run goes on, as one that prints does
             self._to.write(line + "\n")
             self._to.flush()
 

@@ -99,6 +99,8 @@ class Progress:
 
     def step(self, group: Group, name: str) -> None:
         """Show at which step a group is; a group that was split goes on as its parts."""
+        if self.log is not None:
+            return
         with self._lock:
             work = self._running.setdefault(_key(group), _Work(group, time.monotonic()))
             work.group, work.step = group, name

@@ -31,10 +31,12 @@ class Screen:
         self._picture = picture
         self._lines: queue.SimpleQueue[tuple[Text, ...] | None] = queue.SimpleQueue()
         self._defect: Exception | None = None
+        self._is_deserted = False
 
     def say(self, *lines: Text) -> None:
         """Have lines printed below those said before, together; returns at once, from any thread."""
-        self._lines.put(lines)
+        if not self._is_deserted:  # else nobody would take them off the queue
+            self._lines.put(lines)
 
     @contextmanager
     def shown(self, *, is_drawn: bool) -> Iterator[None]:
@@ -58,9 +60,9 @@ class Screen:
             with self._live(is_drawn=is_drawn) as live:
                 self._print_all(live)
         except (OSError, SystemExit):  # the reader is gone; Rich makes a broken pipe a SystemExit
-            return
+            self._is_deserted = True
         except Exception as defect:  # noqa: BLE001 - told where the run ends
-            self._defect = defect
+            self._defect, self._is_deserted = defect, True
 
     def _live(self, *, is_drawn: bool) -> AbstractContextManager[Live | None]:
         if not is_drawn:

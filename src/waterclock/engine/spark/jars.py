@@ -83,9 +83,21 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
 
 
 def cache_directory() -> Path:
-    """Waterclock's folder in the user's cache; it may not exist yet."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path("~/.cache").expanduser()) / "waterclock"
+    """Waterclock's folder in the user's cache; it may not exist yet.
+
+    Raises  E702 for a user without a home
+    """
+    if cache := os.environ.get("XDG_CACHE_HOME"):
+        return Path(cache) / "waterclock"
+    try:
+        return Path.home() / ".cache" / "waterclock"
+    except RuntimeError as error:  # a number that a container was started with
+        raise WaterclockError(
+            "E702",
+            "the jars have no folder to lie in",
+            why=f"the user {os.getuid()} has no home on this machine",
+            fix="set XDG_CACHE_HOME or HOME, or name a directory of jars in WATERCLOCK_JARS",
+        ) from error
 
 
 def _checksums(jar_set: _JarSet) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -45,6 +46,22 @@ class JvmLog:
         except OSError:
             return ""
         return _telling(lines)
+
+
+def require_user() -> None:
+    """See that the machine knows the user's name, which Spark asks it for, and not a number alone.
+
+    Raises  E704
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError as error:
+        raise WaterclockError(
+            "E704",
+            "Spark starts for no user without a name",
+            why=f"the user {os.getuid()} is not known on this machine (/etc/passwd)",
+            fix=f"run as a user that is, in a container as one of its image; `useradd --uid {os.getuid()}` makes one",
+        ) from error
 
 
 def start_jvm(conf: SparkConf, log: JvmLog) -> None:

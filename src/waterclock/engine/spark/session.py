@@ -17,7 +17,7 @@ from waterclock.engine.spark import connect
 from waterclock.engine.spark.class_archive import archive_options
 from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
-from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, start_jvm
+from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, require_user, start_jvm
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import WaterclockError
 
@@ -255,6 +255,7 @@ def _opened(said: SparkSettings, work_folder: Path, *, lasts: bool) -> tuple[Spa
 
     from waterclock.storage.spark_settings import SESSION_CONFS
 
+    require_user()
     # workers must be this very interpreter, or another that has our libraries
     os.environ["PYSPARK_PYTHON"] = said.python or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -37,3 +37,14 @@ def test_each_event_is_a_line_with_table_labels_and_claim() -> None:
     )  # fmt: skip
     assert found[3]["error"]["code"] == "E730"
     assert all(line["at"].endswith("Z") for line in found)
+
+
+class Gone(io.StringIO):
+    """A pipe that nobody reads any more."""
+
+    def write(self, _text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_run_outlives_the_reader_of_its_log() -> None:
+    JsonLog(Gone()).said("Spark had ended")

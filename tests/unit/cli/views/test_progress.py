@@ -14,6 +14,7 @@ from rich.text import Text
 from tests.model.flows import at, collect, transform
 from tests.terminals import terminal
 from waterclock.batches.facts import BEGINNING
+from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import place_of, print_outcome, run_json
 from waterclock.cli.views.screen import Screen
@@ -245,6 +246,10 @@ def test_a_run_outlives_its_reader() -> None:
     with progress.shown():
         progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1))
         progress.said("more")
+    kept = progress._screen._lines.qsize()
+    for _ in range(100):
+        progress.said("more")
+    assert progress._screen._lines.qsize() == kept, "nobody takes them off the queue"
 
 
 class Undrawable:
@@ -383,3 +388,13 @@ def test_a_batch_that_waits_for_its_source_says_how_far_that_has_come() -> None:
     assert told_json["held_by_source"] == [
         {"table": "raw.a", "label": "20130103000000", "end": "2013-01-04T00:00:00Z", "clock": "2013-01-03T21:48:08Z"}
     ]
+
+
+def test_a_run_that_is_logged_keeps_nothing_of_the_groups_that_it_told_of(out: io.StringIO) -> None:
+    progress = Progress(FLOW, "UTC", make_console(out), log=JsonLog(out))
+    for day in range(1, 29):
+        of = group("raw.a", f"2013-01-{day:02d}")
+        progress.started(of)
+        progress.step(of, "seal")
+        progress.finished(GroupReport(of, day))
+    assert progress._running == {}

@@ -42,6 +42,16 @@ def retrieving(content: str) -> str:
     return f'while [ "$1" != -retrieve ]; do shift; done\ngoal=$(dirname "$2"); mkdir -p "$goal"\n{writes}'
 
 
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WATERCLOCK_JARS", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # in no /etc/passwd
+    with pytest.raises(WaterclockError) as refused:
+        jars.delta_jars()
+    assert (refused.value.code, refused.value.what) == ("E702", "the jars have no folder to lie in")
+    assert "4000000" in (refused.value.why or "")
+
+
 @pytest.mark.parametrize(("coordinates", "checksums"), [("ivy.xml", "jars.sha256"), ("ivy-s3.xml", "jars-s3.sha256")])
 def test_checksums_and_coordinates_name_the_same_jars(coordinates: str, checksums: str) -> None:
     here = Path(jars.__file__).parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -34,6 +35,14 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         open_session("local[1]", tmp_path / "file" / "spark", {})
     assert (refused.value.code, refused.value.what) == ("E704", "Spark has no folder to work in")
     assert refused.value.why == "Not a directory"
+
+
+def test_a_user_whom_the_machine_knows_by_number_alone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+    with pytest.raises(WaterclockError) as refused:
+        open_session("local[1]", tmp_path, {})
+    assert (refused.value.code, refused.value.what) == ("E704", "Spark starts for no user without a name")
+    assert "4000000" in (refused.value.why or "")
 
 
 def test_a_jvm_that_ends_soon_compiles_late_and_one_that_lasts_as_java_does(tmp_path: Path) -> None:
