@@ -205,6 +205,8 @@ def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
 def _is_of_a_store(error: BaseException, text: str) -> bool:
     if isinstance(error, FileNotFoundError):  # of an object, or of what it should lie in
         return "NoSuchBucket" in text or any(sign in text for sign in _DENIALS)
+    if isinstance(error, OSError):  # so obstore's writer tells all that goes wrong
+        return "Error performing" in text
     if isinstance(error, ValueError):
         return text.startswith("Could not parse path")
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
