@@ -8,8 +8,8 @@ A runner that is stopped in the middle of a transaction would hold that row for 
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +18,8 @@ import sqlalchemy as sa
 
 from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.postgres_messages import send, written
+from waterclock.ledger.store.texts import written_json
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"
@@ -38,6 +40,7 @@ _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '60s';"
     " SET LOCAL idle_in_transaction_session_timeout = '60s'"
 )
+_MANY = 20  # sets of values, from which the driver's own way for many takes less
 _BUSY = frozenset({"55P03", "40P01", "57014"})  # lock_not_available, deadlock_detected, query_canceled
 _DAMAGED = frozenset({"42P01", "42703"})  # undefined_table, undefined_column
 # connection failures, shutdowns, too many connections, a transaction that was idle for too long, a server that recovers
@@ -55,7 +58,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
             url.set(drivername="postgresql+psycopg").difference_update_query(["schema"]),
             isolation_level="AUTOCOMMIT",  # `begin` begins the transactions, the driver's commit ends them
             connect_args={key: value for key, value in _CONNECT.items() if key not in url.query},
-            json_serializer=json.JSONEncoder(default=str).encode,
+            json_serializer=written_json,
             max_overflow=-1,
         )
     except ImportError as error:
@@ -73,10 +76,26 @@ def _require_options(url: sa.URL) -> None:
             raise refusals.unknown_option(url, name, known)
 
 
-def begin(connection: sa.Connection, url: sa.URL, *, writes: bool) -> None:
-    """Begin a transaction in the ledger's schema, in one message to the server."""
-    statement = f"{_WRITE if writes else _READ}; SET LOCAL search_path = {_quoted(schema_of(url))}"
-    connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
+def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:
+    """Begin a transaction in the ledger's schema and carry out its first statement, in one message to the server."""
+    texts = [_WRITE if writes else _READ, f"SET LOCAL search_path = {_quoted(schema_of(url))}"]
+    if first is not None:
+        texts.append(written(connection, *first))
+    return send(connection, texts, answers=first is not None)
+
+
+def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
+    """Carry out statements that answer nothing, in one message to the server, and the commit with them."""
+    texts: list[str] = []
+    for statement, values in said:
+        rows = values if isinstance(values, list) else [values]
+        if len(rows) > _MANY:
+            send(connection, texts)
+            texts = []
+            connection.execute(statement, rows)
+        else:
+            texts += [written(connection, statement, row) for row in rows]
+    send(connection, [*texts, "COMMIT"] if commits else texts)
 
 
 def schema_of(url: sa.URL) -> str:
@@ -122,6 +141,21 @@ def exists(engine: sa.Engine, url: sa.URL) -> bool:
     with engine.connect() as connection:
         asked = sa.text("SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(:name))")
         return bool(connection.execute(asked, {"name": _quoted(schema_of(url))}).scalar())
+
+
+def schemas_of(engine: sa.Engine, project: str) -> list[str]:
+    """List the schemas that hold a ledger of a project which goes on there, of those that may be read."""
+    asked = (
+        "SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE c.relname = 'ledger' AND has_schema_privilege(n.oid, 'USAGE')"
+        " AND has_table_privilege(c.oid, 'SELECT') AND EXISTS (SELECT FROM pg_class AS v"
+        " WHERE v.relnamespace = n.oid AND v.relname = 'alembic_version') ORDER BY 1"
+    )
+    whose = "SELECT 1 FROM {}.ledger WHERE to_jsonb(ledger)->>'moved_to' IS NULL AND project = :project"
+    with engine.connect() as connection:
+        names = connection.execute(sa.text(asked)).scalars().all()
+        told = {"project": project}
+        return [name for name in names if connection.execute(sa.text(whose.format(_quoted(name))), told).first()]
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:

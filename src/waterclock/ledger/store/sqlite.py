@@ -7,10 +7,9 @@ that it waits for its turn at its start and never fails half-way.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.texts import written_json
 
 NOW = TRANSACTION = "NULL"
 _BUSY_MILLISECONDS = 60_000
@@ -29,7 +29,7 @@ _DAMAGED_WORDS = ("no such table", "no such column", "malformed", "Could not dec
 
 def create_engine(url: sa.URL) -> sa.Engine:
     """Make the engine of a ledger in a SQLite file; one in memory keeps to a single connection."""
-    arguments: dict[str, Any] = {"json_serializer": json.JSONEncoder(default=str).encode}
+    arguments: dict[str, Any] = {"json_serializer": written_json}
     if is_in_memory(url):
         arguments |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     else:
@@ -39,7 +39,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool) -> None:
+def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:
     """Begin the database's own transaction, which the driver leaves to us; one that writes waits for its turn here."""
     statement = "BEGIN IMMEDIATE" if writes else "BEGIN"
     driver: Any = connection.connection.dbapi_connection
@@ -48,6 +48,14 @@ def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool) -> None:
         driver.execute(statement)
     except sqlite3.Error as error:
         raise sa.exc.OperationalError(statement, None, error) from error
+    return None if first is None else connection.execute(*first).first()
+
+
+def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
+    """Carry out statements one after the other: nothing lies between us and a file."""
+    del commits
+    for statement, values in said:
+        connection.execute(statement, values)
 
 
 def lock_of(url: sa.URL) -> AbstractContextManager[Any]:
