@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from multiprocessing import get_context
 from pathlib import Path
@@ -261,16 +264,54 @@ def test_a_connection_that_breaks_in_the_middle_is_tried_anew(desk: Desk, monkey
     broken: list[int] = []
     begin = Database._begin
 
-    def breaks_after(self: Database, *, writes: bool) -> sa.Connection:
-        connection = begin(self, writes=writes)
+    def breaks_after(self: Database, *, writes: bool, **first: Any) -> Any:
+        begun = begin(self, writes=writes, **first)
         if writes and not broken:
             broken.append(_end_connections())
-        return connection
+        return begun
 
     monkeypatch.setattr(Database, "_begin", breaks_after)
     desk.ledger.claims.record_done(held, [result(1)])
     assert [cell.status for cell in cells(desk)] == ["done", "done"]
     assert len([row for row in desk.ledger.past.rows("events") if row["kind"] == "done"]) == 2
+
+
+def test_a_batch_takes_few_messages(desk: Desk, tmp_path: Path) -> None:
+    """Each is a wait, of this runner and of all that wait for its turn."""
+    sources = [table(f"raw.{name}", partitioned=True) for name in "abc"]
+    desk.apply(*sources, table("x.y", reads=[each.name for each in sources]), fingerprint="flow 2")
+    for each in sources:
+        desk.done(each.name, *range(10))
+    for at in range(7):  # a driver prepares what comes again
+        desk.done("x.y", at, reads={at: [desk.read(each.name, at, at + 1) for each in sources]})
+    with _traced(desk, tmp_path / "pins") as asked:
+        pins = desk.ledger.reads.pins([(each.name, day(7), day(8)) for each in sources])
+    with _traced(desk, tmp_path / "claim") as claimed:
+        held = desk.claim("x.y", 7, reads={7: [pin.input(pin.table, "slices") for pin in pins]})
+    with _traced(desk, tmp_path / "record") as recorded:
+        desk.done("x.y", 7, claim=held)
+    assert [asked(), claimed(), recorded()] == [4, 3, 5]
+
+
+@contextmanager
+def _traced(desk: Desk, path: Path) -> Iterator[Callable[[], int]]:
+    """Count the messages to the server that wait for an answer, of the one connection that is open."""
+    with path.open("wb") as file:
+        with closing(desk.ledger._database._engine.raw_connection()) as pooled:
+            driver: Any = pooled.driver_connection
+        driver.pgconn.trace(file.fileno())
+        yield lambda: len(re.findall(r"\tF\t\d+\t(?:Query|Sync)\b", path.read_text()))
+        driver.pgconn.untrace()
+
+
+@pytest.mark.parametrize(
+    "text", ["it's", 'a "name"', "100%", "%s and %(at)s", "back\\slash", "; DROP TABLE batches; --", ""]
+)
+def test_texts_come_as_they_were_said(desk: Desk, text: str) -> None:
+    """What goes without waiting is written as text, with its values in it."""
+    desk.ledger.past.add_event("seen", who=text, data={text: text})
+    [event] = [row for row in desk.ledger.past.rows("events") if row["kind"] == "seen"]
+    assert (event["who"], json.loads(event["data"])) == (text, {text: text})
 
 
 def _end_connections() -> int:
@@ -283,21 +324,20 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
     desk: Desk, is_committed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed is not done again, what was not is."""
-    commit = sa.Connection.commit
+    say = postgres.say
     lost: list[bool] = []
 
-    def loses_the_answer(self: sa.Connection) -> None:
-        if lost or not self.in_transaction():
-            commit(self)
+    def loses_the_answer(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
+        if lost or not (commits and said):
+            say(connection, said, commits=commits)
             return
         lost.append(True)
-        if is_committed:
-            commit(self)
+        say(connection, said, commits=is_committed)
         _end_connections()
-        self.exec_driver_sql("SELECT 1")
+        connection.exec_driver_sql("SELECT 1")
 
     before = desk.ledger.sequence()
-    monkeypatch.setattr(sa.Connection, "commit", loses_the_answer)
+    monkeypatch.setattr(postgres, "say", loses_the_answer)
     desk.ledger.past.add_event("seen", who="ann")
     assert lost
     assert desk.ledger.sequence() == before + 1

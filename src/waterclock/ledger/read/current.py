@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -22,11 +24,21 @@ from waterclock.timelabel.intervals import IntervalSet
 
 _TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
 _TABLES = sa.select(tables).order_by(tables.c.name)
+_NAMED = sa.select(tables.c.name, tables.c.mode, tables.c.location, tables.c.head_version, tables.c.changes).where(
+    tables.c.name.in_(sa.bindparam("names", expanding=True))
+)
 _NAMES = sa.select(tables.c.name)
 _CURRENT = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
 _SLICES = _CURRENT.where(batches.c.label >= sa.bindparam("low"), batches.c.label < sa.bindparam("high")).order_by(
     batches.c.label
 )
+# fewer columns than a row has: a driver takes its time for each
+_PIECES = tuple(
+    batches.c[name]
+    for name in ("table_name", "label", "end", "current_claim", "version", "rows", "bytes", "digest", "slice_path",
+                 "stands_from", "hash_high", "hash_low")
+)  # fmt: skip
+_MOST_AT_ONCE = 8
 _NEWEST_BEFORE = _CURRENT.where(batches.c.label < sa.bindparam("at")).order_by(batches.c.label.desc()).limit(1)
 _LAST_RECORDED = _CURRENT.order_by(batches.c.current_claim.desc()).limit(1)
 _STANDING = (
@@ -183,7 +195,7 @@ def contents(
     Raises  E412 for a table that no applied flow has declared
     """
     with database.read() as connection:
-        modes = {name: _row(connection, name).mode for name in {name for name, _, _ in wanted}}
+        modes = {name: row.mode for name, row in _rows(connection, {name for name, _, _ in wanted}).items()}
         return contents_of(connection, modes, wanted)
 
 
@@ -195,7 +207,7 @@ def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]])
     Raises  E412 for a table that no applied flow has declared
     """
     with database.read() as connection:
-        rows = {name: _row(connection, name) for name in {name for name, _, _ in wanted}}
+        rows = _rows(connection, {name for name, _, _ in wanted})
         modes = {name: row.mode for name, row in rows.items() if row.mode != Mode.APPEND}
         states = contents_of(connection, modes, [each for each in wanted if each[0] in modes])
         held = slices_of(connection, [each for each in wanted if each[0] not in modes])
@@ -220,6 +232,15 @@ def _row(connection: sa.Connection, name: str) -> AnyRow:
     if row is None:
         raise refusals.unknown_table(name, connection.execute(_NAMES).scalars())
     return row
+
+
+def _rows(connection: sa.Connection, names: Iterable[str]) -> dict[str, AnyRow]:
+    asked = sorted(names)
+    found = {row.name: row for row in connection.execute(_NAMED, {"names": asked})}
+    for name in asked:
+        if name not in found:
+            raise refusals.unknown_table(name, connection.execute(_NAMES).scalars())
+    return found
 
 
 def _pin(
@@ -253,18 +274,48 @@ def slices_of(
     by_table: defaultdict[str, set[tuple[datetime, datetime]]] = defaultdict(set)
     for name, low, high in wanted:
         by_table[name].add((low, high))
-    found: dict[tuple[str, datetime, datetime], Held] = {}
+    hulls: list[tuple[str, set[tuple[datetime, datetime]]]] = []
     for name, intervals in by_table.items():
-        hulls = [{each} for each in intervals] if len(intervals) <= FEW else [intervals]
-        for hull in hulls:
-            ends = {"low": min(low for low, _ in hull), "high": max(high for _, high in hull)}
-            rows = connection.execute(_SLICES, {"of": name, **ends}).all()
+        hulls += [(name, {each}) for each in intervals] if len(intervals) <= FEW else [(name, intervals)]
+    found: dict[tuple[str, datetime, datetime], Held] = {}
+    for start in range(0, len(hulls), _MOST_AT_ONCE):
+        asked = hulls[start : start + _MOST_AT_ONCE]
+        for (name, hull), rows in zip(asked, _between(connection, asked), strict=True):
             slices, sums = tuple(map(_slice, rows)), running_contents(rows)
             labels = [piece.label for piece in slices]
             for low, high in hull:
                 first, last = bisect_left(labels, low), bisect_left(labels, max(low, high))
                 found[name, low, high] = Held(slices[first:last], content_between(sums, first, last))
     return found
+
+
+def _between(
+    connection: sa.Connection, hulls: Sequence[tuple[str, Collection[tuple[datetime, datetime]]]]
+) -> list[list[AnyRow]]:
+    """Return the current slices within each hull of intervals, by label, all by one statement."""
+    values: dict[str, Any] = {}
+    for at, (name, hull) in enumerate(hulls):
+        ends = {f"low_{at}": min(low for low, _ in hull), f"high_{at}": max(high for _, high in hull)}
+        values |= {f"of_{at}": name, **ends}
+    rows: list[list[AnyRow]] = [[] for _ in hulls]
+    for row in connection.execute(_slices_of(len(hulls)), values):
+        rows[row.hull].append(row)
+    return [sorted(of_hull, key=lambda row: row.label) for of_hull in rows]
+
+
+@cache
+def _slices_of(hulls: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
+    return sa.union_all(
+        *(
+            sa.select(*_PIECES, sa.literal_column(str(at)).label("hull")).where(
+                batches.c.table_name == sa.bindparam(f"of_{at}"),
+                batches.c.label >= sa.bindparam(f"low_{at}"),
+                batches.c.label < sa.bindparam(f"high_{at}"),
+                batches.c.current_claim.is_not(None),
+            )
+            for at in range(hulls)
+        )
+    )
 
 
 def _state(connection: sa.Connection, row: AnyRow, at: datetime) -> Slice | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any, Protocol, cast
@@ -13,6 +13,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres, sqlite
 from waterclock.ledger.store.failure import Failure
 
+Said = tuple[sa.Executable, Any]  # a statement and its values: one set of them by name, or a list of sets
 _OF_A_FILE = "sqlite:///"
 
 
@@ -37,8 +38,11 @@ class Backend(Protocol):
     def make_room(self, engine: sa.Engine, url: sa.URL) -> None:
         """Make what a new ledger lies in: a folder, a schema."""
 
-    def begin(self, connection: sa.Connection, url: sa.URL, *, writes: bool) -> None:
-        """Begin the database's own transaction."""
+    def begin(self, connection: sa.Connection, url: sa.URL, *, writes: bool, first: Said | None) -> Any:
+        """Begin the database's own transaction; give the first row of what its first statement answers."""
+
+    def say(self, connection: sa.Connection, said: Sequence[Said], *, commits: bool = False) -> None:
+        """Carry out statements that answer nothing, one after the other; `commits` may end the transaction with it."""
 
     def lock_schema(self, connection: sa.Connection) -> None:
         """Let two that bring one ledger up to date take turns."""

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres, schema
-from waterclock.ledger.store.backend import backend_of, parse_url, telling
+from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, telling
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
@@ -36,24 +36,34 @@ _IS_HERE = schema.ledger.c.moved_to.is_(None)  # asked by the statement that loc
 _MOVED = sa.select(schema.ledger.c.moved_to)
 _RAISE_CLAIM = _RAISE.values(last_claim=sa.case((sa.bindparam("clock") > _NEXT, sa.bindparam("clock")), else_=_NEXT))
 _SEQUENCE = sa.select(schema.ledger.c.sequence)
-_ADD_EVENTS = sa.insert(schema.events)
+_ADD_EVENTS = sa.insert(schema.events).inline()  # its number is not asked for
 _MOST_TRIES = 5  # of one transaction whose connection broke: whatever breaks it each time is no outage
 
 
 @dataclass(slots=True)
 class Write:
-    """A writing transaction: its connection, its place among all of them, and the events it will leave."""
+    """A writing transaction: its place among all of them, and the events it will leave."""
 
-    connection: sa.Connection
+    transaction: _Transaction
     at: datetime
     sequence: int
     flow: str | None
     last_claim: int
     events: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def connection(self) -> sa.Connection:
+        """The connection to ask questions by: it knows all that was said before."""
+        self.transaction.send()
+        return self.transaction.connection
+
     def execute(self, statement: sa.Executable, values: Any = None) -> sa.CursorResult[Any]:
         """Carry out one statement; a list of values carries it out for each."""
         return self.connection.execute(statement, values)
+
+    def later(self, statement: sa.Executable, values: Any) -> None:
+        """Carry out a statement that answers nothing, in its turn: with the next question, or with the commit."""
+        self.transaction.unsent.append((statement, values))
 
     def log(
         self,
@@ -168,20 +178,20 @@ class Database:
         With `claims`, `last_claim` is a new number: above all before it, and above the clock in milliseconds.
         Raises  E425 for a ledger that was moved, but with `even_moved`
         """
-        with self._turn, self._transaction(writes=True) as transaction:
-            at = self.clock()
-            values = {"clock": to_micros(at) // 1000} if claims else None
-            raising = self._raise_claim if claims else self._raise_moved if even_moved else self._raise
-            row = transaction.connection.execute(raising, values).first()
+        at = self.clock()
+        values = {"clock": to_micros(at) // 1000} if claims else {}
+        raising = self._raise_claim if claims else self._raise_moved if even_moved else self._raise
+        with self._turn, self._transaction(writes=True, first=(raising, values)) as transaction:
+            at, row = self.clock(), transaction.first
             if row is None:
                 raise refusals.moved(self.url, transaction.connection.execute(_MOVED).scalar() or "nowhere")
             transaction.number = row.transaction
             if isinstance(self.clock, postgres.ServerClock):
                 at = self.clock.set(from_micros(row.now))
-            write = Write(transaction.connection, at, row.sequence, row.flow, row.last_claim)
+            write = Write(transaction, at, row.sequence, row.flow, row.last_claim)
             yield write
             if write.events:
-                transaction.connection.execute(_ADD_EVENTS, write.events)
+                write.later(_ADD_EVENTS, write.events)
 
     @contextmanager
     def beside(self) -> Iterator[tuple[sa.Connection, datetime]]:
@@ -192,7 +202,7 @@ class Database:
     def answers(self) -> bool:
         """Tell whether a transaction can be begun now."""
         try:
-            self._begin(writes=False).close()
+            self._begin(writes=False)[0].close()
         except sa.exc.DBAPIError:
             return False
         return True
@@ -203,10 +213,10 @@ class Database:
             return int(connection.execute(_SEQUENCE).scalar_one())
 
     @contextmanager
-    def _transaction(self, *, writes: bool) -> Iterator[_Transaction]:
+    def _transaction(self, *, writes: bool, first: Said | None = None) -> Iterator[_Transaction]:
         with telling(self.url, may_repeat=self._was_reached), self._one_at_a_time:
-            connection = self._begun(writes=writes)
-            transaction = _Transaction(connection)
+            connection, answer = self._begun(writes=writes, first=first)
+            transaction = _Transaction(connection, self.backend, answer)
             try:
                 yield transaction
                 self._commit(transaction)
@@ -216,10 +226,10 @@ class Database:
             finally:
                 connection.close()
 
-    def _begun(self, *, writes: bool) -> sa.Connection:
+    def _begun(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
         """Open a connection and begin; a server that was reached before is waited for."""
         try:
-            return self._begin(writes=writes)
+            return self._begin(writes=writes, first=first)
         except sa.exc.DBAPIError as error:
             if not (self._was_reached and self._is_away(error)):
                 raise
@@ -233,7 +243,7 @@ class Database:
             reraise=True,
         )
         try:
-            begun = waiting(self._begin, writes=writes)
+            begun = waiting(self._begin, writes=writes, first=first)
         except sa.exc.DBAPIError as error:
             if not self._is_away(error):
                 raise
@@ -241,18 +251,18 @@ class Database:
         self.tell("the ledger answers again")
         return begun
 
-    def _begin(self, *, writes: bool) -> sa.Connection:
+    def _begin(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
         connection = self._engine.connect()
         try:
             connection.begin()
-            self.backend.begin(connection, self.url, writes=writes)
+            answer = self.backend.begin(connection, self.url, writes=writes, first=first)
         except BaseException:
             connection.close()
             raise
         if not self._was_reached and isinstance(self.clock, postgres.ServerClock):
             self.clock.set(from_micros(connection.execute(self._now).scalar_one()))
         self._was_reached = True
-        return connection
+        return connection, answer
 
     def _is_away(self, error: BaseException) -> bool:
         return isinstance(error, sa.exc.DBAPIError) and self.backend.failure_of(error) is Failure.AWAY
@@ -260,14 +270,14 @@ class Database:
     def _commit(self, transaction: _Transaction) -> None:
         """Commit; where the connection breaks meanwhile, ask the server what became of it."""
         try:
-            transaction.connection.commit()
+            transaction.commit()
         except sa.exc.DBAPIError as error:
             if transaction.number is None or not self._is_away(error) or not self._was_committed(transaction.number):
                 raise
 
     def _was_committed(self, number: int) -> bool:
         while True:
-            connection = self._begun(writes=False)
+            connection, _ = self._begun(writes=False)
             try:
                 outcome = self.backend.outcome_of(connection, number)
             finally:
@@ -283,10 +293,28 @@ class Database:
 
 @dataclass(slots=True)
 class _Transaction:
-    """An open transaction; `number` is the database's own of one that writes, by which its outcome can be asked for."""
+    """An open transaction, and what of it the database was not told yet.
+
+    `first` is the answer to what began it. `number` is the database's own of one that writes, by which its outcome can
+    be asked for.
+    """
 
     connection: sa.Connection
+    backend: Backend
+    first: Any
     number: int | None = None
+    unsent: list[Said] = field(default_factory=list)
+
+    def send(self) -> None:
+        """Tell the database what it was not told yet."""
+        if self.unsent:
+            self.backend.say(self.connection, self.unsent)
+            self.unsent = []
+
+    def commit(self) -> None:
+        """Tell the database what it was not told yet, and keep all that was said."""
+        self.backend.say(self.connection, self.unsent, commits=True)
+        self.connection.commit()
 
 
 def _tell_nobody(_: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +19,7 @@ import sqlalchemy as sa
 
 from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.postgres_messages import send, written
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"
@@ -38,6 +40,7 @@ _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '60s';"
     " SET LOCAL idle_in_transaction_session_timeout = '60s'"
 )
+_MANY = 20  # sets of values, from which the driver's own way for many takes less
 _BUSY = frozenset({"55P03", "40P01", "57014"})  # lock_not_available, deadlock_detected, query_canceled
 _DAMAGED = frozenset({"42P01", "42703"})  # undefined_table, undefined_column
 # connection failures, shutdowns, too many connections, a transaction that was idle for too long, a server that recovers
@@ -73,10 +76,26 @@ def _require_options(url: sa.URL) -> None:
             raise refusals.unknown_option(url, name, known)
 
 
-def begin(connection: sa.Connection, url: sa.URL, *, writes: bool) -> None:
-    """Begin a transaction in the ledger's schema, in one message to the server."""
-    statement = f"{_WRITE if writes else _READ}; SET LOCAL search_path = {_quoted(schema_of(url))}"
-    connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
+def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:
+    """Begin a transaction in the ledger's schema and carry out its first statement, in one message to the server."""
+    texts = [_WRITE if writes else _READ, f"SET LOCAL search_path = {_quoted(schema_of(url))}"]
+    if first is not None:
+        texts.append(written(connection, *first))
+    return send(connection, texts, answers=first is not None)
+
+
+def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
+    """Carry out statements that answer nothing, in one message to the server, and the commit with them."""
+    texts: list[str] = []
+    for statement, values in said:
+        rows = values if isinstance(values, list) else [values]
+        if len(rows) > _MANY:
+            send(connection, texts)
+            texts = []
+            connection.execute(statement, rows)
+        else:
+            texts += [written(connection, statement, row) for row in rows]
+    send(connection, [*texts, "COMMIT"] if commits else texts)
 
 
 def schema_of(url: sa.URL) -> str:

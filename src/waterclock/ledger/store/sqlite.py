@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +39,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool) -> None:
+def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:
     """Begin the database's own transaction, which the driver leaves to us; one that writes waits for its turn here."""
     statement = "BEGIN IMMEDIATE" if writes else "BEGIN"
     driver: Any = connection.connection.dbapi_connection
@@ -48,6 +48,14 @@ def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool) -> None:
         driver.execute(statement)
     except sqlite3.Error as error:
         raise sa.exc.OperationalError(statement, None, error) from error
+    return None if first is None else connection.execute(*first).first()
+
+
+def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
+    """Carry out statements one after the other: nothing lies between us and a file."""
+    del commits
+    for statement, values in said:
+        connection.execute(statement, values)
 
 
 def lock_of(url: sa.URL) -> AbstractContextManager[Any]:

@@ -18,8 +18,30 @@ from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, tables
 
 _NAMES = sa.select(tables.c.name)
-_TABLES = sa.select(tables.c.name, tables.c.type, tables.c.mode, tables.c.changes).where(
-    tables.c.name.in_(sa.bindparam("names", expanding=True))
+# all that a claim hangs on, in one question: the tables that it reads and its own, with what is known of its labels
+_AT_HAND = (
+    sa.select(
+        tables.c.name,
+        tables.c.type,
+        tables.c.mode,
+        tables.c.changes,
+        sa.exists().where(IS_OPEN, claims.c.table_name == tables.c.name).label("is_held"),
+        batches.c.label,
+        batches.c.status,
+        batches.c.claim,
+        batches.c.current_claim,
+        batches.c.requested,
+        batches.c.is_suspect,
+    )
+    .outerjoin(
+        batches,
+        sa.and_(
+            tables.c.name == sa.bindparam("of"),
+            batches.c.table_name == sa.bindparam("of"),
+            batches.c.label.in_(sa.bindparam("labels", expanding=True)),
+        ),
+    )
+    .where(tables.c.name.in_(sa.bindparam("names", expanding=True)))
 )
 _HOLDERS = (
     sa.select(claims.c.number, claims.c.runner, claims.c.lease_until, claim_labels.c.label)
@@ -27,14 +49,6 @@ _HOLDERS = (
     .where(IS_OPEN, claims.c.table_name == sa.bindparam("of"))
     .order_by(claims.c.number, claim_labels.c.label)
 )
-_BATCHES = sa.select(
-    batches.c.label,
-    batches.c.status,
-    batches.c.claim,
-    batches.c.current_claim,
-    batches.c.requested,
-    batches.c.is_suspect,
-).where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
 # a claim whose lease is out holds no place: it may be one that nobody can settle
 _IN_POOL = (
     sa.select(sa.func.count())
@@ -74,10 +88,10 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
     with database.write(claims=True) as write:
         if write.flow != request.flow:
             raise refusals.not_applied(request.flow, write.flow)
-        known = _tables(write, request)
-        _refuse_second(write, request, known[request.table].type)
+        known, before = _at_hand(write, request)
+        if known[request.table].is_held:
+            _refuse_second(write, request, known[request.table].type)
         _refuse_full(write, request)
-        before = _batches(write, request)
         _check_batches(request, before)
         _check_inputs(write, request, known)
         number = write.last_claim
@@ -88,8 +102,8 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
 
 def put_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
     """Write a claim down that was given by a ledger that is lost; what it read is compared when it is recorded."""
-    never_compared = dict.fromkeys(_tables(write, request), -1)
-    _put(write, request, number, lease_until, _batches(write, request), never_compared)
+    known, before = _at_hand(write, request)
+    _put(write, request, number, lease_until, before, dict.fromkeys(known, -1))
 
 
 def open_claims(database: Database) -> list[Claim]:
@@ -107,26 +121,27 @@ def _put(
     before: Mapping[datetime, AnyRow],
     changes: Mapping[str, int],
 ) -> None:
-    write.execute(_ADD_CLAIM, _claim_row(write, request, number, lease_until))
+    write.later(_ADD_CLAIM, _claim_row(write, request, number, lease_until))
     _add_labels(write, request, number, before)
     rows = list(_input_rows(request, number, changes))
     if rows:
-        write.execute(_ADD_INPUTS, rows)
+        write.later(_ADD_INPUTS, rows)
     write.log("claimed", who=request.who, table=request.table, labels=request.labels, claim=number, run=request.run)
 
 
-def _tables(write: Write, request: ClaimRequest) -> Mapping[str, AnyRow]:
+def _at_hand(write: Write, request: ClaimRequest) -> tuple[Mapping[str, AnyRow], Mapping[datetime, AnyRow]]:
+    """Return the tables of the request by name, and those of its labels that the ledger knows already."""
     names = {pinned.table for of_label in request.inputs.values() for pinned in of_label} | {request.table}
-    known = {row.name: row for row in write.execute(_TABLES, {"names": sorted(names)})}
+    values = {"of": request.table, "labels": request.labels, "names": sorted(names)}
+    rows = write.execute(_AT_HAND, values).all()
+    known = {row.name: row for row in rows}
     if request.table not in known:
         raise refusals.unknown_table(request.table, write.execute(_NAMES).scalars())
-    return known
+    return known, {row.label: row for row in rows if row.label is not None}
 
 
 def _refuse_second(write: Write, request: ClaimRequest, table_type: str) -> None:
     rows = write.execute(_HOLDERS, {"of": request.table}).all()
-    if not rows:
-        return
     asked = set(request.labels)
     for row in rows:
         if table_type == TableType.REGULAR or row.label in asked:
@@ -142,11 +157,6 @@ def _refuse_full(write: Write, request: ClaimRequest) -> None:
     held = write.execute(_IN_POOL, {"pool_": name, "now_": write.at}).scalar_one()
     if held >= size:
         raise refusals.pool_full(request.table, request.labels[0], name, size)
-
-
-def _batches(write: Write, request: ClaimRequest) -> Mapping[datetime, AnyRow]:
-    rows = write.execute(_BATCHES, {"of": request.table, "labels": request.labels})
-    return {row.label: row for row in rows}
 
 
 def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> None:
@@ -209,7 +219,7 @@ def _add_labels(write: Write, request: ClaimRequest, number: int, before: Mappin
             again.append({"of": request.table, "at": label, "number_": number})
     for statement, values in ((_ADD_LABELS, labels), (_ADD_BATCHES, new), (_RUN_BATCHES, again)):
         if values:
-            write.execute(statement, values)
+            write.later(statement, values)
 
 
 def _new_batch(table: str, label: datetime, number: int) -> dict[str, Any]:

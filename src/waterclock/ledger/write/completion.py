@@ -15,22 +15,54 @@ from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import AnyRow, batches, codes, items, revisions, tables, versions
+from waterclock.ledger.store.schema import AnyRow, batches, inputs, items, revisions, tables, versions
 from waterclock.ledger.write.claim_endings import close, put_back
 from waterclock.ledger.write.coverage import cover
 from waterclock.ledger.write.suspects import mark_outdated, mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
-_TABLE = sa.select(tables).where(tables.c.name == sa.bindparam("of"))
-_BEFORE = sa.select(
-    batches.c.label,
-    batches.c.current_claim,
-    batches.c.end,
-    batches.c.stands_from,
-    batches.c.hash_high,
-    batches.c.hash_low,
-    batches.c.code,
-).where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
+_read = tables.alias()
+# the table, and what was known of the labels before; whether anybody may have read what changes, or anything that the
+# claim read has changed, so that neither is asked where it is not so
+_BEFORE = (
+    sa.select(
+        tables.c.name,
+        tables.c.mode,
+        tables.c.head_version,
+        tables.c.head_label,
+        tables.c.changes,
+        tables.c.seconds,
+        sa.exists()
+        .where(
+            inputs.c.table_name == sa.bindparam("of"),
+            inputs.c.high > sa.bindparam("low"),
+            inputs.c.low < sa.bindparam("high"),
+        )
+        .label("is_read"),
+        sa.exists()
+        .where(
+            inputs.c.claim == sa.bindparam("number_"),
+            inputs.c.table_name == _read.c.name,
+            inputs.c.changes != _read.c.changes,
+        )
+        .label("is_outdated"),
+        batches.c.label,
+        batches.c.current_claim,
+        batches.c.end,
+        batches.c.stands_from,
+        batches.c.hash_high,
+        batches.c.hash_low,
+        batches.c.code,
+    )
+    .outerjoin(
+        batches,
+        sa.and_(
+            batches.c.table_name == sa.bindparam("of"),
+            batches.c.label.in_(sa.bindparam("labels", expanding=True)),
+        ),
+    )
+    .where(tables.c.name == sa.bindparam("of"))
+)
 _ADD_REVISIONS = sa.insert(revisions)
 _NEW_VALUES = (
     "end", "current_claim", "version", "rows", "bytes", "digest", "hash_high", "hash_low", "slice_path",
@@ -63,12 +95,10 @@ _DROP_VERSION = (
     .values(dropped_by=sa.bindparam("number_"))
 )
 _ADD_VERSION = sa.insert(versions)
-_COUNT_CODE = (
-    sa.update(codes)
-    .where(codes.c.table_name == sa.bindparam("of"), codes.c.code == sa.bindparam("code_"))
-    .values(labels=codes.c.labels + sa.bindparam("more"))
+_COUNT_CODE = sa.text(  # SQLAlchemy has a word for it for each dialect, and none for both
+    "INSERT INTO codes (table_name, code, labels) VALUES (:of, :code, :more)"
+    " ON CONFLICT (table_name, code) DO UPDATE SET labels = codes.labels + excluded.labels"
 )
-_ADD_CODE = sa.insert(codes)
 _FORGET_ITEMS = sa.delete(items).where(items.c.table_name == sa.bindparam("of"), items.c.label == sa.bindparam("at"))
 _TAKEN = sa.select(items.c.item, items.c.label).where(
     items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))
@@ -93,36 +123,44 @@ def record(write: Write, held: Claim, results: Sequence[BatchResult]) -> Recorde
     """Do what `record_done` does, within a transaction."""
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)
-    row = write.execute(_TABLE, {"of": table}).one()
-    before = _before(write, held, results)
+    row, before = _before(write, held, results)
     weights = {found.label: weight(found.label, found.digest, found.rows, held.number) for found in results}
     changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
     moved = _moved(results, before, changed, row.mode)
-    write.execute(_ADD_REVISIONS, [_revision(write, held, found) for found in results])
-    finished = [_finished(write, held, found, weights[found.label]) for found in results]
-    write.execute(_FINISH, [values | {"claimed": claimed} for values in finished])
-    put_back(write, held.number, set(held.request.labels) - before.keys())
     cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
+    write.later(_ADD_REVISIONS, [_revision(write, held, found) for found in results])
+    finished = [_finished(write, held, found, weights[found.label]) for found in results]
+    write.later(_FINISH, [values | {"claimed": claimed} for values in finished])
+    put_back(write, held.number, set(held.request.labels) - before.keys())
     _map_versions(write, held, row, results)
     _move_head(write, held, row, results, changes=bool(moved))
     _count_codes(write, held, before)
     _take_items(write, held, results)
-    suspects = mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved else 0
-    if held.request.inputs:
+    stood = any(old.stands_from is not None for old in before.values())  # elsewhere, where nobody has looked yet
+    suspects = (
+        mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved and (row.is_read or stood) else 0
+    )
+    # of what it read, its own table has changed since the question: it does so here
+    if row.is_outdated or any(read.table == table for of_label in held.request.inputs.values() for read in of_label):
         suspects += mark_outdated(write, table, held.number, before)
     _log(write, held, results, changed)
     return Recorded(changed, suspects)
 
 
-def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> dict[datetime, AnyRow]:
+def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[AnyRow, dict[datetime, AnyRow]]:
+    """Return the table, and its labels as they were."""
     labels = [found.label for found in results]
-    rows = {row.label: row for row in write.execute(_BEFORE, {"of": held.request.table, "labels": labels})}
+    spans = [_span(found) for found in results]
+    values = {"of": held.request.table, "labels": labels, "number_": held.number}
+    values |= {"low": min(low for low, _ in spans), "high": max(high for _, high in spans)}
+    rows = write.execute(_BEFORE, values).all()
+    before = {row.label: row for row in rows if row.label is not None}
     for label in labels:
-        if label not in held.request.labels or label not in rows:
+        if label not in held.request.labels or label not in before:
             raise refusals.impossible(
                 held.request.table, label, "cannot be recorded", why=f"claim {held.number} does not hold it"
             )
-    return rows
+    return rows[0], before
 
 
 def _old_weight(row: AnyRow) -> tuple[int, int]:
@@ -200,14 +238,14 @@ def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[Batc
     head = newest.label if row.head_label is None else max(row.head_label, newest.label)
     if row.mode == Mode.REPLACE and newest.label < head:
         # an older state is its sealed slice: no version holds it, and the head stays
-        write.execute(_DROP_VERSION, {"of": row.name, "at": newest.label, "number_": held.number})
+        write.later(_DROP_VERSION, {"of": row.name, "at": newest.label, "number_": held.number})
         return
     if row.head_label is not None:
         oldest = min(found.label for found in results) if row.mode in FOLDS else head
         if oldest <= row.head_label:
-            write.execute(_DROP_VERSIONS, {"of": row.name, "since": oldest, "number_": held.number})
+            write.later(_DROP_VERSIONS, {"of": row.name, "since": oldest, "number_": held.number})
     entry = {"table_name": row.name, "label": head, "version": newest.version, "claim": held.number}
-    write.execute(_ADD_VERSION, entry | {"dropped_by": None})
+    write.later(_ADD_VERSION, entry | {"dropped_by": None})
 
 
 def _move_head(write: Write, held: Claim, row: AnyRow, results: Sequence[BatchResult], *, changes: bool) -> None:
@@ -217,7 +255,7 @@ def _move_head(write: Write, held: Claim, row: AnyRow, results: Sequence[BatchRe
     mean = _mean_seconds(held, write.at, len(results), row.seconds)
     values = {"of": row.name, "new_head_version": version, "new_changes": row.changes + changes, "new_seconds": mean}
     head = newest.label if row.head_label is None else max(row.head_label, newest.label)
-    write.execute(_MOVE_HEAD, values | {"new_head_label": head})
+    write.later(_MOVE_HEAD, values | {"new_head_label": head})
 
 
 def _mean_seconds(held: Claim, at: datetime, labels: int, mean: float | None) -> float | None:
@@ -233,9 +271,8 @@ def _count_codes(write: Write, held: Claim, before: Mapping[datetime, AnyRow]) -
     more = Counter({held.request.code: len(before)})
     more.subtract(row.code for row in before.values() if row.current_claim is not None)
     for code, count in more.items():
-        values = {"of": held.request.table, "code_": code, "more": count}
-        if count and write.execute(_COUNT_CODE, values).rowcount == 0:
-            write.execute(_ADD_CODE, {"table_name": held.request.table, "code": code, "labels": count})
+        if count:
+            write.later(_COUNT_CODE, {"of": held.request.table, "code": code, "more": count})
 
 
 def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
@@ -245,7 +282,7 @@ def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> No
         taken = {str(item["name"]): dict(item) for item in found.source.get("items", ())}
         if not taken and "items" not in found.source:
             continue
-        write.execute(_FORGET_ITEMS, {"of": table, "at": found.label})
+        write.later(_FORGET_ITEMS, {"of": table, "at": found.label})
         other = write.execute(_TAKEN, {"of": table, "names": list(taken)}).first()
         if other is not None:
             raise refusals.taken_twice(table, found.label, other.item, other.label)
@@ -254,7 +291,7 @@ def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> No
             for name, data in taken.items()
         ]
         if rows:
-            write.execute(_ADD_ITEMS, rows)
+            write.later(_ADD_ITEMS, rows)
 
 
 def _log(write: Write, held: Claim, results: Sequence[BatchResult], changed: Sequence[datetime]) -> None:

@@ -16,9 +16,18 @@ _TOUCHING = sa.select(coverage.c.low, coverage.c.high).where(
     coverage.c.high >= sa.bindparam("since"),
 )
 _ADD = sa.insert(coverage)
-_EXTEND = (
+_after = coverage.alias()
+# what lengthens one interval and touches no other, as each day does that follows the one before
+_LENGTHEN = (
     sa.update(coverage)
-    .where(coverage.c.table_name == sa.bindparam("name"), coverage.c.low == sa.bindparam("since"))
+    .where(coverage.c.table_name == sa.bindparam("name"), coverage.c.low < sa.bindparam("since"))
+    .where(coverage.c.high >= sa.bindparam("since"), coverage.c.high <= sa.bindparam("until"))
+    .where(
+        ~sa.exists().where(
+            _after.c.table_name == sa.bindparam("name"),
+            _after.c.low.between(sa.bindparam("since"), sa.bindparam("until")),
+        )
+    )
     .values(high=sa.bindparam("until"))
 )
 _REMOVE = sa.delete(coverage).where(
@@ -30,13 +39,12 @@ Interval = tuple[datetime, datetime]
 def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
     """Add spans to what is covered, joining what touches."""
     for low, high in spans:
+        if connection.execute(_LENGTHEN, {"name": table, "since": low, "until": high}).rowcount:
+            continue
         found = _touching(connection, table, low, high)
         if any(start <= low and high <= end for start, end in found):
             continue
-        if len(found) == 1 and found[0][0] <= low:
-            connection.execute(_EXTEND, {"name": table, "since": found[0][0], "until": high})
-        else:
-            _put(connection, table, found, IntervalSet.from_intervals([*found, (low, high)]))
+        _put(connection, table, found, IntervalSet.from_intervals([*found, (low, high)]))
 
 
 def uncover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
