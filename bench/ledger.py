@@ -51,7 +51,8 @@ def declare(name: str, *reads: str, mode: Mode = Mode.APPEND) -> Table:
 
 
 def declared(*tables: Table) -> Flow:
-    return Flow(project="bench", tables={each.name: each for each in tables}, fingerprint="flow")
+    order = tuple(each.name for each in tables)
+    return Flow(project="bench", tables={each.name: each for each in tables}, order=order, fingerprint="flow")
 
 
 @contextmanager

@@ -28,13 +28,18 @@ Interval = tuple[datetime, datetime]
 
 # Beyond so many intervals of one table it is cheaper to read its slices once than to ask for each.
 FEW = 6
+_CHUNK = 500
 Sums = tuple[Sequence[int], Sequence[int]]
 
 _IS_CURRENT = batches.c.current_claim.is_not(None)
-_SUM = sa.select(sa.func.sum(batches.c.hash_high), sa.func.sum(batches.c.hash_low)).where(
-    batches.c.table_name == sa.bindparam("name"),
-    batches.c.label >= sa.bindparam("low"),
-    batches.c.label < sa.bindparam("high"),
+_SUMS = (
+    sa.select(batches.c.table_name, sa.func.sum(batches.c.hash_high), sa.func.sum(batches.c.hash_low))
+    .where(
+        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+        batches.c.label >= sa.bindparam("low"),
+        batches.c.label < sa.bindparam("high"),
+    )
+    .group_by(batches.c.table_name)
 )
 _WEIGHTS = (
     sa.select(batches.c.label, batches.c.hash_high, batches.c.hash_low)
@@ -77,18 +82,6 @@ def weight(label: datetime, digest: str | None, rows: int, claim: int) -> tuple[
     return int.from_bytes(value[:4]), int.from_bytes(value[4:])
 
 
-def content_of(connection: sa.Connection, table: str, mode: str, interval: Interval) -> str:
-    """Return the content of one interval of a table as it is in this transaction."""
-    low, high = interval
-    if low >= high:
-        return NOTHING
-    if mode == Mode.REPLACE:
-        row = connection.execute(_STANDING, {"name": table, "low": low}).first()
-    else:
-        row = connection.execute(_SUM, {"name": table, "low": low, "high": high}).first()
-    return NOTHING if row is None or row[0] is None else content_text(row[0], row[1])
-
-
 def running_contents(rows: Sequence[AnyRow]) -> Sums:
     """Return both halves of the content of the first slices of a table, by how many they are, from none to all."""
     highs = accumulate((row.hash_high or 0 for row in rows), initial=0)
@@ -110,16 +103,32 @@ def contents_of(
     for table, low, high in wanted:
         by_table[table].add((low, high))
     found: dict[tuple[str, datetime, datetime], str] = {}
+    alike: defaultdict[Interval, list[str]] = defaultdict(list)  # tables that are asked for the same interval
     for table, intervals in by_table.items():
-        mode = modes[table]
-        if len(intervals) <= FEW:
-            texts = {interval: content_of(connection, table, mode, interval) for interval in intervals}
-        elif mode == Mode.REPLACE:
-            texts = _many_standing(connection, table, intervals)
-        else:
+        if modes[table] == Mode.REPLACE:
+            read = _many_standing if len(intervals) > FEW else _few_standing
+            found |= {(table, *interval): text for interval, text in read(connection, table, intervals).items()}
+        elif len(intervals) > FEW:
             texts = _many_sums(connection, table, intervals)
-        found |= {(table, *interval): text for interval, text in texts.items()}
+            found |= {(table, *interval): text for interval, text in texts.items()}
+        else:
+            for interval in intervals:
+                alike[interval].append(table)
+    for (low, high), tables in alike.items():
+        found |= {(table, low, high): NOTHING for table in tables}
+        for start in range(0, len(tables) if low < high else 0, _CHUNK):
+            values = {"names": tables[start : start + _CHUNK], "low": low, "high": high}
+            for table, high_sum, low_sum in connection.execute(_SUMS, values):
+                found[table, low, high] = content_text(high_sum, low_sum)
     return found
+
+
+def _few_standing(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
+    texts: dict[Interval, str] = {}
+    for low, high in intervals:
+        row = connection.execute(_STANDING, {"name": table, "low": low}).first() if low < high else None
+        texts[low, high] = NOTHING if row is None else content_text(row.hash_high, row.hash_low)
+    return texts
 
 
 def _many_sums(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:

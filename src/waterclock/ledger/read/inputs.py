@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from waterclock.batches.records import Input
 from waterclock.ledger.store.schema import IS_LONG, IS_SHORT, LONG, inputs
 
 _OVERLAPS = (
-    inputs.c.table_name == sa.bindparam("name"),
+    inputs.c.table_name.in_(sa.bindparam("names", expanding=True)),
     inputs.c.high > sa.bindparam("low"),
     inputs.c.low < sa.bindparam("high"),
 )
@@ -39,8 +39,8 @@ def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.Compoun
     return (sa.union if distinct else sa.union_all)(short, query.where(*_OVERLAPS, IS_LONG))
 
 
-def overlapping(table: str, low: datetime, high: datetime) -> dict[str, Any]:
-    """Return the values of a statement made by `with_readers`."""
+def overlapping(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
+    """Return the values of a statement made by `with_readers`, for an interval of some tables."""
     longest = timedelta(microseconds=LONG)
     reach = high + longest if high < FOREVER - longest else FOREVER
-    return {"name": table, "low": low, "high": high, "reach": reach}
+    return {"names": tables, "low": low, "high": high, "reach": reach}

@@ -8,9 +8,9 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.declarations import Flow
-from waterclock.flow.graph import circles_of
+from waterclock.flow.graph import circles_of, readers_of
 from waterclock.ledger.read.inputs import overlapping, with_readers
 from waterclock.ledger.store.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
@@ -19,6 +19,7 @@ Key = tuple[str, datetime]
 Span = tuple[datetime, datetime]
 
 _FEW = 8
+_CHUNK = 500
 
 _IS_CURRENT = sa.and_(
     batches.c.table_name == inputs.c.reader,
@@ -26,10 +27,11 @@ _IS_CURRENT = sa.and_(
     batches.c.current_claim == inputs.c.claim,
 )
 _READERS = with_readers(
-    sa.select(inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from, inputs.c.low, inputs.c.high).join(
-        batches, _IS_CURRENT
-    )
-)
+    sa.select(
+        inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from, inputs.c.low, inputs.c.high,
+        inputs.c.table_name,
+    ).join(batches, _IS_CURRENT)
+)  # fmt: skip
 _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(
     batches.c.table_name == sa.bindparam("name"),
     batches.c.label >= sa.bindparam("low"),
@@ -47,6 +49,7 @@ def resting_on(
     PREVIOUS) are taken whole from the oldest span on: an upper bound, found in one step instead of one a window.
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
+    readers = _Readers(connection, flow)
     found: defaultdict[str, set[datetime]] = defaultdict(set)
     spans: dict[str, list[Span]] = defaultdict(list)
     for (name, label), span in seeds.items():
@@ -55,7 +58,7 @@ def resting_on(
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():
-            for row in _readers(connection, name, of_table, circles.get(name, frozenset()), within):
+            for row in _resting(readers, name, of_table, circles.get(name, frozenset()), within):
                 if row[1] not in found[row[0]]:
                     found[row[0]].add(row[1])
                     reached[row[0]].append((row[3] or row[1], row[2]))
@@ -63,8 +66,47 @@ def resting_on(
     return found
 
 
-def _readers(
-    connection: sa.Connection,
+class _Readers:
+    """Who read which span of a table, asked ahead for all tables below it: a ripple mostly keeps to its span."""
+
+    def __init__(self, connection: sa.Connection, flow: Flow) -> None:
+        self.connection = connection
+        self._below = readers_of(flow)
+        self._known: defaultdict[str, list[tuple[Span, list[AnyRow]]]] = defaultdict(list)
+
+    def of(self, name: str, low: datetime, high: datetime) -> Iterable[AnyRow]:
+        """Return the current reads of a table that meet a span, and some beside it."""
+        for span, rows in self._known[name]:
+            if span[0] <= low and high <= span[1]:
+                return rows
+        self._ask(name, low, high)
+        return self._known[name][-1][1]
+
+    def _ask(self, name: str, low: datetime, high: datetime) -> None:
+        met = [span for span, _ in self._known[name] if span[0] < high and low < span[1]]
+        if met:  # it grows from table to table: twice as far each time, not a step for each
+            low, high = min(low, *(span[0] for span in met)), max(high, *(span[1] for span in met))
+            wider = high - low
+            low, high = low - min(wider, low - BEGINNING), high + min(wider, FOREVER - high)
+        names = self._all_below(name)
+        rows: dict[str, list[AnyRow]] = {each: [] for each in names}
+        for start in range(0, len(names), _CHUNK):
+            for row in self.connection.execute(_READERS, overlapping(names[start : start + _CHUNK], low, high)):
+                rows[row[6]].append(row)
+        for each, of_table in rows.items():
+            self._known[each].append(((low, high), of_table))
+
+    def _all_below(self, name: str) -> list[str]:
+        found, reached = {name}, [name]
+        while reached:
+            new = set(self._below.get(reached.pop(), ())) - found
+            found |= new
+            reached += new
+        return sorted(found)
+
+
+def _resting(
+    readers: _Readers,
     name: str,
     spans: Iterable[Span],
     circle: frozenset[str],
@@ -76,8 +118,8 @@ def _readers(
     if len(asked) > _FEW:  # each query walks the long readers of all that is newer than its interval
         asked = [(oldest, newest)]
     for low, high in asked:
-        for row in connection.execute(_READERS, overlapping(name, low, high)):
+        for row in readers.of(name, low, high):
             if (within is None or row[1] < within.get(row[0], BEGINNING)) and merged.overlaps(row.low, row.high):
                 yield row
     for other in sorted(circle if within is None else circle & within.keys()):
-        yield from connection.execute(_LATER, {"name": other, "low": oldest})
+        yield from readers.connection.execute(_LATER, {"name": other, "low": oldest})

@@ -7,8 +7,9 @@ What grows with history (coverage, codes, seconds) is kept merged as batches are
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 import sqlalchemy as sa
@@ -95,8 +96,11 @@ _READ = (
             batches.c.current_claim == inputs.c.claim,
         ),
     )
-    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
-    .order_by(inputs.c.label, inputs.c.position)
+    .where(
+        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+        batches.c.label.in_(sa.bindparam("labels", expanding=True)),
+    )
+    .order_by(inputs.c.reader, inputs.c.label, inputs.c.position)
 )  # fmt: skip
 _CHUNK = 500
 Rows = Mapping[str, list[AnyRow]]
@@ -155,11 +159,9 @@ def _requested(connection: sa.Connection, asking: Asking) -> Rows:
     rows = defaultdict(list, _by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
-        asked = sorted(set(labels) - stronger)
         rows[name] = [row for row in rows[name] if row.label in stronger or row.label not in labels]
-        for start in range(0, len(asked), _CHUNK):
-            values = {"of": name, "labels": asked[start : start + _CHUNK], "verb": verb}
-            rows[name] += connection.execute(_MEANT, values)
+        for asked in _chunks(sorted(set(labels) - stronger)):
+            rows[name] += connection.execute(_MEANT, {"of": name, "labels": asked, "verb": verb})
     return rows
 
 
@@ -220,13 +222,20 @@ def _flat(rows: Rows) -> Collection[AnyRow]:
 def _reads(
     connection: sa.Connection, doubted: Mapping[str, set[datetime]], wanted: Collection[str]
 ) -> Mapping[str, list[AnyRow]]:
-    found: dict[str, list[AnyRow]] = {}
+    alike: defaultdict[frozenset[datetime], list[str]] = defaultdict(list)  # tables whose labels are asked for at once
     for name, labels in doubted.items():
         if name in wanted:
-            ordered = sorted(labels)
-            chunks = (ordered[start : start + _CHUNK] for start in range(0, len(ordered), _CHUNK))
-            found[name] = [row for chunk in chunks for row in connection.execute(_READ, {"of": name, "labels": chunk})]
+            alike[frozenset(labels)].append(name)
+    found: defaultdict[str, list[AnyRow]] = defaultdict(list)
+    for same, names in alike.items():
+        for some, others in product(_chunks(sorted(same)), _chunks(names)):
+            for row in connection.execute(_READ, {"labels": some, "names": others}):
+                found[row[0]].append(row)
     return found
+
+
+def _chunks(of: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (of[start : start + _CHUNK] for start in range(0, len(of), _CHUNK))
 
 
 def _input_facts(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+import sqlalchemy as sa
+
 from tests.ledgers import Desk, day, desk, flow, table
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.flow.choices import Mode
@@ -84,3 +87,22 @@ def test_a_snapshot_is_of_one_moment(tmp_path: object) -> None:
             opened.done("raw.a", 1)
             assert len(connection.exec_driver_sql("SELECT * FROM batches").all()) == 1
         assert len(opened.ledger.past.grid(["raw.a"])) == 2
+
+
+@pytest.mark.parametrize("past", [0, 2])
+def test_what_rests_on_a_restated_label_takes_no_statement_for_each_table(at_desk: Desk, past: int) -> None:
+    """Also where each table reads more of the one before than the label itself, so that the span grows."""
+    names = [f"t{at}.x" for at in range(16)]
+    above = dict(zip(names[1:], names, strict=False))
+    at_desk.apply(*(table(name, partitioned=True, reads=[above[name]] if name in above else ()) for name in names))
+    for name in names:
+        reads = {at: [at_desk.read(above[name], at - past, at + 1)] for at in range(40) if name in above}
+        at_desk.done(name, *range(40), reads=reads)
+    at_desk.ledger.decisions.request_restate("t0.x", [day(5)], "recompute", who="ann")
+    said: list[str] = []
+    engine = at_desk.ledger._database._engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *told: said.append(told[2]))
+    found = at_desk.ledger.reads.snapshot(at_desk.flow)
+    resting = {name: sorted(found.tables[name].suspects) for name in names[1:]}
+    assert resting == {name: [day(5 + at) for at in range(past * deep + 1)] for deep, name in enumerate(names[1:], 1)}
+    assert len(said) < (16 if past == 0 else 60)
