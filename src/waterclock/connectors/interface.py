@@ -91,6 +91,10 @@ def _nothing() -> Mapping[str, int]:
     return {}
 
 
+def _nothing_held() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Collected:
     """Rows read from a source, not yet evaluated.
@@ -98,7 +102,8 @@ class Collected:
     `frame` has the columns that were asked for and, but for a snapshot, the STRING column `timelabel`. `set_aside`
     gives counts of rows that belong to no window; it may wait for the one action on `frame`, so call it after that.
     `left_out` are columns of the source that a closed list does not name. `source` goes into the manifest. `is_empty`
-    says that there are surely no rows: nothing waits for an action then, for there is none.
+    says that there are surely no rows: nothing waits for an action then, for there is none. `close` ends what the
+    reading holds open at the source; it is called whatever became of the frame, and may be called again.
     """
 
     frame: DataFrame
@@ -106,6 +111,7 @@ class Collected:
     left_out: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
     is_empty: bool = False
+    close: Callable[[], None] = _nothing_held
 
 
 @runtime_checkable

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from waterclock.connectors.postgres.collection import WindowFilter
     from waterclock.connectors.postgres.database import Connection, Database
+    from waterclock.connectors.postgres.extract import WindowFilter
     from waterclock.connectors.postgres.types import SqlColumn
 
 CAPABILITIES = Capabilities(
@@ -130,8 +130,9 @@ class PostgresCollector:
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
     ) -> Collected:
-        from waterclock.connectors.postgres.collection import Extract, Wanted, collected
+        from waterclock.connectors.postgres.collection import collected
         from waterclock.connectors.postgres.database import source_of
+        from waterclock.connectors.postgres.extract import Extract, Wanted
         from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
         from waterclock.connectors.values import Times
 
@@ -166,11 +167,11 @@ class PostgresCollector:
 
 
 def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
-    from waterclock.connectors.postgres.collection import WindowFilter, require_time
+    from waterclock.connectors.postgres.extract import WindowFilter, require_time
 
     for column in there:
         if column.name.lower() == request.time_column.lower():
-            require_time(column.name, f"{column.kind}[]" if column.is_array else column.kind, str(unit))
+            require_time(column.name, f"{column.kind}[]" if column.is_array else column.kind, unit)
             return WindowFilter(column.name, column.kind, tuple(request.windows))
     raise no_time_column(request.time_column, [column.name for column in there], where=str(unit))
 

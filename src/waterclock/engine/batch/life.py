@@ -89,6 +89,7 @@ class _Attempt:
     spent: dict[str, float] = field(default_factory=dict)
     begun: float = field(default_factory=time.perf_counter)
     done: _Done | None = None
+    made: Made | None = None
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -144,7 +145,8 @@ class _Attempt:
         """Return the group's rows, not yet evaluated."""
         with self._step("make"):
             set_shuffle_partitions(self.spark, bytes_read(self.work.lake, self.work.flow, bound.pins.values()))
-            return make(self.work, self.spark, self.table, self.group, bound, self.now)
+            self.made = make(self.work, self.spark, self.table, self.group, bound, self.now)
+            return self.made
 
     def _create(self, bound: Bound) -> Made | None:
         """Create the table before any claim, so that whoever takes a claim over has a table to kill it in.
@@ -309,7 +311,9 @@ class _Attempt:
         return f"{self.table.name}@{label_of(self.group.batches[0].label)}"
 
     def let_go(self) -> None:
-        """Let the lease run out, if the claim was not closed, and give the session back."""
+        """Let the lease run out, if the claim was not closed, and give back the session and what the source holds."""
+        if self.made is not None:
+            self.made.notes.close()
         if self.claim is not None:
             self.work.let_go(self.claim)
         if "spark" in self.__dict__:

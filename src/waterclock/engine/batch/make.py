@@ -62,12 +62,17 @@ def make(
         return Made([Part(labels, shaped.frame)], _stored(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
         gathered = gather(work, spark, table, group, bound.again, now)
-        shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=table.is_fold)
+        try:
+            shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=table.is_fold)
+        except BaseException:
+            gathered.collected.close()
+            raise
         notes = Notes(
             gathered.source,
             gathered.collected.set_aside,
             (*shaped.left_out, *gathered.collected.left_out),
             gathered.after,
+            gathered.collected.close,
         )
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         of_nothing = gathered.collected.is_empty

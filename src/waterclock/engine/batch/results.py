@@ -16,19 +16,24 @@ if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
 
 
+def _nothing_held() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Notes:
     """What is known of a group's rows beside themselves.
 
     `source` are positions in the source by label, for the manifest. `set_aside`, asked after the rows were written,
     counts what belongs to no window. `left_out` are columns that a closed list does not name. `after` is called once
-    the group is recorded (files go to the archive).
+    the group is recorded (files go to the archive); `close` in the end, whatever came of it.
     """
 
     source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
     set_aside: Callable[[], Mapping[str, int]] = dict
     left_out: tuple[str, ...] = ()
     after: Callable[[Workplace], None] = _nothing_after
+    close: Callable[[], None] = _nothing_held
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from waterclock.ledger.refusals import unusable_export
 from waterclock.ledger.store.database import NEWEST_SCHEMA, Database
 from waterclock.ledger.store.instants import Instant, to_micros
 from waterclock.ledger.store.schema import metadata
+from waterclock.ledger.store.texts import storable, written_json
 
 FORMAT = 1
 _PAGE = 1000
@@ -223,8 +224,17 @@ def _put(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> li
         listed = ", ".join(f'"{column.name}"' for column in columns)
         is_file = connection.dialect.name == "sqlite"
         values = ", ".join(f":{column.name}" if is_file else _value_sql(column) for column in columns)
-        connection.execute(sa.text(f'INSERT INTO "{name}" ({listed}) VALUES ({values})'), rows)
+        kept = [{column.name: _storable(column, row[column.name]) for column in columns} for row in rows]
+        connection.execute(sa.text(f'INSERT INTO "{name}" ({listed}) VALUES ({values})'), kept)
     return []
+
+
+def _storable(column: sa.Column[Any], value: Any) -> Any:
+    """Write a text of an older ledger as it is written today."""
+    if not isinstance(value, str):
+        return value
+    is_json = isinstance(column.type, sa.JSON) and any(word in value for word in ("NaN", "Infinity"))
+    return written_json(json.loads(value)) if is_json else storable(value)
 
 
 def _value_sql(column: sa.Column[Any]) -> str:

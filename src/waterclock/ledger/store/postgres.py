@@ -8,7 +8,6 @@ A runner that is stopped in the middle of a transaction would hold that row for 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -20,6 +19,7 @@ import sqlalchemy as sa
 from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.postgres_messages import send, written
+from waterclock.ledger.store.texts import written_json
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"
@@ -58,7 +58,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
             url.set(drivername="postgresql+psycopg").difference_update_query(["schema"]),
             isolation_level="AUTOCOMMIT",  # `begin` begins the transactions, the driver's commit ends them
             connect_args={key: value for key, value in _CONNECT.items() if key not in url.query},
-            json_serializer=json.JSONEncoder(default=str).encode,
+            json_serializer=written_json,
             max_overflow=-1,
         )
     except ImportError as error:

@@ -13,11 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.ledger.store.instants import Instant
+from waterclock.ledger.store.texts import Text
 
 metadata = sa.MetaData()
 
-# texts compare by their bytes, wherever they lie: labels, names and what a query says of them
-TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+TEXT = Text()
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 AnyRow = sa.Row[*tuple[Any, ...]]  # a row of any query: its columns are asked for by name

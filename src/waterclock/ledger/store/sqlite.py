@@ -7,7 +7,6 @@ that it waits for its turn at its start and never fails half-way.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.texts import written_json
 
 NOW = TRANSACTION = "NULL"
 _BUSY_MILLISECONDS = 60_000
@@ -29,7 +29,7 @@ _DAMAGED_WORDS = ("no such table", "no such column", "malformed", "Could not dec
 
 def create_engine(url: sa.URL) -> sa.Engine:
     """Make the engine of a ledger in a SQLite file; one in memory keeps to a single connection."""
-    arguments: dict[str, Any] = {"json_serializer": json.JSONEncoder(default=str).encode}
+    arguments: dict[str, Any] = {"json_serializer": written_json}
     if is_in_memory(url):
         arguments |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     else:

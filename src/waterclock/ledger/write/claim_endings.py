@@ -90,8 +90,6 @@ def record_failed(
     before stays readable as it was.
     Raises  E411 where the claim is closed already
     """
-    # whatever an error quotes: no database of ours holds a NUL, or half of a character
-    error = error.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
     with database.write() as write:
         close(write, held.number, status.value, why=error, is_transient=is_transient)
         told = {"number_": held.number, "of": held.request.table, "as_": status.value, "why": error}

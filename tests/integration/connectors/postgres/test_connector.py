@@ -14,7 +14,7 @@ import pytest
 from tests.postgres import server
 from tests.systems import PostgresDatabase, query_of, setting_of, unit_of
 from waterclock.connectors.interface import Collected, WindowRequest
-from waterclock.connectors.postgres import collection
+from waterclock.connectors.postgres import extract
 from waterclock.connectors.postgres.collection import DIRECT_ROWS
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.connectors.postgres.database import database_of
@@ -141,6 +141,15 @@ def test_any_type_is_taken_as_text_where_that_is_declared(spark: SparkSession, d
         ("int4[]", "'{{1,2},{3,4}}'", None),
         ("float8[]", "'{1.5}'", "ARRAY<INT>"),
         ("text", "'123456789.55'", "DECIMAL(4,2)"),
+        ("text", "'1.555'", "DECIMAL(4,2)"),
+        ("text", "'0x10'", "INT"),
+        ("text", "'1_000'", "INT"),
+        ("text", "''", "INT"),
+        ("text", "'1e3'", "BIGINT"),
+        ("text", "'3000000000.00'", "INT"),
+        ("numeric", "16.5", "INT"),
+        ("numeric", "100.00", "DECIMAL(4,2)"),
+        ("money", "5", "INT"),
     ],
 )
 def test_a_value_that_does_not_fit_is_told_and_never_bent(
@@ -163,6 +172,15 @@ def test_a_value_that_does_not_fit_is_told_and_never_bent(
         ("bool", "true", "STRING", "t"),
         ("date", "'2013-01-02'", "STRING", "2013-01-02"),
         ("numeric", "1.5", "DOUBLE", 1.5),
+        ("numeric", "1.500000", "DECIMAL(4,2)", Decimal("1.50")),
+        ("numeric", "-1200.000", "DECIMAL(4,0)", Decimal(-1200)),
+        ("numeric(20,8)", "-0.10", "DECIMAL(4,2)", Decimal("-0.10")),
+        ("text", "'1.5000'", "DECIMAL(4,2)", Decimal("1.50")),
+        ("numeric", "16.00", "INT", 16),
+        ("text", "' -16. '", "BIGINT", -16),
+        ("float8", "16", "BIGINT", 16),
+        # a number of a type that holds the nearest it can is the nearest
+        ("int8", "9007199254740993", "DOUBLE", 9007199254740992.0),
         ("int8[]", "'{1,2}'", "STRING", "{1,2}"),
         ("int8", "86400", "TIMESTAMP", "1970-01-02 00:00:00"),
         ("text", "'2013-01-01T05:00:00+03:00'", "TIMESTAMP", "2013-01-01 02:00:00"),
@@ -193,7 +211,7 @@ def test_a_big_table_is_read_in_parts(spark: SparkSession, big: PostgresDatabase
 def test_the_number_of_parts_follows_the_size(
     spark: SparkSession, big: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection, "ROWS_A_PART", 25_000)
+    monkeypatch.setattr(extract, "ROWS_A_PART", 25_000)
     read = collector(big).read_snapshot(spark, unit_of("ops", "big"), declared(), "UTC")
     assert read.source["parts"] == -(-ROWS // 25_000)
     assert read.frame.count() == ROWS
@@ -219,6 +237,18 @@ def test_the_moment_ends_with_the_counts(spark: SparkSession, big: PostgresDatab
     assert big.server.run(held) == [(1,)]
     read.set_aside()
     assert big.server.run(held) == [(0,)]
+
+
+def test_the_moment_ends_where_the_rows_are_given_up(spark: SparkSession, big: PostgresDatabase) -> None:
+    big.run("ALTER TABLE big ADD COLUMN code text; UPDATE big SET code = CASE WHEN id = 70000 THEN 'x' ELSE '1' END")
+    read = collector(big).read_snapshot(spark, unit_of("ops", "big", partitions=2), declared(("code", "INT")), "UTC")
+    with pytest.raises(Exception, match="waterclock-error"):
+        read.frame.selectExpr("sum(code)").collect()
+    held = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_export_snapshot%' AND pid <> pg_backend_pid()"
+    assert big.server.run(held) == [(1,)]
+    for _ in range(2):
+        read.close()
+        assert big.server.run(held) == [(0,)]
 
 
 def test_windows_of_a_big_table_are_read_in_parts(spark: SparkSession, big: PostgresDatabase) -> None:
@@ -343,7 +373,8 @@ def test_a_time_that_is_text_is_refused(spark: SparkSession, database: PostgresD
     with pytest.raises(WaterclockError, match="which is no time") as refused:
         collector(database).read_windows(spark, database.unit, request, declared(), "UTC")
     assert refused.value.code == "E815"
-    assert "at::timestamptz" in str(refused.value.fix)
+    cast = """SELECT *, "at"::timestamptz AS "at_time" FROM "totals\""""
+    assert refused.value.fix == f"collect BY DATA TIME at_time FROM ops QUERY '{cast}'"
 
 
 def test_a_table_that_is_misspelt_is_told_with_the_nearest(spark: SparkSession, database: PostgresDatabase) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.ledgers import Clock, Desk, day, desk, result, table
 from waterclock.batches.facts import BatchStatus
@@ -14,6 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import Head
+from waterclock.ledger.store.instants import to_micros
 from waterclock.ledger.write.adopt import Committed
 from waterclock.timelabel.window import Window
 
@@ -186,3 +188,19 @@ def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) ->
     assert at_desk.ledger.reads.versions("a.state") == {day(1): 1, day(2): 9}
     at_desk.ledger.keeping.forget_versions("a.state", 5)
     assert at_desk.ledger.reads.versions("a.state") == {day(2): 9}
+
+
+def test_an_older_ledger_that_holds_what_json_does_not_is_taken_up_whole(at_desk: Desk) -> None:
+    """A file holds NaN and NUL, a server does not: moving there loses nothing that stands beside them."""
+    older = desk()
+    older.apply(table("a.rows", partitioned=True))
+    older.done("a.rows", 0, 1)
+    with older.ledger._database.write() as write:
+        write.execute(sa.text("""UPDATE revisions SET measures = '{"mean": NaN, "rows": 3}' WHERE label = :at"""),
+                      {"at": to_micros(day(1))})  # fmt: skip
+        write.execute(sa.text("UPDATE events SET who = 'a' || char(0) || 'nn'"))
+    assert at_desk.ledger.keeping.load([list(older.ledger.keeping.export_lines([]))]) == 2
+    [attempt] = at_desk.ledger.past.audit("a.rows", day(1)).attempts
+    assert attempt.revision is not None
+    assert attempt.revision.measures == {"mean": "NaN", "rows": 3}
+    assert {row["who"] for row in at_desk.ledger.past.rows("events") if row["kind"] == "claimed"} == {r"a\x00nn"}

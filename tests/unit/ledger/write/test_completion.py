@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 import pytest
@@ -268,3 +269,20 @@ def test_windows_of_any_length_are_recorded(at_desk: Desk) -> None:
         ],
     )
     assert list(at_desk.ledger.reads.snapshot(at_desk.flow).of("h.x").covered) == [(day(0), day(2 * quarter))]
+
+
+def test_what_is_no_number_and_no_text_elsewhere_is_kept_as_it_is_known(at_desk: Desk) -> None:
+    """NaN is none of JSON's numbers, and a NUL is in no text of PostgreSQL."""
+    claim = at_desk.claim("raw.a", 0, who="a\x00nn \ud800")
+    measures = {"mean": float("nan"), "most": [float("inf")], "least": -math.inf, "said": "a\x00b", "rows": 3}
+    at_desk.ledger.claims.record_done(claim, [result(0, measures=measures)])
+    [attempt] = at_desk.ledger.past.audit("raw.a", day(0)).attempts
+    assert attempt.revision is not None
+    assert attempt.revision.measures == {
+        "mean": "NaN",
+        "most": ["Infinity"],
+        "least": "-Infinity",
+        "said": "a\x00b",
+        "rows": 3,
+    }
+    assert {row["who"] for row in at_desk.ledger.past.rows("events") if row["kind"] == "done"} == {r"a\x00nn \ud800"}

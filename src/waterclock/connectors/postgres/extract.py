@@ -1,0 +1,202 @@
+"""What a batch asks of a PostgreSQL database: columns, the rows of its windows, the parts that are read side by side.
+
+The parts are written as conditions in SQL. What the server is asked for is a bound of what is wanted, so that it can
+use an index; which window a row lies in is decided in `rows`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.postgres.database import Database, quoted, source_of
+from waterclock.connectors.values import EPOCH_UNITS, Times
+from waterclock.connectors.windowing import NO_TIME
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
+
+if TYPE_CHECKING:
+    from waterclock.connectors.postgres.database import Connection
+
+ROWS_A_PART = 500_000
+MOST_PARTS = 64
+ARRAY = re.compile(r"array\s*<(.+)>", re.IGNORECASE)
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+_TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A column that is taken; `kind` is the database's type of it, that of its elements for an array."""
+
+    taken: Taken
+    kind: str
+    is_array: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFilter:
+    """Rows are wanted whose `time_column`, of the database's type `kind`, lies in one of the windows, which ascend."""
+
+    time_column: str
+    kind: str
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """All that is needed to read some rows, here or in a Python worker of Spark.
+
+    `part` is a condition in SQL that bounds a part, `most` a number of rows; `snapshot` the moment that all parts see.
+    """
+
+    database: Database
+    where: str
+    source: str
+    wanted: tuple[Wanted, ...]
+    times: Times
+    by_window: WindowFilter | None = None
+    part: str | None = None
+    snapshot: str | None = None
+    most: int | None = None
+
+
+def parts_of(connection: Connection, extract: Extract, partitions: int | None) -> list[str | None]:
+    """Bound the parts that are read side by side: spans of time for windows, blocks of a table else.
+
+    Their number is said, or follows from how many rows the server expects.
+    """
+    count = partitions or min(MOST_PARTS, -(-_expected_rows(connection, extract) // ROWS_A_PART))
+    if count <= 1:
+        return [None]
+    if extract.by_window:
+        return list(_spans(extract.by_window, extract.times, count))
+    return list(_blocks(connection, extract.source, count))
+
+
+def _expected_rows(connection: Connection, extract: Extract) -> int:
+    row = connection.execute(f"EXPLAIN (FORMAT JSON) {query_of(extract)}").fetchone()
+    return int(row[0][0]["Plan"]["Plan Rows"]) if row else 0
+
+
+def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
+    start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
+    name = quoted(by_window.time_column)
+    cuts = [start + (end - start) * at / count for at in range(1, count)]
+    if by_window.kind in {"timestamp", "date"}:
+        # where an hour comes twice, local times do not ascend with instants: any cuts that ascend part the rows
+        rules = nominal_zone(times.zone)
+        literals = [_local(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
+    else:
+        literals = list(dict.fromkeys(_bound(cut, by_window.kind, times) for cut in cuts))
+    yield f"{name} < {literals[0]}"
+    for low, high in pairwise(literals):
+        yield f"{name} >= {low} AND {name} < {high}"
+    yield f"{name} >= {literals[-1]}"
+
+
+def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:
+    """Cut a table by its blocks: within one moment each row lies where it lies."""
+    asked = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = to_regclass(%s)"
+    row = None if source.startswith("(") else connection.execute(asked, (source,)).fetchone()
+    if row is None or row[0] not in {"r", "m"} or row[1] < count:
+        yield None
+        return
+    # nobody rewrites it meanwhile: what was read of it before holds a lock until the transaction ends
+    step = -(-int(row[1]) // count)
+    for at in range(count):
+        above = f"ctid >= '({at * step},0)'" if at else "true"
+        below = f"ctid < '({(at + 1) * step},0)'" if at < count - 1 else "true"
+        yield f"{above} AND {below}"
+
+
+def query_of(extract: Extract) -> str:
+    """Return the query for the columns wanted, and for the time by which rows are labelled behind them."""
+    conditions = [extract.part] if extract.part else []
+    selected = [_selected(one) for one in extract.wanted]
+    if extract.by_window:
+        selected.append(_micros(extract.by_window))
+        conditions.append(_within(extract.by_window, extract.times))
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    limit = f" LIMIT {extract.most}" if extract.most else ""
+    return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{where}{limit}"
+
+
+def _selected(one: Wanted) -> str:
+    name = quoted(one.taken.source)
+    return f"array_to_json({name})" if one.is_array and ARRAY.fullmatch(one.taken.type.strip()) else name
+
+
+def _micros(by_window: WindowFilter) -> str:
+    """Write a row's time as a number: microseconds since 1970, of a time without a zone as if it were in UTC."""
+    name = quoted(by_window.time_column)
+    if by_window.kind.startswith("int"):
+        return name
+    return f"(extract(epoch FROM {name}) * 1000000)::bigint"
+
+
+def _within(by_window: WindowFilter, times: Times) -> str:
+    """Bound what the server looks at, so that it can use an index; which window a row is in is decided here."""
+    name = quoted(by_window.time_column)
+    start, end = by_window.windows[0].start, by_window.windows[-1].end
+    if by_window.kind == "timestamptz" or by_window.kind.startswith("int"):
+        return f"{name} >= {_bound(start, by_window.kind, times)} AND {name} < {_bound(end, by_window.kind, times)}"
+    low, high = _local_bounds(start, end, times.zone)
+    return f"{name} >= {_local(low)} AND {name} < {_local(high)}"
+
+
+def _bound(at: datetime, kind: str, times: Times) -> str:
+    if kind.startswith("int"):
+        return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))
+    if kind == "timestamptz":
+        return f"'{at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00'::timestamptz"
+    return _local(at.astimezone(nominal_zone(times.zone)))
+
+
+def _local(at: datetime) -> str:
+    return f"'{at:%Y-%m-%d %H:%M:%S.%f}'::timestamp"
+
+
+def _local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
+    """Bound the zone-less times of a span; a day wider where the zone's offset may change nearby."""
+    rules = nominal_zone(zone)
+    offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
+    margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
+    # a date is midnight of its day: the first instant of a window is above it or it
+    return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))
+
+
+def set_aside(connection: Connection, extract: Extract) -> Mapping[str, int]:
+    """Count the rows without a time, which no window will ever take; an index on it finds them."""
+    if extract.by_window is None:
+        return {}
+    name = quoted(extract.by_window.time_column)
+    row = connection.execute(f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL").fetchone()
+    missing = int(row[0]) if row else 0
+    return {NO_TIME: missing} if missing else {}
+
+
+def require_time(time_column: str, kind: str, unit: Unit) -> None:
+    """Refuse a column that says no time.
+
+    Raises  E815 for a text or another type
+    """
+    if kind in _TIMES:
+        return
+    raise WaterclockError(
+        "E815",
+        f"{time_column} is of type {kind}, which is no time",
+        where=str(unit),
+        why="BY DATA TIME needs a timestamp, a date, or a number since 1970, by which an index can find the rows",
+        fix=f"collect BY DATA TIME {time_column}_time FROM {unit.connection} QUERY"
+        f" 'SELECT *, {quoted(time_column)}::timestamptz AS {quoted(f'{time_column}_time')} FROM {source_of(unit)}'",
+    )

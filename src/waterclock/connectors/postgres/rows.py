@@ -1,0 +1,289 @@
+"""How the text that a PostgreSQL server sends becomes rows of declared types, each with its window's label.
+
+Rows travel as COPY writes them, CSV, which Arrow reads: both sides in C.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from waterclock.connectors.local_times import instants_of
+from waterclock.connectors.postgres.extract import ARRAY, Extract, Wanted, WindowFilter, query_of
+from waterclock.connectors.values import EPOCH_UNITS, Misfit, Times, arrow_type, column
+from waterclock.errors import WaterclockError
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from waterclock.connectors.postgres.database import Connection
+
+_BATCH_BYTES = 8 << 20
+_WHOLE = frozenset({"int2", "int4", "int8", "oid"})
+_BOM = b"\xef\xbb\xbf"
+# what a time is read from, by the database's type of it
+_NEAR_TIMES: Mapping[str, Callable[[], Any]] = {
+    "timestamp": lambda: arrow_type("timestamp_ntz"),
+    **dict.fromkeys(("int2", "int4", "int8"), lambda: arrow_type("bigint")),
+    **dict.fromkeys(("float4", "float8"), lambda: arrow_type("double")),
+}
+
+
+def batches(connection: Connection, extract: Extract, came: list[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows wanted, with their labels where they are wanted by window, some megabytes at a time.
+
+    `came` counts the rows that the server sent, those too that turn out to lie in no window.
+    Raises  E812 for a value that does not fit its column's type
+    """
+    schema = schema_of(extract)
+    with connection.cursor().copy(f"COPY ({query_of(extract)}) TO STDOUT (FORMAT csv)") as copy:
+        for text in _chunks(copy):
+            batch = _parsed(text, extract, schema, came)
+            if batch.num_rows:
+                yield batch
+
+
+def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
+    """Join rows, each of which comes alone, to some megabytes: no row is cut."""
+    held, size = [], 0
+    for row in rows:
+        held.append(bytes(row))
+        size += len(held[-1])
+        if size >= _BATCH_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+def schema_of(extract: Extract) -> pa.Schema:
+    """Return what the rows have: the columns wanted, and their label where they are wanted by window."""
+    import pyarrow as pa
+
+    fields = [pa.field(one.taken.name, _arrow_type(one)) for one in extract.wanted]
+    if extract.by_window:
+        fields.append(pa.field(TIMELABEL, pa.string()))
+    return pa.schema(fields)
+
+
+def _arrow_type(one: Wanted) -> pa.DataType:
+    import pyarrow as pa
+
+    found = ARRAY.fullmatch(one.taken.type.strip())
+    return pa.list_(arrow_type(found[1])) if found and one.is_array else arrow_type(one.taken.type)
+
+
+def _parsed(text: bytes, extract: Extract, schema: pa.Schema, came: list[int] | None) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    if not extract.wanted and not extract.by_window:
+        return pa.RecordBatch.from_arrays([], schema=schema)
+    try:
+        table = _read(text, extract, decimals_as_text=False)
+    except pa.ArrowInvalid:  # of a decimal with more zeros than its type has places, or of what will be told
+        table = _read(text, extract, decimals_as_text=True)
+    if came is not None:
+        came[0] += table.num_rows
+    columns = [table.column(at).combine_chunks() for at in range(table.num_columns)]
+    if not extract.by_window:
+        arrays = [_converted(column, one, extract) for column, one in zip(columns, extract.wanted, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    labels, kept = _labels(columns.pop(), extract.by_window, extract.times)
+    arrays = [
+        _converted(column.filter(kept), one, extract) for column, one in zip(columns, extract.wanted, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], schema=schema)
+
+
+def _read(text: bytes, extract: Extract, *, decimals_as_text: bool) -> pa.Table:
+    """Read what Arrow can read as the columns' types, and the rest as near to them as it can.
+
+    Raises  ArrowInvalid, or E812 where there is no other way of reading it
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    kinds = [_read_as(one) for one in extract.wanted] + ([pa.int64()] if extract.by_window else [])
+    if decimals_as_text:
+        kinds = [pa.string() if pa.types.is_decimal(kind) else kind for kind in kinds]
+    names = [str(at) for at in range(len(kinds))]
+    try:
+        return csv.read_csv(
+            io.BytesIO(_BOM + text if text.startswith(_BOM) else text),  # Arrow drops one that begins a text
+            read_options=csv.ReadOptions(column_names=names, block_size=len(text) + 4, use_threads=False),
+            # a row of one NULL is an empty line
+            parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            convert_options=csv.ConvertOptions(
+                column_types=dict(zip(names, kinds, strict=True)),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                true_values=["t"],
+                false_values=["f"],
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if decimals_as_text:
+            raise _misfit(error, extract) from error
+        raise
+
+
+def _read_as(one: Wanted) -> pa.DataType:
+    """Return the Arrow type as which a column's text is read first: its own where Arrow reads that, else near it."""
+    import pyarrow as pa
+
+    kind = one.taken.type.strip().lower()
+    if one.is_array or kind == "binary":
+        return pa.string()
+    if kind.startswith("timestamp"):
+        is_instant = one.kind == "timestamptz" and kind != "timestamp_ntz"
+        return pa.timestamp("us", tz="UTC") if is_instant else _NEAR_TIMES.get(one.kind, pa.string)()
+    if kind == "boolean" and one.kind != "bool":
+        return pa.string()
+    wanted = arrow_type(one.taken.type)
+    # Arrow reads the text 0x10 as 16, and a whole number with a fraction of zeros as none
+    return pa.string() if pa.types.is_integer(wanted) and one.kind not in _WHOLE else wanted
+
+
+def _converted(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+    """Turn what was read into the column's type, where Arrow could not read it as that."""
+    import pyarrow as pa
+
+    wanted = _arrow_type(one)
+    if values.type == wanted:
+        return _whole(values, one, extract)
+    try:
+        if pa.types.is_list(wanted):
+            items = [None if text is None else json.loads(text) for text in values.to_pylist()]
+            cut = _first_fraction(items) if pa.types.is_integer(wanted.value_type) else None
+            return pa.array(items, wanted) if cut is None else _refuse(cut)
+        if pa.types.is_integer(wanted) or pa.types.is_decimal(wanted):
+            return _whole(_exact(values, wanted), one, extract)
+        if pa.types.is_binary(wanted) and one.kind == "bytea":
+            return pa.array([None if text is None else bytes.fromhex(text[2:]) for text in values.to_pylist()], wanted)
+        if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type):
+            return _instants(values, extract.times)
+        return column(values.to_pylist(), one.taken.type, extract.times)
+    except Misfit as misfit:
+        raise _refused(one, str(misfit.value), extract) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
+        raise _refused(one, str(error), extract) from error
+
+
+def _whole(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+    """Refuse decimals of more digits than their type has: Arrow reads them, and Spark breaks off at them."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(values.type):
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise _refused(one, str(error), extract) from error
+    return values
+
+
+def _exact(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Read numbers of which nothing is lost but zeros that end a fraction.
+
+    Raises  Misfit
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pc.utf8_trim_whitespace(texts)
+    for ending, kept in ((r"^(-?[0-9]*)\.0*$", r"\1"), (r"^(-?[0-9]*\.[0-9]*[1-9])0+$", r"\1")):
+        numbers = pc.replace_substring_regex(numbers, ending, kept)
+    if pa.types.is_integer(wanted):
+        strange = texts.filter(pc.invert(pc.match_substring_regex(numbers, r"^-?[0-9]+$")))
+        if len(strange):
+            raise Misfit(strange[0].as_py())
+    try:
+        return numbers.cast(wanted)
+    except pa.ArrowInvalid:
+        raise Misfit(next(text for text, one in zip(texts, numbers, strict=True) if _is_misfit(one, wanted))) from None
+
+
+def _is_misfit(number: pa.Scalar, wanted: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    try:
+        number.cast(wanted)
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def _refuse(value: object) -> NoReturn:
+    raise Misfit(value)
+
+
+def _first_fraction(items: Sequence[Any]) -> object | None:
+    """Return the first number that Arrow would cut to a whole one without a word."""
+    return next((each for item in items if item for each in item if isinstance(each, float)), None)
+
+
+def _instants(local: pa.Array, times: Times) -> pa.Array:
+    """Read times without a zone in the zone: a repeated hour as its first pass, a skipped time moved on by the gap.
+
+    Raises  Misfit for one that is no instant between the years 1 and 9999
+    """
+    import pyarrow as pa
+
+    is_known = local.is_valid()
+    micros = local.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    found = pa.array(instants_of(micros, times.zone), pa.int64(), mask=~is_known.to_numpy(zero_copy_only=False))
+    return found.cast(pa.timestamp("us", tz="UTC"))
+
+
+def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa.Array, pa.Array]:
+    """Return each row's label, and whether it lies in a window at all."""
+    import numpy as np
+    import pyarrow as pa
+
+    if by_window.kind.startswith("int"):
+        unit = EPOCH_UNITS[times.epoch] // timedelta(microseconds=1)
+        instants = micros.to_numpy(zero_copy_only=False).astype("int64") * unit
+    elif by_window.kind == "timestamptz":
+        instants = micros.to_numpy(zero_copy_only=False).astype("int64")
+    else:
+        local = _instants(micros.cast(pa.timestamp("us")), times)
+        instants = local.cast(pa.int64()).to_numpy(zero_copy_only=False).astype("int64")
+    starts = np.array([_micros_of(window.start) for window in by_window.windows], dtype="int64")
+    ends = np.array([_micros_of(window.end) for window in by_window.windows], dtype="int64")
+    at = np.searchsorted(starts, instants, side="right") - 1
+    kept = (at >= 0) & (instants < ends[at])
+    texts = pa.array([window.label for window in by_window.windows], pa.string())
+    return texts.take(pa.array(np.maximum(at, 0))), pa.array(kept)
+
+
+def _micros_of(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def _misfit(error: Exception, extract: Extract) -> WaterclockError:
+    """Tell which column Arrow could not read."""
+    said = str(error)
+    place = re.search(r"In CSV column #(\d+): (.*)", said, re.DOTALL)
+    at = int(place[1]) if place else len(extract.wanted)
+    if at >= len(extract.wanted):
+        return WaterclockError("E812", "a row cannot be read", where=extract.where, why=said)
+    value = re.search(r"invalid value '(.*)'|string '(.*?)'", said, re.DOTALL)
+    what = next((each for each in value.groups() if each is not None), "") if value else (place[2] if place else said)
+    return _refused(extract.wanted[at], what, extract)
+
+
+def _refused(one: Wanted, value: str, extract: Extract) -> WaterclockError:
+    shown = value if len(value) <= 80 else f"{value[:77]}…"
+    return WaterclockError(
+        "E812",
+        f"{one.taken.source} holds {shown!r}, which is no {one.taken.type}",
+        where=extract.where,
+        why="a value must be of its column's type, and none is rounded, cut or left out unseen",
+        fix=f"mend the value at the source, convert it in a QUERY, or collect the column as {one.taken.name} STRING",
+    )
