@@ -58,7 +58,9 @@ LEDGER: Mapping[str, Code] = {
         "The database refused a statement: a full disk, missing rights, a damaged file.",
     ),
     "E417": Code(
-        "a ledger that is there", "`ledger rebuild` is for one that is lost. `--force` moves the one there aside."
+        "a ledger that is there",
+        "`ledger rebuild` is for one that is lost. `--force` moves the one there aside. In PostgreSQL another schema of"
+        " the database may hold it: `?schema=` in the URL names which.",
     ),
     "E418": Code(
         "an export that cannot be used",

@@ -342,6 +342,17 @@ def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
     )
 
 
+def ledger_elsewhere(place: str, project: str, others: Sequence[str]) -> WaterclockError:
+    """Refuse to make a ledger beside another of the same project, which a misspelt schema would do."""
+    return WaterclockError(
+        "E417",
+        f"a ledger of {project} is there, in another schema",
+        where=place,
+        why=f"schema {', '.join(others)} of the same database; a second one would know nothing of its claims",
+        fix=f"set ?schema={others[0]} in the ledger's URL; where that is another environment's, give --force",
+    )
+
+
 def unusable_export(what: str, why: str) -> WaterclockError:
     """Refuse an export that was cut off, damaged or written by newer code."""
     return WaterclockError(

@@ -26,6 +26,8 @@ from alembic.migration import MigrationContext
 from tests.ledgers import Desk, day, flow, result, table
 from tests.postgres import Server, server, wait_until
 from waterclock.batches.audit_trail import Cell
+from waterclock.cli.opening import open_project
+from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import LedgerAway
@@ -215,6 +217,25 @@ def test_a_ledger_that_came_meanwhile_is_moved_aside_only_where_that_is_asked_fo
         assert place.put_draft(day(0), replaces=True) is not None
     with Ledger.open(url) as found:
         assert len(list(found.past.rows("events"))) == (0 if replaces else 1)
+
+
+def test_a_ledger_in_another_schema_is_named_before_a_second_is_made(tmp_path: Path, desk: Desk, url: str) -> None:
+    """A schema that is misspelt looks like a ledger that is lost."""
+    (tmp_path / "flows").mkdir()
+    toml = '[project]\nname = "demo"\n\n[env.dev]\nstorage = ".waterclock"\nledger = "{}"\n'
+    (tmp_path / "waterclock.toml").write_text(toml.format(url + "x"))
+    (tmp_path / "flows" / "a.dpl").write_text("TRANSFORM a.b EVERY DAY START '2013-01-01' AS SELECT 1 AS x;")
+    project = open_project(tmp_path, "dev")
+    with Ledger.open(server().ledger_url()) as of_another:
+        of_another.declared.apply(flow(project="another"), who="ann", now=day(0), runner="here")
+    with pytest.raises(WaterclockError) as refused:
+        rebuild_ledger(project)
+    schema = url.rpartition("=")[2]
+    assert (refused.value.code, schema in str(refused.value.fix)) == ("E417", True)
+    assert Ledger.open(url + "x", create=False) is None
+    rebuild_ledger(project, force=True)
+    assert desk.ledger.reads.find_table("raw.a")
+    assert place_of(url + "x").others("demo") == [schema]
 
 
 def test_a_driver_that_is_missing_is_told() -> None:

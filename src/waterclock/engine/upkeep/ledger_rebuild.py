@@ -21,7 +21,7 @@ from waterclock.engine.upkeep.ledger_export import chain_of, heads
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import ledger_there
+from waterclock.ledger.refusals import ledger_elsewhere, ledger_there
 from waterclock.ledger.store.places import place_of
 from waterclock.ledger.write.adopt import Committed
 from waterclock.storage.commit.pointers import kill
@@ -59,11 +59,13 @@ def rebuild_ledger(
     """Make the ledger again, beside its place, and move it there when it is whole. Starts no JVM.
 
     `export` names another export than the newest. With `force` a ledger that is there is moved aside.
-    Raises  E417 where a ledger is there, E418 where the export cannot be used
+    Raises  E417 where a ledger is there, or in another schema of its database, E418 where the export cannot be used
     """
     place = place_of(ledger_url(project))
     if place.is_taken() and not force:
         raise ledger_there(place.name)
+    if not force and (others := place.others(project.name)):
+        raise ledger_elsewhere(place.name, project.name, others)
     made = Ledger.open(place.empty_draft())
     with open_workplace(project, settings=settings, ledger=made) as work:
         rebuilt = _filled(work, export)

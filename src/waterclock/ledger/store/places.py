@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from waterclock.errors import nearest
 from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres
 from waterclock.ledger.store.backend import parse_url, telling
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _DRAFT = "rebuilding"
+_ASIDE = re.compile(r"_\d{8}t\d{6}z$")  # what `put_draft` has moved aside
 
 
 class LedgerPlace(Protocol):
@@ -29,6 +32,9 @@ class LedgerPlace(Protocol):
 
     def is_taken(self) -> bool:
         """Whether anything lies there."""
+
+    def others(self, project: str) -> list[str]:
+        """Name the other places in the same database at which a ledger of the project lies, the nearest first."""
 
     def empty_draft(self) -> str:
         """Return the URL of the place beside it, with nothing there."""
@@ -70,6 +76,9 @@ class _File:
 
     def is_taken(self) -> bool:
         return self.path.exists() and self.path.stat().st_size > 0
+
+    def others(self, project: str) -> list[str]:  # noqa: ARG002 - a file is a database by itself
+        return []
 
     def empty_draft(self) -> str:
         for path in _files_of(self._draft):
@@ -116,6 +125,13 @@ class _Schema:
     def is_taken(self) -> bool:
         with opened(self.url) as engine:
             return postgres.exists(engine, self.url)
+
+    def others(self, project: str) -> list[str]:
+        own = postgres.schema_of(self.url)
+        with opened(self.url) as engine:
+            found = postgres.schemas_of(engine, project)
+        others = [name for name in found if name not in {own, self._draft} and not _ASIDE.search(name)]
+        return list(dict.fromkeys([*nearest(own, others), *others]))
 
     def empty_draft(self) -> str:
         with opened(self.url) as engine:

@@ -143,6 +143,20 @@ def exists(engine: sa.Engine, url: sa.URL) -> bool:
         return bool(connection.execute(asked, {"name": _quoted(schema_of(url))}).scalar())
 
 
+def schemas_of(engine: sa.Engine, project: str) -> list[str]:
+    """List the schemas that hold a ledger of a project which goes on there, of those that may be read."""
+    asked = (
+        "SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE c.relname = 'ledger' AND has_schema_privilege(n.oid, 'USAGE')"
+        " AND has_table_privilege(c.oid, 'SELECT') AND EXISTS (SELECT FROM pg_class AS v WHERE v.relnamespace = n.oid AND v.relname = 'alembic_version') ORDER BY 1"
+    )
+    whose = "SELECT 1 FROM {}.ledger WHERE to_jsonb(ledger)->>'moved_to' IS NULL AND project = :project"
+    with engine.connect() as connection:
+        names = connection.execute(sa.text(asked)).scalars().all()
+        told = {"project": project}
+        return [name for name in names if connection.execute(sa.text(whose.format(_quoted(name))), told).first()]
+
+
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
     """Make the schema; two that make it at once both find it."""
     with engine.connect() as connection:
