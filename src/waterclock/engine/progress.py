@@ -16,7 +16,10 @@ _TAKEN_OVER = "E750"  # the claim was killed before its data came
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """What came of one group: the rows of its labels, the seconds of each step, and the error if there was one."""
+    """What came of one group: the rows of its labels, the seconds of each step, and the error if there was one.
+
+    `is_repeat`: that another runner has the batch was told before, at an earlier look.
+    """
 
     group: Group
     claim: int | None
@@ -25,6 +28,7 @@ class GroupReport:
     timings: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: WaterclockError | None = None
+    is_repeat: bool = False
 
     @property
     def is_anothers(self) -> bool:

@@ -6,7 +6,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.records import ClaimRequest
@@ -80,6 +80,7 @@ class Runner:
         self._force = force or {}
         self._stop = stop or threading.Event()
         self._unclaimed: dict[str, str] = {}
+        self._told: dict[str, set[str]] = {}
         self._is_spark_lost = False
         self._elsewhere: set[tuple[str, datetime]] = set()
         self._seen = -1
@@ -280,6 +281,17 @@ class Runner:
         self._unclaimed[table] = said
         self._note(report, tried, outcome)
 
+    def _once(self, report: GroupReport) -> GroupReport:
+        """Mark what was told of a batch before: who else has it is looked at again and again while it is made."""
+        table = report.group.table
+        if not report.is_anothers or report.error is None:
+            self._told.pop(table, None)
+            return report
+        told = self._told.setdefault(table, set())
+        is_repeat = report.error.what in told
+        told.add(report.error.what)
+        return replace(report, is_repeat=is_repeat)
+
     def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         return any(self._has_slot(group, running) for group in ready)
 
@@ -317,7 +329,7 @@ class Runner:
         if report.error is not None and lost_spark(report.error):
             self._is_spark_lost = True
             report.error.why = self._work.sessions.end_of_jvm() or report.error.why
-        self._work.listener.finished(report)
+        self._work.listener.finished(self._once(report))
         if report.error is None:
             outcome.done += len(report.group.batches)
             outcome.rows += report.rows

@@ -138,6 +138,25 @@ def test_a_claim_that_somebody_else_has_is_no_failure(monkeypatch: pytest.Monkey
     assert (outcome.done, outcome.failed) == (0, [])
 
 
+@pytest.mark.parametrize("code", ["E406", "E407"])
+def test_that_somebody_else_has_a_batch_is_told_once_while_it_is_so(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """A watch looks again at each write of the others."""
+    work = work_of([table("a.b")])
+    repeats: list[bool] = []
+    monkeypatch.setattr(work.listener, "finished", lambda report: repeats.append(report.is_repeat))
+    runner = Planned(work, group("a.b", 1))
+    theirs = {"a.b": ClaimRefused(code, "another runner holds it")}
+    for _ in range(3):
+        runner._refused.clear()  # as each look of a watch begins
+        drained(monkeypatch, runner, theirs)
+    assert repeats == [False, True, True]
+
+    drained(monkeypatch, runner, {})
+    runner.groups = [group("a.b", 1)]
+    drained(monkeypatch, runner, theirs)
+    assert repeats[3:] == [False, False]
+
+
 def test_a_source_that_cannot_tell_its_clock_fails_its_own_batches_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = WaterclockError("E804", "the landing folder is not there", where="landing")
     work = work_of([collect("a.b"), table("c.d")], connections=FakeConnections(gone))

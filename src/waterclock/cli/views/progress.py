@@ -115,6 +115,8 @@ class Progress:
             if report.error is None:
                 self._done += len(report.group.batches)
                 self._left = max(0, self._left - len(report.group.batches))
+            if report.is_repeat:
+                return
             self._say(self._finished_line(report), *(self._warning_line(warning) for warning in report.warnings))
 
     def said(self, message: str) -> None:

@@ -148,7 +148,8 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
     asked = (
         "SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
         " WHERE c.relname = 'ledger' AND has_schema_privilege(n.oid, 'USAGE')"
-        " AND has_table_privilege(c.oid, 'SELECT') AND EXISTS (SELECT FROM pg_class AS v WHERE v.relnamespace = n.oid AND v.relname = 'alembic_version') ORDER BY 1"
+        " AND has_table_privilege(c.oid, 'SELECT') AND EXISTS (SELECT FROM pg_class AS v"
+        " WHERE v.relnamespace = n.oid AND v.relname = 'alembic_version') ORDER BY 1"
     )
     whose = "SELECT 1 FROM {}.ledger WHERE to_jsonb(ledger)->>'moved_to' IS NULL AND project = :project"
     with engine.connect() as connection:

@@ -355,7 +355,10 @@ def test_the_claim_of_another_runner_is_told_quietly_and_is_no_failure(progress:
     with progress.shown():
         progress.started(one)
         progress.finished(GroupReport(one, None, error=ClaimRefused("E407", "raw.a is claimed by other-1")))
-    assert "raw.a is claimed by other-1" in out.getvalue()
+        progress.started(one)
+        again = ClaimRefused("E407", "raw.a is claimed by other-1")
+        progress.finished(GroupReport(one, None, error=again, is_repeat=True))
+    assert out.getvalue().count("raw.a is claimed by other-1") == 1
     assert "E407" not in out.getvalue()
 
 
