@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.tiny import Tiny, day, described, labels
+from tests.postgres import server
+from tests.tiny import TOML, Tiny, day, described, labels
 from waterclock.errors import ProjectErrors, WaterclockError
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FRO
   EVERY DAY BY DATA TIME at;
 """
 REVENUE = "TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM shop.orders;"
+
+
+# what several runners or projects share is tried where they share a server, too
+LEDGERS = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)]
+
+
+def toml(ledger: str) -> str:
+    """Return the project file of a tiny project whose ledger is of that kind."""
+    return TOML if ledger == "sqlite" else f'{TOML}ledger = "{server().ledger_url()}"\n'
 
 
 @pytest.fixture
@@ -171,7 +181,11 @@ def test_scenario_h_a_batch_never_touches_rows_of_other_windows(tiny: Tiny) -> N
     assert tiny.rows("SELECT count(*), count(DISTINCT timelabel) FROM shop.orders") == [(40, 4)]
 
 
-def test_scenario_i_a_keyed_update_that_its_destination_cannot_do_is_refused(tiny: Tiny) -> None:
+@pytest.mark.parametrize("ledger", LEDGERS)
+def test_scenario_i_a_keyed_update_that_its_destination_cannot_do_is_refused(
+    ledger: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark, toml=toml(ledger))
     tiny.declare(
         COLLECT + "TRANSFORM sales.r (id KEY, *) AS SELECT * FROM shop.orders; PUBLISH sales.r TO files.r MERGE;"
     )
@@ -252,14 +266,16 @@ def test_scenario_m_a_reader_during_refreshes_always_sees_a_whole_version(tiny: 
     assert len(seen) > 1
 
 
-def test_scenario_n_two_runs_at_once_do_each_batch_once(tiny: Tiny, spark: SparkSession) -> None:
+@pytest.mark.parametrize("ledger", LEDGERS)
+def test_scenario_n_two_runs_at_once_do_each_batch_once(ledger: str, tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark, toml=toml(ledger))
     ten_days(tiny)
     tiny.declare(COLLECT + REVENUE + "PUBLISH sales.revenue TO out.revenue;")
     with tiny.opened() as work:
         from waterclock.engine.opening import apply_flow
 
         apply_flow(work, day(11))
-    other = Tiny(tiny.root, spark)
+    other = Tiny(tiny.root, spark, toml=None)
     outcomes: list[Any] = []
     threads = [threading.Thread(target=lambda one=one: outcomes.append(one.run(day(11)))) for one in (tiny, other)]
     for thread in threads:
@@ -275,16 +291,18 @@ def test_scenario_n_two_runs_at_once_do_each_batch_once(tiny: Tiny, spark: Spark
     assert tiny.delivered("SELECT count(*), sum(revenue) FROM revenue") == [(10, 55)]
 
 
-def test_scenario_o_a_table_of_another_project_is_refused_naming_its_owner(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("ledger", LEDGERS)
+def test_scenario_o_a_table_of_another_project_is_refused_naming_its_owner(
+    ledger: str, tmp_path: Path, spark: SparkSession
+) -> None:
     storage = str(tmp_path / "lake")
-    first = Tiny(tmp_path / "one", spark, name="first", storage=storage)
+    first = Tiny(tmp_path / "one", spark, name="first", storage=storage, toml=toml(ledger))
     first.source("orders", ORDERS, [(1, 1, "2020-01-01 12:00:00")])
     first.declare(COLLECT)
     assert not first.run(day(2)).failed
-    second = Tiny(tmp_path / "two", spark, name="second", storage=storage)
-    (second.root / "waterclock.toml").write_text(
-        (second.root / "waterclock.toml").read_text() + f'ledger = "sqlite:///{tmp_path}/second.db"\n'
-    )
+    elsewhere = server().ledger_url() if ledger == "postgres" else f"sqlite:///{tmp_path}/second.db"
+    second_toml = f'{TOML}ledger = "{elsewhere}"\n'
+    second = Tiny(tmp_path / "two", spark, name="second", storage=storage, toml=second_toml)
     second.source("orders", ORDERS, [(7, 7, "2020-01-01 12:00:00")])
     second.declare(COLLECT)
     outcome = second.run(day(2))

@@ -21,6 +21,7 @@ _SET = "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET bytea_output = 'hex
 _KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _UNWRITABLE = ("42501", "25006", "53")
+_NO_SCHEMA = "3F000"
 _AWAY = ("08", "57P", "53300", "25P03")
 
 
@@ -187,7 +188,9 @@ def told(error: psycopg.Error, name: str, where: str) -> WaterclockError:
         "the database refuses",
         where=where,
         why=f"{name}: {said}{hint}",
-        fix="mend the query, or the table in the database",
+        fix="create the schema, or mend its name in the flow or below the connection in waterclock.toml"
+        if state == _NO_SCHEMA
+        else "mend the query, or the table in the database",
     )
 
 

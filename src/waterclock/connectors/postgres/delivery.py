@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from waterclock.connectors.interface import Delivered, Delivery, Outcome
 from waterclock.connectors.postgres.database import Database, quoted, table_of
-from waterclock.connectors.postgres.destination import DELIVERIES, columns_there, element_of, settle_table
+from waterclock.connectors.postgres.destination import DELIVERIES, There, columns_there, element_of, settle_table
+from waterclock.connectors.postgres.rounding import refuse_rounded
 from waterclock.connectors.sealed import batches_of, plain_text
 from waterclock.connectors.values import is_plain
 from waterclock.faults import fault
@@ -176,8 +177,8 @@ def _lost(connection: Connection, unit: Unit, project: str, claim: int) -> str |
     if outcome == Outcome.OLDER.value:
         return None
     if mode == Mode.APPEND.value and TIMELABEL in columns:
-        sql = f"SELECT count(*) FROM {table_of(unit)} WHERE {quoted(columns[TIMELABEL][0])} = %s"
-        found = connection.execute(sql, (label,)).fetchone()
+        sql = f"SELECT count(*) FROM {table_of(unit)} WHERE {quoted(columns[TIMELABEL].name)} = ".replace("%", "%%")
+        found = connection.execute(f"{sql}%s", (label,)).fetchone()
         rows = found[0] if found else 0
         return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
     holds_some = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
@@ -189,27 +190,27 @@ def _deliver_one(connection: Connection, unit: Unit, delivery: Delivery) -> Deli
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     else:
-        arrays = settle_table(connection, unit, delivery, is_ours=newest is not None)
-        delivered = _bring(connection, unit, delivery, arrays)
+        there = settle_table(connection, unit, delivery, is_ours=newest is not None)
+        delivered = _bring(connection, unit, delivery, there)
     key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
     counts = (delivered.rows, delivered.deleted, delivery.note)
     connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode.value, *counts))
     return delivered
 
 
-def _bring(connection: Connection, unit: Unit, delivery: Delivery, arrays: Mapping[str, bool]) -> Delivered:
-    table, there = table_of(unit), columns_there(connection, unit)
-    names = [there[name.lower()][0] for name in _names(delivery)]
+def _bring(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> Delivered:
+    table = table_of(unit)
+    names = [there[name.lower()].name for name in _names(delivery)]
     deleted = 0
     if delivery.is_by_label:
-        sql = f"DELETE FROM {table} WHERE {quoted(there[TIMELABEL][0])} = %s"
-        deleted = connection.execute(sql, (delivery.label_text,)).rowcount
+        sql = f"DELETE FROM {table} WHERE {quoted(there[TIMELABEL].name)} = ".replace("%", "%%")
+        deleted = connection.execute(f"{sql}%s", (delivery.label_text,)).rowcount
     elif delivery.mode is Mode.REPLACE:
         deleted = connection.execute(f"DELETE FROM {table}").rowcount
     if delivery.mode is not Mode.MERGE:
-        rows = _copy(connection, table, names, delivery, arrays)
+        rows = _copy(connection, table, names, delivery, there)
         return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
-    rows, gone = _merge(connection, table, names, delivery, arrays)
+    rows, gone = _merge(connection, table, names, delivery, there)
     return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted + gone, delivery.note)
 
 
@@ -218,13 +219,13 @@ def _names(delivery: Delivery) -> list[str]:
 
 
 def _merge(
-    connection: Connection, table: str, names: Sequence[str], delivery: Delivery, arrays: Mapping[str, bool]
+    connection: Connection, table: str, names: Sequence[str], delivery: Delivery, there: Mapping[str, There]
 ) -> tuple[int, int]:
     """Put rows in place of those with their keys, by a table of our own; give how many, and how many went."""
     listed = ", ".join(map(quoted, names))
     connection.execute(f"CREATE TEMP TABLE {_STAGED} ON COMMIT DROP AS SELECT {listed} FROM {table} WHERE false")
     connection.execute(f"ALTER TABLE {_STAGED} ADD COLUMN {_GONE} BOOLEAN NOT NULL")
-    _copy(connection, _STAGED, [*names, _GONE], delivery, arrays)
+    _copy(connection, _STAGED, [*names, _GONE], delivery, there)
     connection.execute(f"ANALYZE {_STAGED}")
     spelt = {name.lower(): name for name in names}
     keys = [spelt[key.lower()] for key in delivery.keys]
@@ -253,15 +254,15 @@ def _merge(
 
 
 def _copy(
-    connection: Connection, table: str, names: Sequence[str], delivery: Delivery, arrays: Mapping[str, bool]
+    connection: Connection, table: str, names: Sequence[str], delivery: Delivery, there: Mapping[str, There]
 ) -> int:
     """Bring the slice's rows by COPY, as CSV that Arrow writes; give how many."""
     from pyarrow import csv
 
-    rows, options = 0, csv.WriteOptions(include_header=False)
+    rows, options, where = 0, csv.WriteOptions(include_header=False), delivery.publish
     listed = ", ".join(map(quoted, names))
     with connection.cursor().copy(f"COPY {table} ({listed}) FROM STDIN (FORMAT csv)") as copy:
-        for batch in _batches(delivery, arrays, with_marks=table == _STAGED):
+        for batch in _batches(delivery, there, where, with_marks=table == _STAGED):
             text = io.BytesIO()
             csv.write_csv(batch, text, options)
             copy.write(text.getbuffer())
@@ -269,7 +270,9 @@ def _copy(
     return rows
 
 
-def _batches(delivery: Delivery, arrays: Mapping[str, bool], *, with_marks: bool) -> Iterator[pa.RecordBatch]:
+def _batches(
+    delivery: Delivery, there: Mapping[str, There], where: str, *, with_marks: bool
+) -> Iterator[pa.RecordBatch]:
     """Yield the slice's rows as text that PostgreSQL reads, with their labels, and whether they went `with_marks`."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -277,10 +280,10 @@ def _batches(delivery: Delivery, arrays: Mapping[str, bool], *, with_marks: bool
     names = [name for name, _ in delivery.columns]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
     for batch in batches_of(delivery.files, names + marks):
-        columns = [
-            _as_text(batch.column(at), kind, is_array=arrays[name.lower()])
-            for at, (name, kind) in enumerate(delivery.columns)
-        ]
+        columns = []
+        for at, (name, kind) in enumerate(delivery.columns):
+            refuse_rounded(batch.column(at), there[name.lower()], f"{where}@{delivery.label_text}")
+            columns.append(_as_text(batch.column(at), kind, is_array=there[name.lower()].is_array))
         if delivery.is_by_label:
             label = pa.scalar(delivery.label_text)
             labels = batch[delivery.label_column] if delivery.label_column else None

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.foreign_rows import foreign_rows
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.postgres.database import quoted, table_of
+from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 DELIVERIES = "waterclock_deliveries"
+_LONGEST_NAME = 63  # bytes
+# of a column's own type: digits behind the point stand in its modifier, where it bounds them
+_PLACES = (
+    "CASE WHEN t.typname = 'numeric' AND a.atttypmod >= 4 THEN (((a.atttypmod - 4) & 2047) # 1024) - 1024"
+    " WHEN t.typname IN ('timestamp', 'timestamptz') AND a.atttypmod >= 0 THEN a.atttypmod"
+    " WHEN t.typname = 'date' THEN -1 END"
+)
 _SIMPLE = {
     **dict.fromkeys(("tinyint", "byte", "smallint", "short"), "SMALLINT"),
     **dict.fromkeys(("int", "integer"), "INTEGER"),
@@ -57,11 +66,24 @@ def element_of(spark_type: str) -> str | None:
     return found[1] if found else None
 
 
-def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, bool]:
-    """Make the destination fit; give which of its columns are arrays, by their names in lower case.
+@dataclass(frozen=True, slots=True)
+class There:
+    """A column of the destination.
 
-    Raises  E820 for a table that is somebody else's
+    `places` is how many digits behind the point it keeps of a number or of a second, None for all; a date keeps -1.
     """
+
+    name: str
+    is_array: bool = False
+    places: int | None = None
+
+
+def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, There]:
+    """Make the destination fit; give its columns by their names in lower case.
+
+    Raises  E813 for a name that is too long, E820 for a table that is somebody else's
+    """
+    _refuse_long(unit, delivery)
     table = table_of(unit)
     wanted = {name: sql_type(kind) for name, kind in delivery.columns}
     if delivery.is_by_label:
@@ -78,22 +100,37 @@ def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_o
     if delivery.mode is Mode.MERGE:
         _index(connection, unit, _spelt(delivery.keys, known), is_unique=True)
     elif delivery.is_by_label:
-        _index(connection, unit, (known.get(TIMELABEL, (TIMELABEL, False))[0],), is_unique=False)
-    return {name: is_array for name, (_, is_array) in columns_there(connection, unit).items()}
+        _index(connection, unit, _spelt((TIMELABEL,), known), is_unique=False)
+    return columns_there(connection, unit)
 
 
-def columns_there(connection: Connection, unit: Unit) -> dict[str, tuple[str, bool]]:
-    """Return the table's columns by their names in lower case: how they are spelt, and whether they are arrays."""
+def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
+    """Return the table's columns by their names in lower case."""
     rows = connection.execute(
-        "SELECT a.attname, t.typcategory = 'A' FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid"
+        f"SELECT a.attname, t.typcategory = 'A', {_PLACES}"
+        " FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid"
         " WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
         (table_of(unit),),
     )
-    return {str(name).lower(): (str(name), bool(is_array)) for name, is_array in rows}
+    return {str(name).lower(): There(str(name), bool(is_array), places) for name, is_array, places in rows}
 
 
-def _spelt(names: Sequence[str], known: Mapping[str, tuple[str, bool]]) -> tuple[str, ...]:
-    return tuple(known.get(name.lower(), (name, False))[0] for name in names)
+def _refuse_long(unit: Unit, delivery: Delivery) -> None:
+    """Refuse names that the server would cut, so that two could become one."""
+    names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
+    long = [name for name in names if len(name.encode()) > _LONGEST_NAME]
+    if long:
+        raise WaterclockError(
+            "E813",
+            f"{unit} cannot be there: {', '.join(long)} {'is' if len(long) == 1 else 'are'} too long a name",
+            where=f"{unit}@{delivery.label_text}",
+            why=f"PostgreSQL keeps {_LONGEST_NAME} bytes of a name",
+            fix="give the column a shorter name in the transform, or publish to a table of a shorter one",
+        )
+
+
+def _spelt(names: Sequence[str], known: Mapping[str, There]) -> tuple[str, ...]:
+    return tuple(known.get(name.lower(), There(name)).name for name in names)
 
 
 def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.postgres import wait_until
-from tests.systems import PostgresDatabase
+from tests.systems import PostgresDatabase, unit_of
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.postgres import delivery as module
 from waterclock.connectors.postgres.connector import CONNECTOR
@@ -129,6 +129,72 @@ def test_a_value_that_the_destination_does_not_take_changes_nothing(database: Po
     assert refused.value.code == "E813"
     assert [row["id"] for row in database.rows()] == ["a"]
     assert CONNECTOR.deliverer(database.setting).find(database.unit, "flights", "ops.totals", 2) is None
+
+
+AT = datetime(2013, 1, 1, 5, 30, 0, 123456, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.APPEND, Mode.MERGE])
+@pytest.mark.parametrize(
+    ("kind", "spark", "fits", "cut"),
+    [
+        ("numeric(6,2)", "DECIMAL(6,3)", Decimal("1.550"), Decimal("1.555")),
+        ("numeric(6,0)", "DECIMAL(6,3)", Decimal("-7.000"), Decimal("-7.001")),
+        ("date", "TIMESTAMP", LABEL, AT),
+        ("timestamptz(3)", "TIMESTAMP", AT.replace(microsecond=123000), AT),
+        ("timestamp(0)", "TIMESTAMP", AT.replace(microsecond=0), AT),
+    ],
+)
+def test_a_value_of_which_the_destination_keeps_less_is_refused(
+    database: PostgresDatabase, folder: Path, mode: Mode, kind: str, spark: str, fits: object, cut: object
+) -> None:
+    """The server would round it without a word."""
+    database.run(f"CREATE TABLE totals (id text, amount {kind})")
+    type_ = pa.decimal128(6, 3) if spark.startswith("DECIMAL") else pa.timestamp("us", "UTC")
+
+    def brought(claim: int, *values: object) -> Delivery:
+        rows = pa.table({"id": [str(at) for at in range(len(values))], "amount": pa.array(values, type_)})
+        columns = (("id", "STRING"), ("amount", spark))
+        told = {"claim": claim, "mode": mode, "columns": columns, "keys": ("id",) if mode is Mode.MERGE else ()}
+        return replace(PLAIN, files=sealed(folder, rows), **told)
+
+    deliver(database, brought(1, fits, None))
+    before = database.rows()
+    assert len(before) == 2
+    with pytest.raises(WaterclockError, match="amount is to take") as refused:
+        deliver(database, brought(2, fits, None, cut))
+    assert refused.value.code == "E812"
+    assert database.rows() == before
+
+
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.APPEND, Mode.MERGE])
+def test_names_that_the_server_would_cut_are_refused(database: PostgresDatabase, folder: Path, mode: Mode) -> None:
+    """Two could become one."""
+    one = delivery(folder, ("a", 1), mode=mode, keys=("id",) if mode is Mode.MERGE else ())
+    at = CONNECTOR.deliverer(database.setting)
+    long = "\u00e9" * 32  # 64 bytes
+    with pytest.raises(WaterclockError, match="too long a name") as refused:
+        at.deliver(unit_of("ops", long), [one])
+    assert refused.value.code == "E813"
+    with pytest.raises(WaterclockError, match=f"{long} is too long a name"):
+        at.deliver(database.unit, [replace(one, columns=(("id", "STRING"), (long, "INT")))])
+    assert database.rows() == []
+
+
+@pytest.mark.parametrize("is_by_label", [True, False])
+def test_any_other_name_is_taken(database: PostgresDatabase, folder: Path, *, is_by_label: bool) -> None:
+    """A percent sign is one in a statement with values, too."""
+    at, unit = CONNECTOR.deliverer(database.setting), unit_of("ops", '50% "of" select;')
+    for claim in (1, 2):
+        one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)
+        assert at.deliver(unit, [one])[-1].outcome is Outcome.DELIVERED
+        assert at.lost(unit, PLAIN.project, PLAIN.publish, claim) is None
+
+
+def test_a_schema_that_is_not_there_is_told(database: PostgresDatabase, folder: Path) -> None:
+    with pytest.raises(WaterclockError, match="the database refuses") as refused:
+        CONNECTOR.deliverer(database.setting).deliver(unit_of("ops", "nowhere.totals"), [delivery(folder, ("a", 1))])
+    assert str(refused.value.fix).startswith("create the schema")
 
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
