@@ -72,7 +72,8 @@ holds no stamp has an empty object beside it, `.<name>.<time>.arrived`, that tel
     "sqlite": """\
 A unit is a table or view, or a query: `FROM ops QUERY 'SELECT ...'`. Windows are read by `t >= start AND t < end` in
 one read transaction; a snapshot is all rows in one transaction. Times may be ISO 8601 text or numbers since 1970.
-Types are those that are declared, else what the database's columns mean by its rules of affinity.
+Types are those that are declared, else what the database's columns mean by its rules of affinity. A value that does not
+fit (E812) stops the batch; a REAL is rounded to the places of a DECIMAL, a text is not.
 
 Publishing writes the rows and a row of `waterclock_deliveries` in one transaction of the destination: a claim that has
 its row is not delivered again. REPLACE replaces the table's rows; MERGE deletes the keys that went and puts the others
@@ -92,13 +93,17 @@ Types are those that are declared, else those of the columns: `numeric(p,s)` is 
 (read in the cadence's zone) TIMESTAMP, `bytea` BINARY, arrays of numbers, texts and booleans ARRAY; `json`, `jsonb`,
 `uuid`, enums, `time`, `inet` and their like are STRING. `numeric` without a precision, `money`, intervals, ranges,
 geometry and other arrays are refused until they are declared, and STRING takes any of them as its text. A value that
-does not fit (E812) stops the batch: none is rounded, cut or left out unseen.
+does not fit (E812) stops the batch: none is rounded, cut or left out unseen, but for zeros that end a fraction. FLOAT
+and DOUBLE hold the number that is nearest, from every source. A text is no time to read windows by, as no index would
+find it: a QUERY can cast it.
 
 Publishing brings rows by COPY, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
 [sqlite](#sqlite). REPLACE deletes and copies in one transaction: whoever reads sees the rows of before or of after,
 never none, and grants, views and keys stay. Deleted rows are the server's autovacuum's to remove. A destination that
-is there keeps its own types and columns; what is made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
-values. A claim that is taken over ends the connection that still works for it, so all runners connect as one user.""",
+is there keeps its own types and columns; a DECIMAL or a time of which its column would keep less is refused (E812), and
+DOUBLE is rounded as the column says. What is made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
+values; a name has 63 bytes at most. A claim that is taken over ends the connection that still works for it, so all
+runners connect as one user.""",
 }
 OF_YOUR_OWN = """\
 ## One of your own

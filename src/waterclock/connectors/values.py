@@ -186,6 +186,8 @@ def _exact(wanted: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _integer(value: object) -> int:
+    if isinstance(value, str) and "_" in value:  # Python's own way of writing a number
+        raise ValueError(value)
     number = int(value) if isinstance(value, str) else Decimal(str(value))
     if number != int(number):
         raise ValueError(value)
@@ -194,7 +196,10 @@ def _integer(value: object) -> int:
 
 def _decimal(value: object, scale: int) -> Decimal:
     exact = Decimal(value) if isinstance(value, int) else Decimal(str(value))
-    return exact.quantize(Decimal(1).scaleb(-scale))
+    rounded = exact.quantize(Decimal(1).scaleb(-scale))
+    if isinstance(value, str) and ("_" in value or rounded != exact):  # a float is near its number to begin with
+        raise ValueError(value)
+    return rounded
 
 
 def _boolean(value: object) -> bool | None:

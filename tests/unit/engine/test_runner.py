@@ -145,7 +145,7 @@ def test_that_somebody_else_has_a_batch_is_told_once_while_it_is_so(monkeypatch:
     repeats: list[bool] = []
     monkeypatch.setattr(work.listener, "finished", lambda report: repeats.append(report.is_repeat))
     runner = Planned(work, group("a.b", 1))
-    theirs = {"a.b": ClaimRefused(code, "another runner holds it")}
+    theirs: dict[str, WaterclockError] = {"a.b": ClaimRefused(code, "another runner holds it")}
 
     def look(answers: dict[str, WaterclockError]) -> None:
         runner._refused.clear()  # as each look of a watch begins

@@ -155,7 +155,12 @@ def test_a_value_of_which_the_destination_keeps_less_is_refused(
     def brought(claim: int, *values: object) -> Delivery:
         rows = pa.table({"id": [str(at) for at in range(len(values))], "amount": pa.array(values, type_)})
         columns = (("id", "STRING"), ("amount", spark))
-        told = {"claim": claim, "mode": mode, "columns": columns, "keys": ("id",) if mode is Mode.MERGE else ()}
+        told: dict[str, Any] = {
+            "claim": claim,
+            "mode": mode,
+            "columns": columns,
+            "keys": ("id",) if mode is Mode.MERGE else (),
+        }
         return replace(PLAIN, files=sealed(folder, rows), **told)
 
     deliver(database, brought(1, fits, None))

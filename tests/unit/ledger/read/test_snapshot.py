@@ -5,6 +5,7 @@ import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, desk, flow, table
 from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.records import Input
 from waterclock.flow.choices import Mode
 
 
@@ -96,7 +97,9 @@ def test_what_rests_on_a_restated_label_takes_no_statement_for_each_table(at_des
     above = dict(zip(names[1:], names, strict=False))
     at_desk.apply(*(table(name, partitioned=True, reads=[above[name]] if name in above else ()) for name in names))
     for name in names:
-        reads = {at: [at_desk.read(above[name], at - past, at + 1)] for at in range(40) if name in above}
+        reads: dict[float, list[Input]] = {
+            at: [at_desk.read(above[name], at - past, at + 1)] for at in range(40) if name in above
+        }
         at_desk.done(name, *range(40), reads=reads)
     at_desk.ledger.decisions.request_restate("t0.x", [day(5)], "recompute", who="ann")
     said: list[str] = []
