@@ -39,6 +39,12 @@ def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.Compoun
     return (sa.union if distinct else sa.union_all)(short, query.where(*_OVERLAPS, IS_LONG))
 
 
+def any_readers() -> sa.ColumnElement[bool]:
+    """Tell in a statement whether any batch, current or not, ever read of an interval (`overlapping`)."""
+    short = sa.exists().where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
+    return sa.or_(short, sa.exists().where(*_OVERLAPS, IS_LONG))
+
+
 def overlapping(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
     """Return the values of a statement made by `with_readers`, for an interval of some tables."""
     longest = timedelta(microseconds=LONG)

@@ -162,6 +162,6 @@ def _readers_of(
     which = {"of": table, "at": label}
     row = connection.execute(_SPAN, which).one()
     made = connection.execute(_REVISIONS, which).all()
-    for reader in connection.execute(_READERS, overlapping(table, row.stands_from or row.label, row.end)):
+    for reader in connection.execute(_READERS, overlapping([table], row.stands_from or row.label, row.end)):
         seen = next((each for each in made if each.recorded_sequence < reader.claimed_sequence), None)
         yield reader, is_replaced or (seen is not None and bool(seen.is_replaced))

@@ -54,7 +54,7 @@ def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool =
     """
     found: dict[Key, bool] = {}
     for low, high in changed:
-        for row in write.execute(_READERS, overlapping(table, low, high)):
+        for row in write.execute(_READERS, overlapping([table], low, high)):
             found[row.reader, row.label] = row.is_suspect
     surely = [] if look else [key for key, is_suspect in found.items() if not is_suspect]
     _mark(write, surely, suspect=True)
