@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,10 +58,11 @@ POOLS = "\n[pools]\nfew = 1\n"
 
 @dataclass
 class Site:
-    """A tiny project, and how its destination is asked."""
+    """A tiny project, how its destination is asked, and by how many seconds the clocks of its runners may be off."""
 
     tiny: Tiny
     ask: Callable[[str], list[tuple[Any, ...]]]
+    skews: tuple[int, ...] = (0,)
 
     def look(self) -> None:
         """See that each label is there whole or not at all, and nothing twice, in tables and at the destination."""
@@ -123,11 +124,12 @@ def at_files(root: Path, spark: SparkSession) -> Site:
 
 
 def at_bucket(root: Path, spark: SparkSession) -> Site:
-    """Ledger and destination in PostgreSQL, all that rests in a bucket."""
+    """Ledger and destination in PostgreSQL, all that rests in a bucket, which answers no clock that is far off."""
     url = fresh_bucket()
     s3.reach(spark, url.rpartition("/")[2])
     options = ", ".join(f'{name} = "{value}"' for name, value in s3.server().options().items())
-    return at_server(root, spark, storage=f"{url}/lake", more=f"storage_options = {{{{ {options} }}}}")
+    site = at_server(root, spark, storage=f"{url}/lake", more=f"storage_options = {{{{ {options} }}}}")
+    return replace(site, skews=(0, 600, -600))
 
 
 def at_server(root: Path, spark: SparkSession, *, storage: str = ".waterclock", more: str = "") -> Site:
@@ -151,7 +153,7 @@ def at_server(root: Path, spark: SparkSession, *, storage: str = ".waterclock", 
             except psycopg.errors.UndefinedTable as error:
                 raise LookupError(sql) from error
 
-    return Site(tiny, ask)
+    return Site(tiny, ask, skews=(0, 3600, -3600))
 
 
 SITES = {"sqlite": at_files, "postgres": at_server, "s3": at_bucket}
@@ -182,7 +184,7 @@ def disturbed(
     """Run the flow by several runners that are disturbed; give how many were."""
     prepare(site)
     drawn = random.Random(seed)
-    skews = (0, 3600, -3600) if has_faketime() and site.tiny.toml and "postgresql" in site.tiny.toml else (0,)
+    skews = site.skews if has_faketime() else (0,)
     at = Runners(site.tiny.root, NOW, gateway_of(spark), drawn, skews)
     try:
         with watched(site.look) as wrong:

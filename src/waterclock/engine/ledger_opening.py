@@ -9,7 +9,7 @@ from waterclock.filesystem import at, is_folder
 from waterclock.flow.declarations import Secret
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import lost
-from waterclock.ledger.store.places import shown
+from waterclock.ledger.store.places import place_of, shown
 from waterclock.secrets import Secrets
 from waterclock.storage.exports import export_names
 from waterclock.storage.lake import Lake
@@ -52,7 +52,8 @@ def refuse_lost(project: Project) -> None:
     there = [name for name in project.flow.tables if is_folder(at(lake.folder(name), "_delta_log"))]
     tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
-        raise lost(shown(ledger_url(project)), tables)
+        url = ledger_url(project)
+        raise lost(shown(url), tables, place_of(url).others(project.flow.project))
 
 
 def _is_anothers(folder: str, project: str) -> bool:

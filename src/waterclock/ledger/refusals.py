@@ -40,8 +40,8 @@ def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
     )
 
 
-def lost(url: str, tables: Sequence[str]) -> WaterclockError:
-    """Refuse a storage with tables and without a ledger."""
+def lost(url: str, tables: Sequence[str], others: Sequence[str] = ()) -> WaterclockError:
+    """Refuse a storage with tables and without a ledger; `others` are schemas that hold one of the project."""
     named = f"{', '.join(tables[:3])}{', …' if len(tables) > 3 else ''}"
     there = f"{named} and no ledger" if tables else "its exports alone"
     return WaterclockError(
@@ -49,11 +49,18 @@ def lost(url: str, tables: Sequence[str]) -> WaterclockError:
         "the ledger is gone",
         where=url,
         why=f"the storage holds {there}: with an empty one, all that is done would be made again",
-        fix=(
-            "" if url.startswith("sqlite:") else "see that the URL names the right database and schema; where it does, "
-        )
+        fix=_where_else(url, others)
         + "`waterclock ledger rebuild` makes it again from its newest export and what was committed since",
     )
+
+
+def _where_else(url: str, others: Sequence[str]) -> str:
+    if url.startswith("sqlite:"):
+        return ""
+    if others:
+        held = ", ".join(others)
+        return f"set ?schema={others[0]} ({held} holds a ledger of the project); where that is another's, "
+    return "see that the URL names the right database and schema; where it does, "
 
 
 def damaged(url: sa.URL, error: Exception) -> WaterclockError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tests.ledgers import Desk, day, flow, result, table
 from tests.postgres import Server, server, wait_until
 from waterclock.batches.audit_trail import Cell
 from waterclock.cli.opening import open_project
+from waterclock.engine.ledger_opening import refuse_lost
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
@@ -233,6 +235,11 @@ def test_a_ledger_in_another_schema_is_named_before_a_second_is_made(tmp_path: P
     schema = url.rpartition("=")[2]
     assert (refused.value.code, schema in str(refused.value.fix)) == ("E417", True)
     assert Ledger.open(url + "x", create=False) is None
+    (tmp_path / ".waterclock" / "tables" / "a" / "b" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(WaterclockError) as refused:
+        refuse_lost(project)
+    assert (refused.value.code, f"?schema={schema}" in str(refused.value.fix)) == ("E421", True)
+    shutil.rmtree(tmp_path / ".waterclock")
     rebuild_ledger(project, force=True)
     assert desk.ledger.reads.find_table("raw.a")
     assert place_of(url + "x").others("demo") == [schema]

@@ -30,7 +30,7 @@ def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tup
 
 
 def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:
-    """Let a query of `inputs` find what read any of an interval of some tables (`overlapping`), whatever came since.
+    """Let a query of `inputs` find those that read any of an interval (`overlapping`), whatever was read since.
 
     Reads are in the order of their ends. A short one that overlaps ends soon after the interval, so that the newer ones
     are not walked; the few that are long lie apart.
@@ -39,8 +39,14 @@ def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.Compoun
     return (sa.union if distinct else sa.union_all)(short, query.where(*_OVERLAPS, IS_LONG))
 
 
+def any_readers() -> sa.ColumnElement[bool]:
+    """Tell in a statement whether any batch, current or not, ever read of an interval (`overlapping`)."""
+    short = sa.exists().where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
+    return sa.or_(short, sa.exists().where(*_OVERLAPS, IS_LONG))
+
+
 def overlapping(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
-    """Return the values of a statement made by `with_readers`."""
+    """Return the values of a statement made by `with_readers`, for an interval of some tables."""
     longest = timedelta(microseconds=LONG)
     reach = high + longest if high < FOREVER - longest else FOREVER
     return {"names": tables, "low": low, "high": high, "reach": reach}

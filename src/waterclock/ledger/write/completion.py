@@ -14,6 +14,7 @@ from waterclock.batches.records import BatchResult, Claim, Recorded
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import weight
+from waterclock.ledger.read.inputs import any_readers, overlapping
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import AnyRow, batches, inputs, items, revisions, tables, versions
 from waterclock.ledger.write.claim_endings import close, put_back
@@ -32,13 +33,7 @@ _BEFORE = (
         tables.c.head_label,
         tables.c.changes,
         tables.c.seconds,
-        sa.exists()
-        .where(
-            inputs.c.table_name == sa.bindparam("of"),
-            inputs.c.high > sa.bindparam("low"),
-            inputs.c.low < sa.bindparam("high"),
-        )
-        .label("is_read"),
+        any_readers().label("is_read"),
         sa.exists()
         .where(
             inputs.c.claim == sa.bindparam("number_"),
@@ -152,7 +147,7 @@ def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[
     labels = [found.label for found in results]
     spans = [_span(found) for found in results]
     values = {"of": held.request.table, "labels": labels, "number_": held.number}
-    values |= {"low": min(low for low, _ in spans), "high": max(high for _, high in spans)}
+    values |= overlapping([held.request.table], min(low for low, _ in spans), max(high for _, high in spans))
     rows = write.execute(_BEFORE, values).all()
     before = {row.label: row for row in rows if row.label is not None}
     for label in labels:

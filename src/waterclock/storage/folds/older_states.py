@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, put_if_absent, read_bytes, remove_folder
+from waterclock.filesystem import at, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Merge, Temporal
 from waterclock.storage.folds.fold import Past, beating, fold, with_all_columns
@@ -174,20 +174,22 @@ def _place(lake: Lake, table: str, step: Step, name: str) -> Path:
 def _keep(state: DataFrame, place: Path) -> Path:
     """Write a state into the history, last the file that names its folder; who comes second leaves the first's."""
     own = place / uuid.uuid4().hex
+    is_ours = False
     fault("history")
-    state.write.mode("overwrite").parquet(str(own))
-    fault("history_written")
-    if put_if_absent(place / _MADE, own.name):
-        return own
-    made = _made(place)
-    remove_folder(own)
-    return made or own
+    try:
+        state.write.mode("overwrite").parquet(str(own))
+        fault("history_written")
+        is_ours = put_if_absent(place / _MADE, own.name)
+    finally:
+        if not is_ours:
+            remove_folder(own)
+    return own if is_ours else place / read_text(place / _MADE)
 
 
 def _made(place: Path) -> Path | None:
     """Return the folder of a state that was written whole; None without one."""
     try:
-        return place / read_bytes(place / _MADE).decode()
+        return place / read_text(place / _MADE)
     except FileNotFoundError:
         return None
 

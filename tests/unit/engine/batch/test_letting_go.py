@@ -1,0 +1,46 @@
+"""What a source holds open for a batch ends with the batch, whatever came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.ledgers import day, table
+from tests.unit.engine.fakes import group, work_of
+from waterclock.connectors.interface import Collected
+from waterclock.engine.batch import life, make
+from waterclock.engine.batch.results import Made, Notes
+from waterclock.engine.collect.gathered import Gathered
+from waterclock.flow.choices import Kind
+
+
+def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
+    closed: list[bool] = []
+    attempt = life._Attempt(work_of([table("a.b")]), table("a.b"), group("a.b", 1), day(9))
+    schema: Any = None
+    attempt.made = Made([], schema, Notes(close=lambda: closed.append(True)))
+    attempt.let_go()
+    assert closed == [True]
+
+
+def test_what_the_source_holds_is_ended_where_its_columns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    frame: Any = None
+    gathered = Gathered(Collected(frame, close=lambda: closed.append(True)), {})
+    monkeypatch.setattr(make, "gather", lambda *_: gathered)
+    monkeypatch.setattr(make, "_known", lambda *_: None)
+    monkeypatch.setattr(make, "conform", _refuse)
+    with pytest.raises(LookupError):
+        make.make(*_made_of())
+    assert closed == [True]
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise LookupError
+
+
+def _made_of() -> tuple[Any, ...]:
+
+    one = table("a.b", kind=Kind.COLLECT)
+    return work_of([one]), None, one, group("a.b", 1), make.Bound({}), day(9)
