@@ -191,10 +191,10 @@ def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
     if _NO_CREDENTIALS in text:
         fix = "say access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         return _unreachable(where, "no credentials are said, and this machine has none of its own", fix)
-    if "RequestTimeTooSkewed" in text:
-        return _unreachable(where, message, "set this machine's clock, or the store's: they differ")
     if any(sign in text for sign in _DENIALS) or type(error).__name__ in _DENYING:
+        is_late = "RequestTimeTooSkewed" in text
         fix = "mend the credentials, or give their user the right to read and write there"
+        fix = "set this machine's clock, or the store's" if is_late else fix
         return _unreachable(where, f"it does not let this user in: {message}", fix)
     if isinstance(error, ValueError) or type(error).__name__ == "InvalidPathError":
         fix = "give the object another name: without control characters, and without an empty part between slashes"
