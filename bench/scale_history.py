@@ -274,7 +274,7 @@ def _bulk(ledger: Ledger) -> Iterator[tuple[sa.Connection, bool]]:
                 connection.exec_driver_sql(f"PRAGMA {setting}")
             connection.commit()
         connection.begin()
-        database.backend.begin(connection, database.url, writes=True)
+        database.backend.begin(connection, database.url, writes=True, first=None)
         indexes = [index for name in _MOVED for index in metadata.tables[name].indexes]
         said = [_definition(connection, str(index.name), is_sqlite=is_sqlite) for index in indexes]
         for index in indexes:

@@ -119,12 +119,6 @@ def no_option(name: str, url: str) -> WaterclockError:
     )
 
 
-def reached() -> tuple[Store, ...]:
-    """Return the stores of which this process was told, or asked something."""
-    with _lock:
-        return tuple(_stores.values())
-
-
 def bucket_of(url: str) -> str:
     """Return the scheme and bucket of a URL: `s3://lake` of `s3://lake/flights`.
 

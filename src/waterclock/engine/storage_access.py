@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
 from waterclock.flow.declarations import Secret
-from waterclock.object_stores import is_remote, reach_by
+from waterclock.object_stores import Store, is_remote, reach_by, store_of
 from waterclock.secrets import Secrets
 
 
@@ -20,16 +20,19 @@ def reach_storage(project: Project) -> None:
         reach_by(project.storage, resolved(project.storage_options, Secrets.of(project.secrets)))
 
 
-def reach_all(project: Project) -> None:
-    """Have each store that the project names be reached as its environment says; nothing is asked of any.
+def reach_all(project: Project) -> tuple[Store, ...]:
+    """Have each object store that the project names be reached as its environment says, and return them, its own first.
 
-    Raises  as `reach_storage`
+    Nothing is asked of any. Raises  as `reach_storage`
     """
     reach_storage(project)
-    connections = connections_of(project)
+    connections, urls = connections_of(project), [project.storage]
     for name, said in project.flow.connections.items():
-        if said.type == "files" and any(is_remote(str(said.options.get(key) or "")) for key in ("path", "archive")):
+        named = [str(said.options.get(key) or "") for key in ("path", "archive")]
+        if said.type == "files" and any(map(is_remote, named)):
             connections.collector(name)
+            urls += named
+    return tuple(dict.fromkeys(store for store in map(store_of, urls) if store is not None))
 
 
 def resolved(options: Mapping[str, str | Secret], secrets: Secrets) -> dict[str, str]:

@@ -29,7 +29,7 @@ TWO = (
     SETTINGS
     + """
 [env.prod]
-storage = "s3a://lake/shop"
+storage = "s3://lake/shop"
 ledger = "postgresql://ledger.internal/waterclock"
 publish = true
 connections.landing = { path = "/mnt/new" }
@@ -56,7 +56,7 @@ def test_an_environment_overrides_connections_variables_and_pools(
 ) -> None:
     monkeypatch.setenv("WATERCLOCK_SECRET_OUT_TOKEN", "x")
     project = load(tmp_path, settings=TWO, env="prod")
-    assert (project.storage, project.publish, project.env) == ("s3a://lake/shop", True, "prod")
+    assert (project.storage, project.publish, project.env) == ("s3://lake/shop", True, "prod")
     assert project.ledger == "postgresql://ledger.internal/waterclock"
     assert project.variables["late_minutes"] == 30
     assert project.pools == {"default": 4, "heavy": 3}

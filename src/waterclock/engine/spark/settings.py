@@ -10,7 +10,6 @@ from waterclock.engine.spark.object_storage import confs_of_stores
 from waterclock.engine.storage_access import reach_all
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret
-from waterclock.object_stores import reached
 from waterclock.secrets import Secrets
 from waterclock.storage.spark_settings import PARTITIONS, SESSION_CONFS
 
@@ -76,8 +75,7 @@ def settings_of(project: Project) -> SparkSettings:
     }
     if said.connect and said.master:
         raise _both(project.env)
-    reach_all(project)
-    stores = reached()
+    stores = reach_all(project)
     return SparkSettings(
         said.master or LOCAL,
         said.connect,
