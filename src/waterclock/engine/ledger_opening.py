@@ -21,6 +21,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     Raises  E421 where tables of the project are there and the ledger is not, E422 where it is damaged, E425 where it
             was moved, but with `even_moved`
     """
+    reach_storage(project)  # whoever looks at the ledger may look at the tables next
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
         refuse_lost(project)
@@ -47,7 +48,6 @@ def refuse_lost(project: Project) -> None:
 
     Raises  E421
     """
-    reach_storage(project)
     lake = Lake(project.storage)
     there = [name for name in project.flow.tables if is_folder(at(lake.folder(name), "_delta_log"))]
     tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
