@@ -31,11 +31,22 @@ def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]
     """Move files to the archive, under the same path as in the landing folder; report those that stay.
 
     Idempotent: what is there already with the same content is only removed from the landing folder, and what another
-    table puts away at the same time is left to it. Never puts a file over another content.
+    table puts away at the same time is left to it. Never puts a file over another content. Where one file cannot be
+    put away, the others are all the same; then the first error is raised.
     """
     stores = [folder for folder in (landing.folder, landing.archive) if is_remote(folder)]
-    reports = each_of(items, lambda item: _put_away(landing, item), at=stores[0] if stores else landing.folder)
-    return tuple(report for report in reports if report)
+    found = each_of(items, lambda item: _tried(landing, item), at=stores[0] if stores else landing.folder)
+    failures = [each for each in found if isinstance(each, Exception)]
+    if failures:
+        raise failures[0]
+    return tuple(each for each in found if isinstance(each, Report))
+
+
+def _tried(landing: Landing, item: Item) -> Report | Exception | None:
+    try:
+        return _put_away(landing, item)
+    except Exception as error:  # noqa: BLE001 - raised when the others are put away
+        return error
 
 
 def _put_away(landing: Landing, item: Item) -> Report | None:
