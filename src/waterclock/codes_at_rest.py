@@ -186,6 +186,11 @@ STORAGE: Mapping[str, Code] = {
         "the same claim.",
     ),
     "E632": Code("a write that left no commit", "Spark said that it wrote, and the table's log shows no commit of it."),
+    "E633": Code(
+        "a Spark that cannot commit to S3",
+        "A Spark Connect server, or a notebook's own session, must be started with Waterclock's log store for S3: "
+        "Delta's own knows of one driver, and a session cannot change it. Where Waterclock starts Spark it is set.",
+    ),
     "E640": Code(
         "a state beyond what is kept",
         "An older state of a table is read from the Delta version that holds it, or made again from its sealed slices. "

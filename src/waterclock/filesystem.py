@@ -149,7 +149,8 @@ def remove_file(path: str | Path) -> None:
 def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
     """Write a file whole, or not at all; False where another is there already.
 
-    With `is_flushed` the disk holds it then, and not this machine's memory alone; an object store always does.
+    In a store one that holds the very same is ours: the answer to a first try may have been lost. With `is_flushed` the
+    disk holds it then, and not this machine's memory alone; an object store always does.
     """
     store = store_of(path)
     if store is not None:
@@ -200,7 +201,7 @@ def remove_folder(path: Path) -> None:
 
 
 def move_folder(path: Path, target: Path) -> None:
-    """Move a folder to where none is: at once on this machine, file by file in an object store."""
+    """Move a folder to where none is, within one store: at once on this machine, file by file in an object store."""
     if not is_remote(path):
         path.rename(target)
         return
@@ -208,7 +209,7 @@ def move_folder(path: Path, target: Path) -> None:
 
 
 def move_file(path: Path, target: Path) -> None:
-    """Move a file, over what is there: at once on this machine, by a copy in an object store."""
+    """Move a file within one store, over what is there: at once on this machine, by a copy in an object store."""
     if not is_remote(path):
         path.replace(target)
         return

@@ -69,6 +69,7 @@ def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(tmp_path: Path, 
     process = run(away, days)
     while process.poll() is None and not any(status == "done" for status, _ in digests(away).values()):
         time.sleep(0.2)
+    assert process.poll() is None
     s3.server().stop(signal.SIGKILL)
     time.sleep(5)
     s3.server().start()

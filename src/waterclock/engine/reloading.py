@@ -15,7 +15,6 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
 
 _OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
-_OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
 _Stamps = dict[str, tuple[int, int]]
 
 

@@ -15,7 +15,7 @@ STAGE = "_stage"
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The storage of a project. `root` is a local path."""
+    """The storage of a project. `root` is a folder or a URL."""
 
     root: str
 

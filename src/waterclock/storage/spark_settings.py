@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from waterclock.errors import WaterclockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SESSION_CONFS: Mapping[str, str] = MappingProxyType(
     {
@@ -33,12 +39,35 @@ SESSION_CONFS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# Delta's own log store for S3 lets one of two commits at once replace the other (docs/decisions/spark-commits-to-s3.md)
+LOG_STORE = "waterclock.storage.ConditionalLogStore"
+LOG_STORE_OF_S3 = "spark.delta.logStore.s3.impl"
+
 PARTITIONS = "spark.sql.shuffle.partitions"
 # of Parquet as it lies on disk, which is two to four times as much when it is decoded; partitions that turn out small
 # Spark itself puts together
 _BYTES_A_PARTITION = 16 * 1024 * 1024
 # beyond, Spark keeps sizes of blocks as averages, and sees no skew in them
 _MOST_PARTITIONS = 2000
+
+
+def require_log_store(spark: SparkSession, folder: str) -> None:
+    """Refuse a commit by Spark to a table in S3 where its log store would not leave that to S3.
+
+    Delta asks the conf of the whole context, not that of a session. Cost: a look at a conf.
+    Raises  E633 naming what the server, or whoever opened the session, must be started with
+    """
+    if not folder.startswith("s3://") or spark.conf.get(LOG_STORE_OF_S3, None) == LOG_STORE:
+        return
+    raise WaterclockError(
+        "E633",
+        "this Spark cannot commit to S3",
+        where=folder,
+        why="it was started with a log store of Delta's that looks whether a version is free and writes then: of two "
+        "commits at once one would be lost",
+        fix=f"start it with --conf {LOG_STORE_OF_S3}={LOG_STORE} and the jars that "
+        "`python -m waterclock.engine.spark.jars s3` prints",
+    )
 
 
 def shuffle_partitions(size: int) -> int:

@@ -23,6 +23,7 @@ from waterclock.storage.log.commit_history import commits_after
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile
 from waterclock.storage.log.open_tables import opened
+from waterclock.storage.spark_settings import require_log_store
 from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
 
     Rows stay as they are, and so does the sealed stage. A batch that commits meanwhile wins: OPTIMIZE gives up then.
     """
+    require_log_store(spark, folder)
     before = _version(folder)
     where = f" WHERE {TIMELABEL} IN ({', '.join(repr(label) for label in labels)})" if labels else ""
     with _saying(spark, identity):

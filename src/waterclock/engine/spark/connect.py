@@ -121,7 +121,9 @@ def is_remote(session: SparkSession) -> bool:
 
 def _confs(settings: SparkSettings) -> dict[str, str]:
     """Return what a session is set to; what is Hadoop's goes by its own name, as sessions hand it on."""
-    return {name.removeprefix(_HADOOP): value for name, value in {**SESSION_CONFS, **settings.confs}.items()}
+    # the log store is the server's: set here it would only seem to be ours (`require_log_store`)
+    ours = {key: value for key, value in settings.confs.items() if not key.startswith("spark.delta.logStore")}
+    return {key.removeprefix(_HADOOP): value for key, value in {**SESSION_CONFS, **ours}.items()}
 
 
 def _require(session: SparkSession, settings: SparkSettings) -> None:

@@ -1,4 +1,4 @@
-"""Tells Spark of storage in S3, in the words of the options by which a bucket is reached.
+"""Translates the options of buckets into the confs of Spark and its S3A.
 
 Delta's own log store for S3 looks whether a version is free and writes then: of two processes that commit at once one
 replaces the other's commit without a word, and no setting of Hadoop 3.5 changes that. `ConditionalLogStore` asks S3 to
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from waterclock.object_stores import Store
+from waterclock.storage.spark_settings import LOG_STORE, LOG_STORE_OF_S3
 
 _S3A = "spark.hadoop.fs.s3a."
 _CREDENTIALS = {
@@ -21,12 +22,10 @@ _CREDENTIALS = {
 _DEFAULT_CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 _S3A_PROVIDER = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
 
-_LOG_STORE = "waterclock.storage.ConditionalLogStore"
-
 # the same for every store
 _SETTINGS = {
-    "spark.delta.logStore.s3.impl": _LOG_STORE,
-    "spark.delta.logStore.s3a.impl": _LOG_STORE,
+    LOG_STORE_OF_S3: LOG_STORE,
+    "spark.delta.logStore.s3a.impl": LOG_STORE,
     # a table has one URL, and delta-rs knows s3:// alone
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",

@@ -48,6 +48,9 @@ _COMPILE_LATE = (
 )
 
 
+# what of Hadoop's confs is about object stores
+_OF_STORES = ("spark.hadoop.fs.s3", "spark.hadoop.fs.AbstractFileSystem.s3", "spark.hadoop.mapreduce.outputcommitter.")
+
 # executors are JVMs of their own, on machines that may be anywhere
 _FOR_A_CLUSTER = {"spark.executor.extraJavaOptions": "-Duser.timezone=UTC"}
 
@@ -188,7 +191,7 @@ def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
     for key, value in {**SESSION_CONFS, **confs}.items():
         if key.startswith(("spark.sql.", "spark.databricks.")):
             session.conf.set(key, value)
-        elif key.startswith("spark.hadoop.fs.s3"):
+        elif key.startswith(_OF_STORES):
             session.conf.set(key.removeprefix("spark.hadoop."), value)  # sessions hand it on by Hadoop's own name
 
 

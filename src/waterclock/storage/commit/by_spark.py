@@ -15,6 +15,7 @@ from waterclock.storage.log.identity import Identity, Killed, app_id
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.type_checks import check_files
+from waterclock.storage.spark_settings import require_log_store
 from waterclock.storage.types import fields_of, widened
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -32,8 +33,9 @@ def commit_by_spark(
     Gives the version that bears the claim's id, also where it was there already. Cost: a read of the slices and a
     Delta write, a second or so; only where `commit_slices` raises NeedsSpark.
 
-    Raises  Killed where the claim was killed first
+    Raises  Killed where the claim was killed first, E633 where Spark cannot commit to the store
     """
+    require_log_store(spark, folder)
     known = json.dumps(json.loads(spark.read.format("delta").load(folder).schema.json()))
     wide = known
     for manifest in manifests:

@@ -18,6 +18,7 @@ from waterclock.storage.log.identity import RECREATED, Identity, app_id
 from waterclock.storage.log.open_tables import forget, opened
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema
+from waterclock.storage.spark_settings import require_log_store
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -150,6 +151,7 @@ def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> in
 
 def _overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
     """Write all rows in the layout that is wanted, in one commit of Spark's."""
+    require_log_store(rows.sparkSession, folder)
     writer = (
         rows.write.format("delta")
         .mode("overwrite")

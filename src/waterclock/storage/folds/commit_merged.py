@@ -23,6 +23,7 @@ from waterclock.storage.folds.write_state import (
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import Identity, app_id
 from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.spark_settings import require_log_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +86,7 @@ def _merge_by_delta(spark: SparkSession, folder: str, winners: Winners, identity
 
 
 def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity: Identity) -> None:
+    require_log_store(spark, folder)
     view = f"_waterclock_merge_{identity.claim}"
     winners.rows.createOrReplaceTempView(view)
     statement = _statement(folder, view, winners)
