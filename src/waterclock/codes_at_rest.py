@@ -262,8 +262,8 @@ CONNECTORS: Mapping[str, Code] = {
     "E813": Code("a database that refuses", "The database says why: a wrong query, a key that is there twice."),
     "E814": Code(
         "a database that changed while it was read in parts",
-        "Parts that are read side by side must see one moment. It is tried again; without the option partitions the "
-        "rows are read in one transaction.",
+        "Parts that are read side by side see the moment of one transaction, which the server ended: by a restart, a "
+        "pooler between, or a limit on transactions. It is tried again.",
     ),
     "E815": Code(
         "a type that a source does not give",

@@ -23,7 +23,7 @@ def test_another_secret_is_refused() -> None:
     assert DeltaTable(table, storage_options=server().for_delta()).version() == 0
 
 
-def test_of_commits_that_race_for_a_version_one_wins() -> None:
+def test_of_commits_that_race_none_is_lost() -> None:
     table = f"{server().url(server().new_bucket())}/t"
     options = server().for_delta()
     write_deltalake(table, pa.table({"x": [0]}), storage_options=options)
@@ -42,7 +42,7 @@ def test_of_commits_that_race_for_a_version_one_wins() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         won = sum(pool.map(append, range(8)))
-    assert DeltaTable(table, storage_options=options).version() == won
+    assert DeltaTable(table, storage_options=options).version() == won > 0
 
 
 def test_requests_are_counted() -> None:

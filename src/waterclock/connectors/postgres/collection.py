@@ -104,6 +104,6 @@ def _of_one_moment(error: WaterclockError, extract: Extract) -> WaterclockError:
         "the database ended the moment that its parts are read at",
         where=extract.where,
         why=error.why,
-        fix="it is tried again; with OPTIONS (partitions 1) it is read in one transaction",
+        fix="it is tried again; see why the server ended it: a restart, a pooler, a limit on transactions",
         transient=True,
     )

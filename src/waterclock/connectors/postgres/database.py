@@ -40,6 +40,7 @@ class Database:
         """Open for reading, in one transaction: all that is read is of one moment, that of `snapshot` if given."""
         with self.opened(where) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # it waits while workers read
             if snapshot is not None:
                 connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
             yield connection
