@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import shutil
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, cast
 
@@ -24,6 +25,7 @@ _BUFFER = 1024 * 1024
 _PART = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
+_MOST_TRIES, _PAUSE = 5, 0.2
 _COPIED_THERE = 1024**3  # a store may be asked to copy five times as much, and takes longer than it is waited for
 
 
@@ -93,12 +95,25 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
-    with asking(f"{store.bucket}/{key}"):
-        try:
-            obstore.put(store.objects, key, content, mode="create")
-        except AlreadyExistsError:
-            return about(store, key)["size"] == len(content) and content_of(store, key) == content
+    try:
+        with asking(f"{store.bucket}/{key}"):
+            _in_turn(lambda: obstore.put(store.objects, key, content, mode="create"))
+    except AlreadyExistsError:
+        return about(store, key)["size"] == len(content) and content_of(store, key) == content
     return True
+
+
+def _in_turn(put: Callable[[], object]) -> None:
+    """Put on a condition, again where S3 is at another such put of the same name, whichever way that ends."""
+    for attempt in range(1, _MOST_TRIES + 1):
+        try:
+            put()
+        except Exception as error:
+            if "ConditionalRequestConflict" not in str(error) or attempt == _MOST_TRIES:
+                raise
+            time.sleep(attempt * _PAUSE)
+        else:
+            return
 
 
 def remove(store: Store, keys: Sequence[str]) -> None:
@@ -123,13 +138,13 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
         chunk: Sequence[ObjectMeta]
         for chunk in obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **offset):
             for each in chunk:
+                if not each["path"].startswith(head):
+                    continue  # the mark of the folder itself, which Hadoop and the pages of stores leave
                 path = each["path"].removeprefix(head)
-                if not path.startswith(begin):
-                    if path > begin:
-                        return
-                    continue
-                if len(path) + len(head) == len(each["path"]):  # else it is the mark that Hadoop leaves of the folder
+                if path.startswith(begin):
                     yield path, each
+                elif path > begin:
+                    return
 
 
 def folders_in(store: Store, key: str) -> list[str]:
@@ -165,7 +180,7 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
             return put_file_if_absent(store, target, source, size)
     try:
         with asking(f"{store.bucket}/{target}"):
-            obstore.copy(store.objects, key, target, overwrite=False)
+            _in_turn(lambda: obstore.copy(store.objects, key, target, overwrite=False))
     except AlreadyExistsError:
         return False
     return True

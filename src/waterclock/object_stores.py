@@ -6,6 +6,7 @@ same options, so that all three see the same bucket.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import threading
@@ -103,6 +104,7 @@ def reach_by(url: str, options: Mapping[str, str]) -> None:
     endpoint = options.get("endpoint")
     if endpoint is not None and not re.match(r"https?://[^/]", endpoint):
         raise _unreachable(url, f"its endpoint {endpoint!r} is no address", "write it as https://host:port")
+    require_libraries(url)
     with _lock:
         if bucket not in _stores or _stores[bucket].options != options:
             _stores[bucket] = Store(bucket, options)
@@ -125,7 +127,7 @@ def bucket_of(url: str) -> str:
     Raises  E607 for a scheme that is no known object store's, or a URL without a bucket
     """
     parts = urlsplit(url)
-    if parts.scheme in SCHEMES and parts.netloc:
+    if parts.scheme in SCHEMES and parts.netloc and url.startswith(parts.scheme):  # `S3://` is known to none of ours
         return f"{parts.scheme}://{parts.netloc}"
     raise WaterclockError(
         "E607",
@@ -133,8 +135,26 @@ def bucket_of(url: str) -> str:
         where=url,
         why="what rests lies in a folder of this machine, or below "
         f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, where a file can be put only if it is absent",
-        fix=did_you_mean(parts.scheme, SCHEMES, otherwise="name one of these, or a folder of this machine"),
+        fix="name a bucket: s3://bucket/folder"
+        if not parts.netloc
+        else did_you_mean(parts.scheme, SCHEMES, otherwise="name one of these, or a folder of this machine"),
     )
+
+
+def require_libraries(url: str) -> None:
+    """Refuse a URL where the libraries are not installed by which stores are reached.
+
+    Raises  E609 naming the extra that brings them
+    """
+    missing = [name for name in ("obstore", "upath") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise WaterclockError(
+            "E609",
+            "object storage needs libraries that are not installed",
+            where=url,
+            why=f"there is no {' and no '.join(missing)}",
+            fix="install them: pip install 'waterclock[objects]'",
+        )
 
 
 def store_of(folder: str | Path) -> Store | None:
@@ -146,7 +166,10 @@ def store_of(folder: str | Path) -> Store | None:
         return None
     bucket = bucket_of(str(folder))
     with _lock:
-        return _stores.setdefault(bucket, Store(bucket, {}))
+        if bucket not in _stores:
+            require_libraries(str(folder))
+            _stores[bucket] = Store(bucket, {})
+        return _stores[bucket]
 
 
 def delta_options(folder: str) -> dict[str, str] | None:

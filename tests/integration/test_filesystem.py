@@ -11,8 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import S3FileSystem
 
+from tests import s3
 from tests.stores import fresh_bucket
+from waterclock import object_files
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import (
     at,
@@ -24,6 +27,7 @@ from waterclock.filesystem import (
     move_file,
     move_folder,
     names_below,
+    names_in,
     put_file_if_absent,
     put_if_absent,
     read_bytes,
@@ -187,3 +191,43 @@ def test_options_that_are_none_and_unknown_schemes_are_told() -> None:
         at("hdfs://lake/flights")
     with pytest.raises(WaterclockError, match="E607 the URL names no bucket"):
         at("s3:///flights")
+
+
+def test_the_mark_that_others_leave_of_a_folder_hides_no_file() -> None:
+    url = fresh_bucket()
+    write(at(url, "new", "web", "events.csv"), "id")
+    options = s3.server().options()
+    store = S3FileSystem(
+        access_key=options["access_key_id"],
+        secret_key=options["secret_access_key"],
+        endpoint_override=options["endpoint"],
+        region=options["region"],
+    )
+    with store.open_output_stream(f"{url.rpartition('/')[2]}/new/web/") as marker:
+        marker.write(b"")
+    assert names_in(at(url, "new", "web"), "e") == ["events.csv"]
+    assert [file.path for file in files_below(at(url, "new", "web"))] == ["events.csv"]
+
+
+def test_a_put_is_tried_again_where_s3_is_at_another_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_files, "_PAUSE", 0)
+    answers = [RuntimeError("409 Conflict: ConditionalRequestConflict")] * 2
+    put: list[str] = []
+
+    def answer() -> None:
+        if answers:
+            raise answers.pop()
+        put.append("done")
+
+    object_files._in_turn(answer)
+    assert put == ["done"]
+    answers = [RuntimeError("409 Conflict: ConditionalRequestConflict")] * 9
+    with pytest.raises(RuntimeError, match="Conflict"):
+        object_files._in_turn(answer)
+
+
+def test_libraries_that_are_missing_are_told_with_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(WaterclockError, match="E609 object storage needs libraries") as told:
+        at("s3://never-asked-for/lake")
+    assert told.value.fix == "install them: pip install 'waterclock[objects]'"

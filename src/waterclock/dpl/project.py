@@ -68,8 +68,8 @@ class Project:
 
     @property
     def work_folder(self) -> Path:
-        """Where this machine keeps what it needs of its own: the storage, or `.waterclock` beside a remote one."""
-        return self.root / WORK if is_remote(self.storage) else Path(self.storage)
+        """Where this machine keeps what is its own: the storage, or for a remote one `.waterclock/<env>` here."""
+        return self.root / WORK / self.env if is_remote(self.storage) else Path(self.storage)
 
 
 def load_project(
@@ -192,7 +192,7 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
         name=config.name,
         env=config.env,
         storage=storage,
-        ledger=_ledger(root, environment.ledger, storage),
+        ledger=_ledger(root, config.env, environment.ledger, storage),
         publish=environment.publish,
         flow=flow,
         pools=dict(config.pools),
@@ -285,11 +285,11 @@ def _unresolved(root: Path, config: Config) -> list[WaterclockError]:
     return [_placed(secrets.unresolved(said.secret), config.place(("env", config.env, "ledger")))]
 
 
-def _ledger(root: Path, said: str | SecretSaid | None, storage: str) -> str | Secret:
+def _ledger(root: Path, env: str, said: str | SecretSaid | None, storage: str) -> str | Secret:
     if isinstance(said, SecretSaid):
         return Secret(said.secret)
     if said is None:
-        folder = root / WORK if is_remote(storage) else Path(storage)
+        folder = root / WORK / env if is_remote(storage) else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"
     prefix = "sqlite:///"
     if said.startswith(prefix) and not said.startswith(prefix + "/"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, is_there, names_in, read_bytes
+from waterclock.filesystem import Found, at, is_there, look, names_in, read_bytes
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 from waterclock.storage.log.resolving import CommitRecord
 from waterclock.timelabel.label import instant_of
@@ -210,6 +210,14 @@ def _changes_data(action: dict[str, Any]) -> bool:
 def commit_file(folder: str, version: int) -> Path:
     """Return where the file of a commit lies."""
     return at(folder, "_delta_log", f"{version:020d}.json")
+
+
+def commit_identity(folder: str, version: int) -> Found | None:
+    """Return what tells a commit's file from another of its number, in a log made anew; None where it is not there."""
+    try:
+        return look(commit_file(folder, version))
+    except FileNotFoundError:
+        return None
 
 
 def is_older_than(folder: str, version: int) -> bool:

@@ -25,8 +25,8 @@ from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import (
     actions_after,
     checkpointed,
+    commit_identity,
     damaged_log,
-    is_older_than,
 )
 from waterclock.storage.log.identity import app_id
 from waterclock.storage.log.live_files import (
@@ -68,6 +68,7 @@ class OpenTable:
         """Take over what the log says at the version that delta-rs shows."""
         metadata, protocol = self._delta.metadata(), self._delta.protocol()
         self.version = int(self._delta.version())
+        self._head = commit_identity(self.folder, self.version)
         self.schema = self._delta.schema().to_json()
         self.partition_columns = list(metadata.partition_columns)
         self.configuration: Mapping[str, str] = dict(metadata.configuration)
@@ -129,14 +130,19 @@ class OpenTable:
 
     def follow(self) -> None:
         """Go on to the newest version. Cost: the commits since."""
-        if is_older_than(self.folder, self.version):
-            self._reopen()  # a copy of the table was put back
+        head = commit_identity(self.folder, self.version)
+        is_cleaned = head is None and checkpointed(self.folder) >= self.version
+        if head != self._head and not is_cleaned:
+            self._reopen()  # a copy of the table was put back, or its log was made anew
+        seen = self.version
         for version, actions in actions_after(self.folder, self.version):
             if not all(_FOLLOWED.issuperset(action) for action in actions):
                 self._reopen()
                 return
             self._apply(actions)
             self.version = version
+        if self.version > seen:
+            self._head = commit_identity(self.folder, self.version)
         if checkpointed(self.folder) > self.version:
             self._reopen()  # what came between was cleaned away
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.filesystem import Found, at, files_below, folders_in, is_there, names_below, remove_file, remove_folder
+from waterclock.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
 from waterclock.timelabel.label import instant_of, label_of_hive_path
@@ -32,7 +33,7 @@ def leaves(folder: str) -> Iterator[Leaf]:
     files: defaultdict[str, bool] = defaultdict(bool)
     for name in names_below(at(folder, STAGE)):
         found = _LEAF.match(name)
-        if found:
+        if found and (found[2] or not is_remote(folder)):  # in a store a folder is a mark at most, and none of ours
             files[found[1]] |= found[2] == f"/{MANIFEST}"
     for leaf in sorted(files, key=lambda leaf: (leaf.startswith("c="), leaf)):
         yield _leaf(leaf, is_sealed=files[leaf])
