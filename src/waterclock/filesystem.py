@@ -66,9 +66,9 @@ def path_below(path: str, folder: Path) -> str | None:
     return Path(path).relative_to(folder).as_posix() if Path(path).is_relative_to(folder) else None
 
 
-def readable(path: Path) -> Path | IO[bytes]:
-    """Return what Arrow reads a file from: its path on this machine, else the file, opened."""
-    return opened(path) if is_remote(path) else path
+def readable(path: Path, size: int | None = None) -> Path | IO[bytes]:
+    """Return what Arrow reads a file from: its path on this machine, else the file, `opened` with its size if known."""
+    return opened(path, size) if is_remote(path) else path
 
 
 def opened(path: str | Path, size: int | None = None) -> IO[bytes]:

@@ -203,8 +203,7 @@ def test_the_mark_that_others_leave_of_a_folder_hides_no_file() -> None:
         endpoint_override=options["endpoint"],
         region=options["region"],
     )
-    with store.open_output_stream(f"{url.rpartition('/')[2]}/new/web/") as marker:
-        marker.write(b"")
+    store.create_dir(f"{url.rpartition('/')[2]}/new/web", recursive=False)
     assert names_in(at(url, "new", "web"), "e") == ["events.csv"]
     assert [file.path for file in files_below(at(url, "new", "web"))] == ["events.csv"]
 

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, is_folder, is_there
+from waterclock.filesystem import at, each_of, is_folder, is_there
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, RECOMPUTE
@@ -143,10 +143,15 @@ def require_log(work: Workplace, name: str) -> None:
     Cost: one read of the ledger, one look at the log.
     Raises  E754 where the log is older, or gone, or was made anew without its rows
     """
-    record = work.ledger.reads.find_table(name)
-    error = None if record is None else _log_error(work, record)
+    error = older_log(work, name)
     if error is not None:
         raise error
+
+
+def older_log(work: Workplace, name: str) -> WaterclockError | None:
+    """Return the error E754 that `require_log` raises; None where the log is as the ledger knows it."""
+    record = work.ledger.reads.find_table(name)
+    return None if record is None else _log_error(work, record)
 
 
 def require_versions(work: Workplace, name: str) -> None:
@@ -164,8 +169,9 @@ def older_logs(work: Workplace) -> dict[str, WaterclockError]:
 
     Cost: one read of the ledger, one look at each table's log.
     """
-    found = {record.name: _log_error(work, record) for record in work.ledger.reads.tables()}
-    return {name: error for name, error in found.items() if error is not None}
+    records = [record for record in work.ledger.reads.tables() if record.head_version >= 0]
+    errors = each_of(records, lambda record: _log_error(work, record), at=work.lake.root)
+    return {record.name: error for record, error in zip(records, errors, strict=True) if error is not None}
 
 
 def _log_error(work: Workplace, record: TableRecord) -> WaterclockError | None:

@@ -15,6 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Source, Table, Unit
 from waterclock.planner.plan import Batch, Group, Status
+from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
@@ -131,6 +132,7 @@ class FakeWork:
     listener: Heard = field(default_factory=Heard)
     ledger: FakeLedger = field(default_factory=FakeLedger)
     sessions: FakeSessions = field(default_factory=FakeSessions)
+    lake: Lake = field(default_factory=lambda: Lake("/nowhere"))
 
 
 def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.engine.damage import older_logs
+from waterclock.engine.damage import older_log, older_logs
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.unneeded_slices import Known, kept_since, may_go, replaced_at
@@ -105,7 +105,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
-    if found.is_busy or table.name in older_logs(work):
+    if found.is_busy or older_log(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         _try(found, "keeping versions", lambda: _keep_versions(work, table))

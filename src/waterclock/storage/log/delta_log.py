@@ -243,6 +243,8 @@ def is_unfinished(folder: str, version: int) -> bool:
     The log was made anew then, and what did so was broken off before the table's rows were back.
     Cost: a look at one commit.
     """
+    if version < 0:
+        return False
     try:
         has_said_so = RECREATED.encode() in read_bytes(commit_file(folder, version))
         return has_said_so and is_recreated(folder, version)

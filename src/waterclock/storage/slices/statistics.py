@@ -47,7 +47,7 @@ def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
     Bounds are left out where they would not be exact or not be understood alike by Spark and delta-rs.
     """
     file = folder / path
-    with pq.ParquetFile(readable(file)) as parquet:
+    with pq.ParquetFile(readable(file, size)) as parquet:
         metadata, schema = parquet.metadata, parquet.schema_arrow
     leaves = _leaves(metadata, schema)
     rows = int(metadata.num_rows)
