@@ -79,7 +79,17 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-DAMAGES: Mapping[str, Callable[[Path], None]] = {"remove": remove, "truncate": truncate, "flip": flip}
+def empty(path: Path) -> None:
+    """Leave a file without content, as a machine does that loses its power."""
+    path.write_bytes(b"")
+
+
+DAMAGES: Mapping[str, Callable[[Path], None]] = {
+    "remove": remove,
+    "truncate": truncate,
+    "flip": flip,
+    "empty": empty,
+}
 KINDS = ("manifest", "claim record", "slice", "newest manifest", "newest slice", "last commit", "older commit", "state",
          "checkpoint", "name of the checkpoint")  # fmt: skip
 CASES = [f"{table} {kind}" for table in TABLES for kind in KINDS] + ["archive", "ledger"]

@@ -195,4 +195,4 @@ def _made(place: Path) -> Path | None:
 
 
 def _read(spark: SparkSession, place: Path, schema: str) -> DataFrame:
-    return frame_of_files(spark, "", [str(place)], schema)
+    return frame_of_files(spark, str(place.parent), [place.name], schema)
