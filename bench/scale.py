@@ -206,7 +206,7 @@ def flows(counts: Sequence[int], rounds: int) -> Iterator[list[str]]:
             found = {
                 name: middle(_costs([*each, "--project", str(folder)], rounds)).cpu for name, each in words.items()
             }
-        yield [f"{count:,}", *(f"{cpu:.2f}" for cpu in found.values())]
+        yield [f"{count:,}", *(f"{cpu:.2f}" for cpu in (*found.values(), found["plan"] / count * 1000))]
 
 
 def _costs(words: list[str], rounds: int) -> list[Cost]:

@@ -98,7 +98,7 @@ def reach_by(url: str, options: Mapping[str, str]) -> None:
             E609 for an endpoint that is no address
     """
     bucket = bucket_of(url)
-    unknown = sorted(options.keys() - set(OPTIONS))
+    unknown = sorted(options.keys() - set(options_of(url)))
     if unknown:
         raise no_option(unknown[0], url)
     endpoint = options.get("endpoint")
@@ -110,14 +110,20 @@ def reach_by(url: str, options: Mapping[str, str]) -> None:
             _stores[bucket] = Store(bucket, options)
 
 
+def options_of(url: str) -> tuple[str, ...]:
+    """Return the options that may be said of a URL's store; how others than S3 are reached their environment says."""
+    return () if url.startswith(("gs:", "abfss:")) else OPTIONS
+
+
 def no_option(name: str, url: str) -> WaterclockError:
-    """Return the error of an option that no store has."""
+    """Return the error of an option that the store of a URL does not have."""
+    known = options_of(url)
     return WaterclockError(
         "E608",
         f"{name!r} is no option of an object store",
         where=url,
-        why=f"there are {', '.join(OPTIONS)}",
-        fix=did_you_mean(name, OPTIONS, otherwise="leave it out"),
+        why=f"there are {', '.join(known)}" if known else "how this store is reached its environment's variables say",
+        fix=did_you_mean(name, known, otherwise="leave it out"),
     )
 
 

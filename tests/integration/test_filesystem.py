@@ -187,6 +187,8 @@ def test_options_that_are_none_and_unknown_schemes_are_told() -> None:
     with pytest.raises(WaterclockError, match="E608 'regoin' is no option of an object store") as told:
         reach_by("s3://lake", {"regoin": "eu-central-1"})
     assert told.value.fix == "did you mean region?"
+    with pytest.raises(WaterclockError, match="E608 'region' is no option of an object store"):
+        reach_by("gs://lake", {"region": "eu"})
     with pytest.raises(WaterclockError, match="E607 hdfs:// is no storage that is known"):
         at("hdfs://lake/flights")
     with pytest.raises(WaterclockError, match="E607 the URL names no bucket"):

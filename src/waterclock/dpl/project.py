@@ -16,7 +16,7 @@ from waterclock.dpl.config.model import FILE, Config, SecretSaid, SparkSaid, rea
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Secret
-from waterclock.object_stores import OPTIONS, bucket_of, is_remote, no_option
+from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
         bucket_of(storage)
     except WaterclockError as error:
         errors.append(_placed(error, config.place(("env", config.env, "storage"))))
-    for name in config.environment.storage_options.keys() - set(OPTIONS):
+    for name in config.environment.storage_options.keys() - set(options_of(storage)):
         place = config.place(("env", config.env, "storage_options", name))
         errors.append(_placed(no_option(name, storage), place))
     return errors
