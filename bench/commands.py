@@ -70,8 +70,8 @@ def _name(number: int, collects: int) -> str:
 def _fill(folder: Path) -> None:
     """Write into the ledger that every table's batches of the ten days are done."""
     from waterclock.batches.records import BatchResult, ClaimRequest
-    from waterclock.cli.opening import open_project
     from waterclock.ledger.ledger import Ledger
+    from waterclock.operations.opening import open_project
     from waterclock.planner.planning import Planner
     from waterclock.planner.request import Request
 

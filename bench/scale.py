@@ -24,9 +24,9 @@ from measure import ClockOfServer, Cost, cost_of_process, grid, middle, ratio
 from scale_history import HOUR
 
 from tests.postgres import server
-from waterclock.cli.opening import open_project
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request

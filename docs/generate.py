@@ -18,12 +18,12 @@ import typer
 
 from waterclock import codes
 from waterclock.cli.app import COMMANDS, EPILOG, app
-from waterclock.cli.views.json import JSON_VERSION
 from waterclock.cli.views.json_keys import ALIKE, SHAPES
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.operations.json import JSON_VERSION
 
 DOCS = Path(__file__).resolve().parent
 MADE = "*Made from the code by `python docs/generate.py`.*"

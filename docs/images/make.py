@@ -16,9 +16,9 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from waterclock.cli.opening import reading
 from waterclock.cli.views.status import print_status, see
 from waterclock.cli.views.theme import theme
+from waterclock.operations.opening import reading
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 80

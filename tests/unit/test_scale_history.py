@@ -13,10 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 from tests import postgres
-from waterclock.cli.opening import open_project
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.schema import metadata
+from waterclock.operations.opening import open_project
 
 BENCH = Path(__file__).parents[2] / "bench"
 START = datetime(2013, 1, 1, tzinfo=UTC)

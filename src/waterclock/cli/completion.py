@@ -19,7 +19,7 @@ def tables_from(ctx: Any, incomplete: str) -> list[str]:
     sign = "+" if incomplete.startswith("+") else ""
     found: list[str] = []
     with suppress(Exception):
-        from waterclock.cli.opening import open_project
+        from waterclock.operations.opening import open_project
 
         flow = open_project(_folder(ctx), ctx.params.get(_ENVIRONMENT)).flow
         found = sorted(flow.tables)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.actions.plan import Planned, planned
 from waterclock.cli.actions.run import Asked, Ran, carried_out
-from waterclock.cli.opening import open_project, reading, selected
 from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.check import Checked, checked, print_checked
 from waterclock.cli.views.query import asked
@@ -18,6 +17,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult, Shown
+from waterclock.operations.opening import open_project, reading, selected
 from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:

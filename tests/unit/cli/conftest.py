@@ -22,11 +22,11 @@ from waterclock.cli.actions import backfill, make, restate, retry
 from waterclock.cli.actions.init import start_project
 from waterclock.cli.actions.run import Asked
 from waterclock.cli.app import app
-from waterclock.cli.opening import open_project
-from waterclock.cli.views.json import JSON_VERSION
 from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.json import JSON_VERSION
+from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request

@@ -187,7 +187,7 @@ def test_a_reader_that_goes_away_is_not_complained_of(busy_shop: Shop) -> None:
 
 
 def test_errors_pass_as_they_are_through_python(tmp_path: Path) -> None:
-    from waterclock.cli.opening import open_project
+    from waterclock.operations.opening import open_project
 
     with pytest.raises(WaterclockError):
         open_project(tmp_path, None)

@@ -27,7 +27,6 @@ from alembic.migration import MigrationContext
 from tests.ledgers import Desk, day, flow, result, table
 from tests.postgres import Server, server, wait_until
 from waterclock.batches.audit_trail import Cell
-from waterclock.cli.opening import open_project
 from waterclock.engine.ledger_opening import refuse_lost
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
@@ -36,6 +35,7 @@ from waterclock.ledger.refusals import LedgerAway
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.database import Database, open_database
 from waterclock.ledger.store.places import place_of
+from waterclock.operations.opening import open_project
 
 pytestmark = pytest.mark.slow
 DECLARED = flow(table("raw.a", partitioned=True), table("raw.b"))

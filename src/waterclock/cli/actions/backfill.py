@@ -11,10 +11,10 @@ from rich.text import Text
 
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import Asked, carry_out
-from waterclock.cli.opening import Reading, reading, selected
-from waterclock.cli.views.labels import count_words, seconds_words
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
+from waterclock.operations.opening import Reading, reading, selected
+from waterclock.operations.words import count_words, seconds_words
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import Request

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from waterclock.cli.opening import open_project
 from waterclock.cli.views.json import print_json
-from waterclock.cli.views.labels import bytes_words, count_words
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.run_settings import RunSettings
@@ -16,6 +14,8 @@ from waterclock.engine.upkeep.ledger_move import move_ledger
 from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.ledger.refusals import nothing_to_export
 from waterclock.ledger.store.places import shown
+from waterclock.operations.opening import open_project
+from waterclock.operations.words import bytes_words, count_words
 
 _NOTHING: dict[str, Any] = {
     "export": None,

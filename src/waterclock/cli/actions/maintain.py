@@ -7,15 +7,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from waterclock.cli.opening import open_project, selected
 from waterclock.cli.views.json import print_json
-from waterclock.cli.views.labels import bytes_words, count_words, local_label
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep.ledger_export import Exported, export_ledger
 from waterclock.engine.upkeep.maintain import Amount, Upkeep, do, look
 from waterclock.flow.declarations import Flow
+from waterclock.operations.opening import open_project, selected
+from waterclock.operations.words import bytes_words, count_words, local_label
 
 _AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")
 

@@ -12,12 +12,12 @@ from waterclock.batches.facts import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import Asked, carry_out
-from waterclock.cli.opening import Reading, reading
-from waterclock.cli.views.labels import count_words
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import tables_asked
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.opening import Reading, reading
+from waterclock.operations.words import count_words
 from waterclock.planner.estimate import estimate
 from waterclock.planner.prerequisites import ToMake, newest_tick, to_make
 from waterclock.planner.request import Request

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from waterclock.cli.opening import columns_stored, one_table, open_project, selected
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.model import print_flat_model, print_model
 from waterclock.cli.views.theme import console
@@ -17,6 +16,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.diagram import diagram, drawn_tables, fields_of
 from waterclock.flow.flat_diagram import Brought, brought_together, flat_diagram
 from waterclock.flow.following import flat_of
+from waterclock.operations.opening import columns_stored, one_table, open_project, selected
 
 _PICTURES = {".svg": "svg", ".png": "png"}
 

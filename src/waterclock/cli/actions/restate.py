@@ -14,14 +14,14 @@ from waterclock.batches.facts import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import Asked, carry_out
-from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.views.json import print_json
-from waterclock.cli.views.labels import count_words, label_range, local_range
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading, reading, selected
+from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
 from waterclock.selection import Labels

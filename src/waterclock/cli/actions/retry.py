@@ -9,11 +9,11 @@ from pathlib import Path
 
 from waterclock.batches.facts import BatchStatus
 from waterclock.cli.actions.run import Asked, carry_out
-from waterclock.cli.opening import Reading, reading, selected
 from waterclock.cli.views.json import print_json
-from waterclock.cli.views.labels import count_words
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.opening import Reading, reading, selected
+from waterclock.operations.words import count_words
 from waterclock.planner.plan import Status
 from waterclock.planner.request import Request
 from waterclock.selection import Labels

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.actions.listening import address_of, listening
 from waterclock.cli.actions.watch import watch
-from waterclock.cli.opening import now_of, zone_of
 from waterclock.cli.stopping import INTERRUPTED, stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.json_log import JsonLog
@@ -27,6 +26,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner, RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
+from waterclock.operations.opening import now_of, zone_of
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.opening import now_of, one_table, open_project
 from waterclock.cli.views.json import print_json
-from waterclock.cli.views.labels import count_words, local_range
 from waterclock.cli.views.theme import console
 from waterclock.engine.batch.give_up import damaged_labels, give_up
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
+from waterclock.operations.opening import now_of, one_table, open_project
+from waterclock.operations.words import count_words, local_range
 from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.cli.opening import open_project
 from waterclock.cli.stopping import INTERRUPTED
 from waterclock.cli.views.error_card import card
 from waterclock.cli.views.json import print_json
-from waterclock.cli.views.labels import count_words, seconds_words
-from waterclock.cli.views.theme import LOOKS, State, console, has_glyphs, sign
+from waterclock.cli.views.theme import LOOKS, console, has_glyphs, sign
 from waterclock.errors import WaterclockError
+from waterclock.operations.opening import open_project
+from waterclock.operations.states import State
+from waterclock.operations.words import count_words, seconds_words
 from waterclock.specs.comparing import Mark
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict

@@ -31,12 +31,12 @@ def audit(
     json: AsJson = False,
 ) -> None:
     """Tell a batch's history: who made it, from what, with which code, when, how many rows; up and down."""
-    from waterclock.cli.opening import one_table, reading
     from waterclock.cli.views.audit import print_audit, print_batches
-    from waterclock.cli.views.audit_json import audit_json, batches_json
-    from waterclock.cli.views.audit_lookup import Listed, look_up
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.theme import console
+    from waterclock.operations.audit_json import audit_json, batches_json
+    from waterclock.operations.audit_lookup import Listed, look_up
+    from waterclock.operations.opening import one_table, reading
 
     with reading(project, env, None) as at:
         name, labels = one_table(at.flow, batch)

@@ -29,10 +29,10 @@ def plan(
 ) -> None:
     """Show what is due, what waits and for what; changes nothing."""
     from waterclock.cli.actions.plan import planned
-    from waterclock.cli.opening import reading
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.plan import exit_code
     from waterclock.cli.views.theme import console
+    from waterclock.operations.opening import reading
 
     with reading(project, env, now) as at:
         made = planned(at, selection, labels)

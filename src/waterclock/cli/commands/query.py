@@ -54,9 +54,9 @@ def query(  # noqa: PLR0913 - the options of the command
     json: AsJson = False,
 ) -> None:
     """Ask the tables as they are now or stood at a tick, and waterclock.batches, .inputs, .events, in Spark SQL."""
-    from waterclock.cli.opening import open_project
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import asked, print_answer, text_of
+    from waterclock.operations.opening import open_project
 
     if known_at is not None and as_of is None:
         raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")

@@ -49,7 +49,7 @@ def run(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Run what is due: once, up to an instant (--until), or as the clock goes on (--watch)."""
     from waterclock.cli.actions.run import Asked, carry_out
-    from waterclock.cli.opening import open_project, selected
+    from waterclock.operations.opening import open_project, selected
 
     if watch and (until is not None or now is not None):
         raise typer.BadParameter("--watch goes by the clock: it takes neither --now nor --until", param_hint="--watch")

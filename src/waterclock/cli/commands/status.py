@@ -29,10 +29,10 @@ def status(
     json: AsJson = False,
 ) -> None:
     """Show the grid of tables and timelabels: what is done, due, failed, blocked or stale."""
-    from waterclock.cli.opening import reading
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.status import print_status, see, status_json
     from waterclock.cli.views.theme import console
+    from waterclock.operations.opening import reading
 
     to = console()
     with reading(project, env, now) as at:

@@ -10,8 +10,11 @@ from rich.text import Text
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link
 from waterclock.batches.records import Input
-from waterclock.cli.views.audit_lookup import Found, Listed
-from waterclock.cli.views.labels import (
+from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.audit_lookup import Found, Listed
+from waterclock.operations.states import State, state_of
+from waterclock.operations.words import (
     bytes_words,
     count_words,
     instant_words,
@@ -21,8 +24,6 @@ from waterclock.cli.views.labels import (
     number_words,
     seconds_words,
 )
-from waterclock.cli.views.theme import LOOKS, State, sign, state_of
-from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from waterclock.cli.opening import open_checked
 from waterclock.cli.views.error_card import flattened, show_errors
-from waterclock.cli.views.labels import count_words
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
+from waterclock.operations.opening import open_checked
+from waterclock.operations.words import count_words
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import instant_words, local_label
+from waterclock.operations.json import instant_text
+from waterclock.operations.words import instant_words, local_label
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from waterclock.cli.opening import Reading
+    from waterclock.operations.opening import Reading
 
 
 @dataclass(frozen=True, slots=True)

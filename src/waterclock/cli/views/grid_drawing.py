@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from waterclock.cli.views.grid import Grid, GridCell, Row
-from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import local_label
-from waterclock.cli.views.theme import LOOKS, State, sign
+from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.operations.grid import Grid, GridCell, Row
+from waterclock.operations.json import instant_text
+from waterclock.operations.states import State
+from waterclock.operations.words import local_label
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone

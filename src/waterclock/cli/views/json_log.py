@@ -8,9 +8,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from waterclock.cli.views.json import instant_text
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import RunOutcome
+from waterclock.operations.json import instant_text
 from waterclock.planner.plan import Group
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 from rich.tree import Tree
 
-from waterclock.cli.opening import columns_collected, open_project
-from waterclock.cli.views.labels import count_words
 from waterclock.cli.views.theme import console
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.opening import columns_collected, open_project
+from waterclock.operations.words import count_words
 from waterclock.selection import select
 
 if TYPE_CHECKING:

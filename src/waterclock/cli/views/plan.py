@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,11 @@ from rich.text import Text
 
 from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.first_windows import FirstWindow, not_begun_lines
-from waterclock.cli.views.labels import count_words, instant_words, label_range, local_label, local_range, number_words
-from waterclock.cli.views.theme import LOOKS, State, sign, state_of
+from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.operations.states import State, look_of
+from waterclock.operations.words import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.planner.label_states import Quiet
 from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.planner.sharing import Queries
@@ -49,13 +49,6 @@ class Stretch:
         if first in _PLAIN_REASONS:
             return ""
         return first if len(reasons) == 1 else f"{first}; the others alike"
-
-
-def look_of(batch: Batch) -> State:
-    """Return the look of a planned batch: one that was done before and must run again is stale."""
-    if batch.is_revision and batch.status in {Status.READY, Status.WAITING}:
-        return State.STALE
-    return state_of(batch.status)
 
 
 def exit_code(plan: Plan) -> int:
@@ -144,16 +137,6 @@ def plan_json(
         "stood_for": {name: it.stood_for for name, it in quiet.items() if it.stood_for},
         "not_begun": {name: first.to_json() for name, first in waiting.items()},
     }
-
-
-def causes_at_root(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
-    """Return what blocks at the root: table, label, detail and how many batches it blocks, the most first."""
-    counts: Counter[tuple[str, datetime, str]] = Counter()
-    for batch in batches:
-        if batch.status is Status.BLOCKED and batch.causes:
-            cause = batch.causes[0]
-            counts[cause.table, cause.window.start, cause.detail or cause.status.value] += 1
-    return [(*cause, count) for cause, count in counts.most_common()]
 
 
 def _are_alike(one: Batch, other: Batch) -> bool:

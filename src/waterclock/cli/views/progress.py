@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.cli.views.json_log import JsonLog
-from waterclock.cli.views.labels import count_words, label_range, local_range, seconds_words
 from waterclock.cli.views.screen import Screen
-from waterclock.cli.views.theme import LOOKS, State, has_glyphs, sign
+from waterclock.cli.views.theme import LOOKS, has_glyphs, sign
 from waterclock.engine.progress import GroupReport
 from waterclock.flow.declarations import Flow
+from waterclock.operations.states import State
+from waterclock.operations.words import count_words, label_range, local_range, seconds_words
 from waterclock.planner.plan import Group, Plan
 from waterclock.timelabel.zone import nominal_zone
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from waterclock.cli.opening import open_project, zone_of
-from waterclock.cli.views.labels import count_words, instant_words, label_range
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import Answer, preview, query
 from waterclock.engine.query.ticks import AsOf, Gap, Moment
+from waterclock.operations.opening import open_project, zone_of
+from waterclock.operations.words import count_words, instant_words, label_range
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import parse_instant
 

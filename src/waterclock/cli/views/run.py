@@ -10,13 +10,15 @@ from rich.text import Text
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.error_card import show_errors
-from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import count_words, instant_words, likeness, seconds_words
-from waterclock.cli.views.plan import causes_at_root, next_due_words, summary_words
-from waterclock.cli.views.theme import LOOKS, State, sign
+from waterclock.cli.views.plan import next_due_words, summary_words
+from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
+from waterclock.operations.causes import causes_at_root
+from waterclock.operations.json import instant_text
+from waterclock.operations.states import State
+from waterclock.operations.words import count_words, instant_words, likeness, seconds_words
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of
 

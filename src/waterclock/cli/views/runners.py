@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from waterclock.batches.audit_trail import Held, RunnerSeen
-from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import count_words, label_range, local_range, seconds_words
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.runner_name import has_ended
 from waterclock.flow.declarations import Flow
+from waterclock.operations.json import instant_text
+from waterclock.operations.words import count_words, label_range, local_range, seconds_words
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

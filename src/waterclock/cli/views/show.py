@@ -10,13 +10,14 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from waterclock.batches.records import Slice
-from waterclock.cli.opening import Reading, one_table, reading
 from waterclock.cli.views.first_windows import FirstWindow, first_windows
-from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import count_words, instant_words, local_label
 from waterclock.cli.views.lineage import kind_words
-from waterclock.cli.views.theme import LOOKS, console, sign, state_of
+from waterclock.cli.views.theme import LOOKS, console, sign
 from waterclock.flow.declarations import Table
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import Reading, one_table, reading
+from waterclock.operations.states import state_of
+from waterclock.operations.words import count_words, instant_words, local_label
 from waterclock.planner.plan import Status
 from waterclock.planner.request import Request
 from waterclock.timelabel.label import TIMELABEL, label_of

@@ -11,15 +11,17 @@ from rich.text import Text
 
 from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.cli.opening import Reading, selected
 from waterclock.cli.views.behind import print_behind
-from waterclock.cli.views.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
 from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
-from waterclock.cli.views.json import instant_text
-from waterclock.cli.views.labels import count_words, likeness
-from waterclock.cli.views.plan import causes_at_root, next_due_words, summary_words
-from waterclock.cli.views.theme import LOOKS, State, sign
+from waterclock.cli.views.plan import next_due_words, summary_words
+from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Table
+from waterclock.operations.causes import causes_at_root
+from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import Reading, selected
+from waterclock.operations.states import State
+from waterclock.operations.words import count_words, likeness
 from waterclock.planner.label_states import count_states
 from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.planner.request import Request

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -15,28 +14,10 @@ from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
 
-from waterclock.planner.plan import Status
+from waterclock.operations.states import State
 
 _NAMED = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # two spaces, a name, two spaces or more
 WIDTH_OF_FILES = 120  # where nobody says how wide a line may be: a pipe, a file, a log
-
-
-class State(StrEnum):
-    """What a cell of the grid or a batch of a list is: one of the eight looks, and its quiet kin."""
-
-    FAILED = "failed"
-    HELD = "held"
-    BLOCKED = "blocked"
-    EXPIRED = "expired"
-    RUNNING = "running"
-    STALE = "stale"
-    DUE = "due"
-    WARNED = "warned"
-    SKIPPED = "skipped"
-    OK = "ok"
-    STOOD_FOR = "stood for"
-    NOT_NEEDED = "not needed"
-    BEHIND = "behind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +34,6 @@ class Look:
         return "ok" if self.style == "ok.quiet" else self.style
 
 
-# loudest first: of several batches the worst is shown
 LOOKS: Mapping[State, Look] = MappingProxyType(
     {
         State.FAILED: Look("✕", "X", "fail.loud"),
@@ -71,23 +51,6 @@ LOOKS: Mapping[State, Look] = MappingProxyType(
         State.NOT_NEEDED: Look("□", "o", "idle"),
     }
 )
-LOUDNESS = {state: rank for rank, state in enumerate(LOOKS)}
-
-_STATES = {
-    Status.READY: State.DUE,
-    Status.WAITING: State.DUE,
-    Status.BLOCKED: State.BLOCKED,
-    Status.STALE: State.STALE,
-    Status.RUNNING: State.RUNNING,
-    Status.DONE: State.OK,
-    Status.FAILED: State.FAILED,
-    Status.HELD: State.HELD,
-    Status.SKIPPED: State.SKIPPED,
-    Status.STOOD_FOR: State.STOOD_FOR,
-    Status.NOT_NEEDED: State.NOT_NEEDED,
-    Status.EXPIRED: State.EXPIRED,
-    Status.BEHIND: State.BEHIND,
-}
 
 # docs/decisions/looks-of-states.md; "both" is where nothing tells which it is, and holds 3:1 on white and on black
 PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -100,16 +63,6 @@ PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 # where all is well the grid is quiet, or the one red cell drowns: the colour at 55 % on its ground, or 3:1 against it
 _QUIET_OK = MappingProxyType({"light": "#5aa18f", "dark": "#347666", "both": PALETTES["both"]["ok"]})
-
-
-def state_of(status: Status) -> State:
-    """Return the look of a planner's status."""
-    return _STATES[status]
-
-
-def worst(states: Iterable[State]) -> State:
-    """Return the loudest of some states."""
-    return min(states, key=LOUDNESS.__getitem__)
 
 
 def ground() -> str:

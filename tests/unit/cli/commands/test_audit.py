@@ -10,10 +10,10 @@ from rich.console import Console
 from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.audit_trail import Audit, Cell, Link
 from waterclock.cli.views.audit import _print_links, _source_pairs, print_batches
-from waterclock.cli.views.audit_lookup import Listed
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status
 from waterclock.ledger.store.schema import AnyRow
+from waterclock.operations.audit_lookup import Listed
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 

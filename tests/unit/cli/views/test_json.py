@@ -7,12 +7,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from waterclock.cli.views.error_card import card, flattened
-from waterclock.cli.views.json import instant_text, print_json
+from waterclock.cli.views.json import print_json
 from waterclock.cli.views.query import Told, print_answer
 from waterclock.cli.views.theme import make_console
 from waterclock.engine.query.query import Answer
 from waterclock.engine.query.ticks import Gap, Moment
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.operations.json import instant_text
 
 if TYPE_CHECKING:
     import pytest

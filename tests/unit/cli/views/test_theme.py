@@ -10,16 +10,14 @@ from rich.text import Text
 from waterclock.cli.views.theme import (
     LOOKS,
     PALETTES,
-    State,
     by_words,
     ground,
     make_console,
     mark,
     sign,
-    state_of,
     theme,
-    worst,
 )
+from waterclock.operations.states import State, state_of, worst
 from waterclock.planner.plan import Status
 
 

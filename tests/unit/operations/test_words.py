@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from waterclock.cli.views.labels import (
+from waterclock.operations.words import (
     bytes_words,
     count_words,
     instant_words,

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from tests.model.flows import collect, snapshot
-from waterclock.cli.views.grid import Grid, bounds, column_cadence, make_grid, newest_span, wider
-from waterclock.cli.views.theme import State
 from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, wider
+from waterclock.operations.states import State
 from waterclock.planner.label_states import LabelState, StatesIn
 from waterclock.planner.plan import Status
 from waterclock.timelabel.cadence import Cadence

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit, Link
 from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.cli.opening import Reading
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels

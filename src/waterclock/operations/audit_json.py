@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link
-from waterclock.cli.views.audit_lookup import Found, Listed
-from waterclock.cli.views.json import instant_text
+from waterclock.operations.audit_lookup import Found, Listed
+from waterclock.operations.json import instant_text
 from waterclock.timelabel.label import label_of
 
 

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.cli.views.theme import State, state_of, worst
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.states import State, state_of, worst
 from waterclock.planner.label_states import StatesIn
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit

@@ -1,0 +1,1 @@
+"""What people ask of a project, whichever face they ask through: terminal, browser or notebook."""

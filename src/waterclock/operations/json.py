@@ -1,0 +1,37 @@
+"""Writes what is told as JSON: the same keys and the same forms of values for scripts of every face."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+JSON_VERSION = 1  # raised where a key is taken away or gets another meaning; a new key does not raise it
+
+
+def json_text(value: Mapping[str, Any], *, indent: int | None = 2) -> str:
+    """Write an object, the version of its shape first; instants as `2013-01-05T05:00:00Z`."""
+    return json.dumps({"version": JSON_VERSION, **value}, indent=indent, default=_plain, ensure_ascii=False)
+
+
+def instant_text(instant: datetime | None) -> str | None:
+    """Write an instant in UTC as JSON has it."""
+    if instant is None:
+        return None
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return instant_text(value) if value.tzinfo else value.isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value)

@@ -1,0 +1,62 @@
+"""The state of a batch as people are shown it: what is quiet, what needs somebody, and which of several is louder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from waterclock.planner.plan import Batch, Status
+
+
+class State(StrEnum):
+    """What a cell of the grid or a batch of a list is: one of the eight looks, and its quiet kin; loudest first."""
+
+    FAILED = "failed"
+    HELD = "held"
+    BLOCKED = "blocked"
+    EXPIRED = "expired"
+    RUNNING = "running"
+    STALE = "stale"
+    DUE = "due"
+    BEHIND = "behind"
+    WARNED = "warned"
+    SKIPPED = "skipped"
+    OK = "ok"
+    STOOD_FOR = "stood for"
+    NOT_NEEDED = "not needed"
+
+
+LOUDNESS = {state: rank for rank, state in enumerate(State)}
+
+_STATES = {
+    Status.READY: State.DUE,
+    Status.WAITING: State.DUE,
+    Status.BLOCKED: State.BLOCKED,
+    Status.STALE: State.STALE,
+    Status.RUNNING: State.RUNNING,
+    Status.DONE: State.OK,
+    Status.FAILED: State.FAILED,
+    Status.HELD: State.HELD,
+    Status.SKIPPED: State.SKIPPED,
+    Status.STOOD_FOR: State.STOOD_FOR,
+    Status.NOT_NEEDED: State.NOT_NEEDED,
+    Status.EXPIRED: State.EXPIRED,
+    Status.BEHIND: State.BEHIND,
+}
+
+
+def state_of(status: Status) -> State:
+    """Return the look of a planner's status."""
+    return _STATES[status]
+
+
+def worst(states: Iterable[State]) -> State:
+    """Return the loudest of some states."""
+    return min(states, key=LOUDNESS.__getitem__)
+
+
+def look_of(batch: Batch) -> State:
+    """Return the look of a planned batch: one that was done before and must run again is stale."""
+    if batch.is_revision and batch.status in {Status.READY, Status.WAITING}:
+        return State.STALE
+    return state_of(batch.status)
