@@ -401,7 +401,11 @@ CLI: Mapping[str, Code] = {
     ),
     "E909": Code(
         "no address to listen at",
-        "`run --watch --listen` takes a port, or a host and a port, that is free and allowed.",
+        "`run --watch --listen`, `--ui` and `ui --listen` take a port, or a host and a port, that is free and allowed.",
+    ),
+    "E910": Code(
+        "what no page has",
+        "An address of `ui` names a part of a page, or something to do with batches, that there is not.",
     ),
     "E999": Code(
         "a defect of Waterclock",

@@ -32,6 +32,7 @@ from waterclock.cli.commands.show import show
 from waterclock.cli.commands.skip import skip
 from waterclock.cli.commands.spec import spec
 from waterclock.cli.commands.status import status
+from waterclock.cli.commands.ui import ui
 from waterclock.cli.commands.warm import warm
 from waterclock.cli.foreign import answer_to_command, answer_to_option
 from waterclock.errors import WaterclockError
@@ -41,7 +42,7 @@ _COMPLETE = "_WATERCLOCK_COMPLETE"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check, spec),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect),
-    "Look": (status, show, query, audit, lineage, model, runners),
+    "Look": (status, show, query, audit, lineage, model, runners, ui),
     "Keep": (maintain, rebuild, ledger, warm),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0)."

@@ -22,16 +22,15 @@ COMMANDS = {
     "parse": "`waterclock check` reads and checks the flow",
     "preview": "`waterclock show TABLE` shows rows of its newest label; `waterclock query SQL` asks anything",
     "seed": "files are collected: COLLECT schema.name FROM project.`data/name.csv` EVERY DAY",
-    "serve": "there are no pages in a browser yet; `waterclock status` draws the grid here",
+    "serve": "`waterclock ui` serves the project in a browser",
     "snapshot": "a COLLECT declared TEMPORAL keeps every version of its rows, at each `waterclock run`",
     "source": "`waterclock status` shows how far each source is; `waterclock plan` says what it waits for",
     "start": "`waterclock run --watch` goes on as the clock does",
     "tables": "`waterclock status` shows the tables and how far each is; `show TABLE` one of them",
     "test": "rules (EXPECT) hold at each `waterclock run`; `waterclock spec` runs the examples in specs/",
-    "ui": "there are no pages in a browser yet; `waterclock status` draws the grid here",
     "version": "`waterclock --version`",
     "watch": "`waterclock run --watch` goes on as the clock does",
-    "web": "there are no pages in a browser yet; `waterclock status` draws the grid here",
+    "web": "`waterclock ui` serves the project in a browser",
 }
 _SELECT = "name tables without an option: waterclock {command} +marts.delays tag:daily"
 _LABELS = "labels are a range: --labels 2013-01-05..2013-01-09"

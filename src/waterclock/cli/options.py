@@ -62,6 +62,7 @@ Which = Annotated[
 SomeLabels = Annotated[
     str | None, typer.Argument(metavar="LABELS", help="A label or a range; all, if not said.", show_default=False)
 ]
+Because = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
 AskOnly = Annotated[bool, typer.Option("--no-run", help="Only ask for it: the next run does it.")]
 Selected = Annotated[
     list[str] | None,

@@ -15,7 +15,8 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import ProjectErrors, WaterclockError
 
 _OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
-_Stamps = dict[str, tuple[int, int]]
+Stamps = dict[str, tuple[int, int]]
+"""By file: when it was changed, in nanoseconds, and its size."""
 
 
 class Reloading:
@@ -28,11 +29,11 @@ class Reloading:
     def __init__(self, work: Workplace, tell: Callable[[str], None]) -> None:
         self._work = work
         self._tell = tell
-        self._stamps = _stamps_of(work.project)
+        self._stamps = stamps_of(work.project)
 
     def is_new(self) -> bool:
         """Whether another flow was taken up by this look. Cost: a look at the times of the project's files."""
-        stamps = _stamps_of(self._work.project)
+        stamps = stamps_of(self._work.project)
         if stamps == self._stamps:
             return False
         self._stamps = stamps
@@ -68,8 +69,9 @@ class Reloading:
         return True
 
 
-def _stamps_of(project: Project) -> _Stamps:
-    stamps: _Stamps = {}
+def stamps_of(project: Project) -> Stamps:
+    """Return time and size of each file that the project is made of, and of those that could become part of it."""
+    stamps: Stamps = {}
     for path in {project.root / FILE, *(project.root / name for name in project.files), *_others(project)}:
         with suppress(OSError):
             stat = path.stat()

@@ -20,7 +20,7 @@ def audit_json(found: Found) -> dict[str, Any]:
         "status": found.status.value,
         "reason": found.reason,
         "code_is_current": found.code_is_current,
-        **_batch_json(found.audit),
+        **audit_parts(found.audit),
         "events": [
             {"at": instant_text(it.at), "kind": it.kind, "who": it.who, "claim": it.claim, "data": dict(it.data)}
             for it in found.audit.events
@@ -35,7 +35,7 @@ def batches_json(name: str, listed: Listed) -> dict[str, Any]:
     return {
         "table": name,
         "batches": [
-            {"label": label_of(it.cell.label), "status": _status(it, listed), **_batch_json(it)} for it in listed.audits
+            {"label": label_of(it.cell.label), "status": _status(it, listed), **audit_parts(it)} for it in listed.audits
         ],
     }
 
@@ -45,7 +45,8 @@ def _status(audit: Audit, listed: Listed) -> str | None:
     return audit.cell.status if state is None else state.status.value
 
 
-def _batch_json(audit: Audit) -> dict[str, Any]:
+def audit_parts(audit: Audit) -> dict[str, Any]:
+    """Return what a batch holds, and each attempt at it."""
     return {
         "claim": audit.cell.current_claim,
         "rows": audit.cell.rows,

@@ -100,8 +100,8 @@ def make_grid(
     told one by one, had warnings.
     """
     rows = tuple(
-        Row(name, tuple(_cell(name, of_column, warned) for of_column in states[name]))
-        for name in _by_schema(flow, states)
+        Row(name, tuple(cell_of(name, of_column, warned) for of_column in states[name]))
+        for name in by_schema(flow, states)
     )
     return Grid(by, tuple(columns), rows)
 
@@ -146,7 +146,8 @@ def _counted(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]
     return counts
 
 
-def _cell(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> GridCell | None:
+def cell_of(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> GridCell | None:
+    """Return what is shown of some labels of a table, the loudest of their states; None where there is none."""
     if not found.told and len(found.counts) == 1:  # so are nearly all cells of a large grid
         [(status, count)] = found.counts.items()
         return GridCell(state_of(status), count, count)
@@ -157,7 +158,7 @@ def _cell(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -
     return GridCell(loudest, counts[loudest], counts.total())
 
 
-def _by_schema(flow: Flow, names: Iterable[str]) -> list[str]:
+def by_schema(flow: Flow, names: Iterable[str]) -> list[str]:
     """Order tables upstream first, those of a schema together; a schema comes where its first table does."""
     order = {name: at for at, name in enumerate(flow.order or tuple(flow.tables))}
     wanted = sorted(names, key=order.__getitem__)

@@ -83,3 +83,19 @@ def bytes_words(size: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
         amount /= 1000
     raise AssertionError("a size has a unit")
+
+
+def short_label(label: datetime, cadence: Cadence, now: datetime) -> str:
+    """Write a label in a few letters: `20 Nov`, `20 Nov 17:00`, `Oct`; with its year where that is not this one."""
+    local = label.astimezone(nominal_zone(cadence.zone))
+    is_now = local.year == now.astimezone(nominal_zone(cadence.zone)).year
+    unit = cadence.period.unit
+    if unit is TimeUnit.YEAR:
+        return f"{local:%Y}"
+    if unit is TimeUnit.QUARTER:
+        return f"Q{(local.month - 1) // 3 + 1}{'' if is_now else f' {local:%Y}'}"
+    year = "" if is_now else f" {local:%Y}"
+    if unit is TimeUnit.MONTH:
+        return f"{local:%b}{year}"
+    time = f" {local:%H:%M}" if unit is TimeUnit.MINUTE else ""
+    return f"{local.day} {local:%b}{year}{time}"

@@ -12,7 +12,7 @@ from waterclock.cli.foreign import OPTIONS
     [
         ("test", "waterclock spec"),
         ("ls", "waterclock status"),
-        ("ui", "no pages in a browser yet"),
+        ("serve", "waterclock ui"),
         ("run --select marts.x", "waterclock run +marts.delays"),
         ("plan -s marts.x", "waterclock plan +marts.delays"),
         ("run --full-refresh", "waterclock recompute"),

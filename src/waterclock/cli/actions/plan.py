@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.first_windows import FirstWindow, not_begun
 from waterclock.cli.views.plan import plan_json, print_plan
 from waterclock.flow.declarations import Flow
+from waterclock.operations.first_windows import FirstWindow, not_begun
 from waterclock.operations.opening import Reading, selected
 from waterclock.planner.label_states import Quiet, quiet
 from waterclock.planner.plan import Plan

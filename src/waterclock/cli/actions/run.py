@@ -42,7 +42,7 @@ class Asked:
     """What a command asks of a run; `only` None means all tables, `watch_seconds` None means once.
 
     `is_beside`: the run comes before an answer, and is told on stderr. `listen`: where a monitor is answered.
-    `is_logged`: what happens is told as lines of JSON.
+    `pages`: where the pages of `ui` are served. `is_logged`: what happens is told as lines of JSON.
     """
 
     command: str
@@ -56,6 +56,7 @@ class Asked:
     is_json: bool = False
     is_beside: bool = False
     listen: str | None = None
+    pages: str | None = None
     is_logged: bool = False
 
 
@@ -128,11 +129,23 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
                 Heartbeat(work, f"{asked.command} --watch" if lasts else asked.command),
                 _noted(work, asked, now) as noted,
                 nullcontext() if address is None else listening(work, address),
+                nullcontext() if asked.pages is None else _pages(project, asked.pages, progress),
                 _stoppable(stop, progress, is_own_process=sessions is None),
             ):
                 outcome = _driven(runner, work, progress, asked, now, until, stop)
                 noted.append("failed" if outcome.failed else "interrupted" if outcome.was_stopped else "done")
         yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun)
+
+
+@contextmanager
+def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
+    """Serve the pages of the project beside the run, and say where."""
+    from waterclock.ui.live import LiveProject
+    from waterclock.ui.serving import serving
+
+    with serving(LiveProject(project.root, project.env), *address_of(said)) as served:
+        progress.note(f"the pages are at {served.address}")
+        yield
 
 
 def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None:

@@ -34,7 +34,8 @@ def backfill(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Make the missing labels of a range, oldest first; shows plan and cost and asks before it starts."""
     if changed:
-        from waterclock.cli.actions.restate import Wish, labels_of_older_code, restated
+        from waterclock.cli.actions.restate import Wish, restated
+        from waterclock.operations.restating import labels_of_older_code
 
         wish = Wish("backfill", "recompute", selection, labels, labels_of_older_code)
         raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=True, is_json=json))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from waterclock.cli.options import HERE, AsJson, AskOnly, Env, Now, ProjectDir, SomeLabels, Which, Yes
+from waterclock.cli.options import HERE, AsJson, AskOnly, Because, Env, Now, ProjectDir, SomeLabels, Which, Yes
 
 
 def recollect(  # noqa: PLR0913 - each is an option
@@ -14,12 +14,14 @@ def recollect(  # noqa: PLR0913 - each is an option
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,
+    why: Because = "",
     no_run: AskOnly = False,
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
     """Ask the sources of done labels again, and make what rests on them; shows the ripple and asks."""
-    from waterclock.cli.actions.restate import Wish, labels_of_sources, restated
+    from waterclock.cli.actions.restate import Wish, restated
+    from waterclock.operations.restating import labels_of_sources
 
-    wish = Wish("recollect", "recollect", selection, labels, labels_of_sources)
+    wish = Wish("recollect", "recollect", selection, labels, labels_of_sources, why)
     raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from waterclock.cli.options import HERE, AsJson, AskOnly, Env, Now, ProjectDir, SomeLabels, Which, Yes
+from waterclock.cli.options import HERE, AsJson, AskOnly, Because, Env, Now, ProjectDir, SomeLabels, Which, Yes
 
 Behind = Annotated[
     bool,
@@ -22,15 +22,17 @@ def recompute(  # noqa: PLR0913 - each is an option
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,
+    why: Because = "",
     no_run: AskOnly = False,
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
     """Make done labels again from what they read, and then exactly what rests on them; shows the ripple and asks."""
     from waterclock.batches.facts import FOLLOW
-    from waterclock.cli.actions.restate import Wish, done_labels, labels_behind, restated
+    from waterclock.cli.actions.restate import Wish, restated
+    from waterclock.operations.restating import done_labels, labels_behind
 
-    wish = Wish("recompute", "recompute", selection, labels, done_labels)
+    wish = Wish("recompute", "recompute", selection, labels, done_labels, why)
     if behind:
-        wish = Wish("recompute", FOLLOW, selection, labels, labels_behind)
+        wish = Wish("recompute", FOLLOW, selection, labels, labels_behind, why)
     raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from waterclock.cli.completion import tables_from
-from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, SomeLabels
+from waterclock.cli.options import HERE, AsJson, Because, Env, Now, ProjectDir, SomeLabels
 
 Which = Annotated[
     str | None,
@@ -21,17 +21,18 @@ Which = Annotated[
 OnlyClear = Annotated[bool, typer.Option("--no-run", help="Only make them due again.")]
 
 
-def retry(
+def retry(  # noqa: PLR0913 - each is an option
     selection: Which = None,
     labels: SomeLabels = None,
     *,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,
+    why: Because = "",
     no_run: OnlyClear = False,
     json: AsJson = False,
 ) -> None:
     """Make failed, held and skipped batches due again; run them and what they blocked, and nothing else."""
     from waterclock.cli.actions.retry import retried
 
-    raise typer.Exit(retried(project, env, (selection, labels), now, is_json=json, is_run=not no_run))
+    raise typer.Exit(retried(project, env, (selection, labels), now, why=why, is_json=json, is_run=not no_run))

@@ -24,6 +24,14 @@ Listen = Annotated[
         help="With --watch: answer /livez, /readyz and /metrics over HTTP; on this machine alone, if no host is said.",
     ),
 ]
+Pages = Annotated[
+    str | None,
+    typer.Option(
+        "--ui",
+        metavar="[HOST:]PORT",
+        help="With --watch: serve the pages of `ui` too; on this machine alone, if no host is said.",
+    ),
+]
 Log = Annotated[
     str | None, typer.Option("--log", metavar="json", help="Tell what happens as lines of JSON, one an event.")
 ]
@@ -44,6 +52,7 @@ def run(  # noqa: PLR0913 - each is an option
     labels: LabelRange = None,
     threads: Threads = None,
     listen: Listen = None,
+    ui: Pages = None,
     log: Log = None,
     json: AsJson = False,
 ) -> None:
@@ -55,6 +64,8 @@ def run(  # noqa: PLR0913 - each is an option
         raise typer.BadParameter("--watch goes by the clock: it takes neither --now nor --until", param_hint="--watch")
     if listen is not None and not watch:
         raise typer.BadParameter("a run that ends answers nobody: add --watch", param_hint="--listen")
+    if ui is not None and not watch:
+        raise typer.BadParameter("a run that ends serves nobody: add --watch, or serve by `ui`", param_hint="--ui")
     if log not in {None, "json"}:
         raise typer.BadParameter("what happens is told as text, or as json", param_hint="--log")
     opened = open_project(project, env)
@@ -68,6 +79,7 @@ def run(  # noqa: PLR0913 - each is an option
         watch_seconds=every if watch else None,
         threads=threads,
         listen=listen,
+        pages=ui,
         is_logged=log == "json",
         is_json=json,
     )

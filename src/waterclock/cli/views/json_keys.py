@@ -181,6 +181,11 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "runners": "list of {runner, who, command, since, seen, is_gone, has_applied_flow, holds}, oldest first; "
             "holds is a list of {claim, table, labels, since, lease_until}",
         },
+        "ui": {
+            "address": "what to open, with the token where one is asked for; told once, when the pages are served",
+            "host": "where they are served",
+            "port": "at which port",
+        },
         "warm": {
             "archive": "the file that later starts of Spark take",
             "bytes": "its size",

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from waterclock.cli.views.behind import print_behind
-from waterclock.cli.views.first_windows import FirstWindow, not_begun_lines
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.states import State, look_of
 from waterclock.operations.words import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.planner.label_states import Quiet

@@ -10,30 +10,21 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from waterclock.batches.records import Slice
-from waterclock.cli.views.first_windows import FirstWindow, first_windows
 from waterclock.cli.views.lineage import kind_words
 from waterclock.cli.views.theme import LOOKS, console, sign
 from waterclock.flow.declarations import Table
+from waterclock.operations.description import ColumnSaid, columns_said, declared_pairs
+from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading, one_table, reading
 from waterclock.operations.states import state_of
 from waterclock.operations.words import count_words, instant_words, local_label
 from waterclock.planner.plan import Status
 from waterclock.planner.request import Request
-from waterclock.timelabel.label import TIMELABEL, label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from waterclock.cli.views.query import Told
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnSaid:
-    """What is known of one column: its type as the last run left it, else as declared, and what is said of it."""
-
-    name: str
-    type: str
-    says: str
-    comment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,7 @@ def print_described(found: Described) -> None:
     if table.about.comment:
         to.print(Text(table.about.comment))
     to.print()
-    pairs = [*_declared(table), *_standing(found)]
+    pairs = [*declared_pairs(table), *_standing(found)]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
@@ -138,7 +129,7 @@ def _described(at: Reading, table: Table) -> Described:
         labels, rows = at.ledger.past.amount(table.name)
     return Described(
         table=table,
-        columns=_columns(table, _stored_columns(at, table)),
+        columns=columns_said(at, table),
         is_open=table.columns.is_open,
         first=first_windows(at, [table.name])[table.name],
         newest=newest,
@@ -148,61 +139,6 @@ def _described(at: Reading, table: Table) -> Described:
         left_out=plan.left_out.get(table.name, 0),
         sample=None,
     )
-
-
-def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
-    """Return columns and types as the table has them; nothing before its first batch."""
-    from waterclock.storage.lake import Lake
-    from waterclock.storage.log.delta_log import table_exists
-
-    lake = Lake(at.project.storage)
-    if table.destination is not None or not table_exists(lake.folder(table.name)):
-        return {}
-    from waterclock.engine.query.stored_schemas import (
-        stored_columns,  # delta-rs is worth its import only where a table is
-    )
-
-    return stored_columns(lake, table.name)
-
-
-def _columns(table: Table, stored: dict[str, str]) -> tuple[ColumnSaid, ...]:
-    said = {column.name.lower(): column for column in table.columns.named}
-    names = list(stored) or [column.name for column in table.columns.named]
-    found = []
-    for name in names:
-        column = said.get(name.lower())
-        if column is None:
-            comment = "the batch's label" if name == TIMELABEL else ""
-            found.append(ColumnSaid(name, stored[name], "", comment))
-            continue
-        words = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
-        words += [f"EXPECT {rule.expression}" for rule in column.rules]
-        words += [f"REFERENCES {column.references.table}"] if column.references else []
-        found.append(ColumnSaid(name, stored.get(name) or column.type or "", ", ".join(words), column.comment or ""))
-    return tuple(found)
-
-
-def _declared(table: Table) -> list[tuple[str, str]]:
-    pairs = [("declared", str(table.place))]
-    if table.source is not None:
-        pairs.append(("from", f"{table.source.unit}, by {table.source.batching}"))
-    if table.reads:
-        pairs.append(("reads", ", ".join(str(read) for read in table.reads)))
-    if table.merge is not None:
-        order = f" ORDER BY {', '.join(table.merge.order_by)}" if table.merge.order_by else ""
-        pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
-    if table.temporal is not None:
-        pairs.append(("temporal", str(table.temporal)))
-    pairs += [("expects", f"{rule.expression} ({rule.name}, else {rule.action})") for rule in table.rules]
-    if table.retain is not None:
-        pairs.append(("keeps", str(table.retain).lower()))
-    if table.keep_versions is not None:
-        pairs.append(("keeps versions", str(table.keep_versions).lower()))
-    if table.about.owner:
-        pairs.append(("owner", table.about.owner))
-    if table.about.tags:
-        pairs.append(("tags", ", ".join(table.about.tags)))
-    return pairs
 
 
 def _standing(found: Described) -> list[tuple[str, str]]:

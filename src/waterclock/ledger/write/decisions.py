@@ -79,7 +79,9 @@ def record_skipped(database: Database, table: str, windows: Sequence[Window], *,
         write.log("skipped", who=who, table=table, labels=[window.start for window in windows], data={"why": why})
 
 
-def retry(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
+def retry(
+    database: Database, table: str, labels: Collection[datetime], *, who: str, why: str = ""
+) -> tuple[datetime, ...]:
     """Make failed, held and skipped batches due again, with all their attempts; give which of `labels` were.
 
     Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
@@ -99,12 +101,12 @@ def retry(database: Database, table: str, labels: Collection[datetime], *, who: 
         _each(write, _CLEAR, cleared)
         skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
         uncover(write.connection, table, IntervalSet.from_intervals(skipped))
-        _log_each(write, "retried", table, troubled, who)
+        _log_each(write, "retried", table, troubled, who, why)
         return tuple(row.label for row in troubled)
 
 
 def request_restate(
-    database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str
+    database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = ""
 ) -> tuple[datetime, ...]:
     """Ask that done batches are made again, by one of `STRENGTH`'s verbs; give those not asked for before.
 
@@ -123,7 +125,7 @@ def request_restate(
         asked = [row for row in known.values() if not _is_asked(row, verb)]
         told = {"of": table, "sequence": write.sequence}
         _each(write, _REQUEST, [told | {"at": row.label, "verb": _stronger(row.requested, verb)} for row in asked])
-        _log_each(write, f"{verb} requested", table, asked, who)
+        _log_each(write, f"{verb} requested", table, asked, who, why)
         return tuple(row.label for row in asked)
 
 
@@ -206,5 +208,5 @@ def _each(write: Write, statement: sa.Executable, values: Sequence[dict[str, Any
         write.execute(statement, values)
 
 
-def _log_each(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str) -> None:
-    write.log(kind, who=who, table=table, labels=[row.label for row in rows])
+def _log_each(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str, why: str = "") -> None:
+    write.log(kind, who=who, table=table, labels=[row.label for row in rows], data={"why": why} if why else None)

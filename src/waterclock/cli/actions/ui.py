@@ -1,0 +1,46 @@
+"""Serves the pages until Ctrl-C, alone or beside a run that watches."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+from waterclock.cli.actions.listening import address_of
+from waterclock.cli.actions.run import Asked, carry_out
+from waterclock.cli.stopping import stoppable
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.operations.opening import open_project
+from waterclock.ui.live import LiveProject
+from waterclock.ui.serving import serving
+
+
+def show_pages(
+    folder: Path, env: str | None, now: str | None, listen: str, *, is_run: bool, is_opened: bool, is_json: bool
+) -> int:
+    """Serve the pages and give the exit code; a project with errors is served too, and shows them.
+
+    Raises  E909 where nothing can listen there
+    """
+    if is_run:
+        return carry_out(open_project(folder, env), Asked(command="ui", watch_seconds=30, pages=listen))
+    to = console()
+    live = LiveProject(folder.resolve(), env, now)
+    stop = threading.Event()
+    with (
+        serving(live, *address_of(listen)) as served,
+        stoppable(stop.set, told_to=to.file, is_own_process=True),
+    ):
+        if is_json:
+            print_json({"address": served.address, "host": served.host, "port": served.port})
+            sys.stdout.flush()
+        else:
+            to.print(f"the pages are at {served.address}  (Ctrl-C ends them)", soft_wrap=True)
+        if is_opened:
+            import webbrowser
+
+            webbrowser.open(served.address)
+        while not stop.wait(3600):
+            pass
+    return 0

@@ -1,0 +1,36 @@
+"""`waterclock ui`: the project in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir
+
+Listen = Annotated[
+    str,
+    typer.Option("--listen", metavar="[HOST:]PORT", help="Where to serve; on this machine alone, if no host is said."),
+]
+Run = Annotated[bool, typer.Option("--run", help="Carry out what is due too, as run --watch does.")]
+Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in this machine's browser.")]
+
+
+def ui(
+    *,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    listen: Listen = "8899",
+    run: Run = False,
+    browser: Open = False,
+    json: AsJson = False,
+) -> None:
+    """Serve the project in a browser: the grid, tables, runs, errors, and plans to act on."""
+    from waterclock.cli.actions.ui import show_pages
+
+    if run and json:
+        raise typer.BadParameter("--run tells what happens: it takes no --json", param_hint="--json")
+    if run and now is not None:
+        raise typer.BadParameter("--run goes by the clock: it takes no --now", param_hint="--run")
+    raise typer.Exit(show_pages(project, env, now, listen, is_run=run, is_opened=browser, is_json=json))

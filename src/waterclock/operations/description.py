@@ -1,0 +1,96 @@
+"""What is known of a table: its columns, and what is declared of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from waterclock.flow.declarations import Flow, Place, Table
+from waterclock.operations.opening import Reading
+from waterclock.timelabel.label import TIMELABEL
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSaid:
+    """What is known of one column: its type as the last run left it, else as declared, and what is said of it."""
+
+    name: str
+    type: str
+    says: str
+    comment: str
+
+
+def columns_said(at: Reading, table: Table) -> tuple[ColumnSaid, ...]:
+    """Return the columns of a table as its last batch left them, else as they are declared."""
+    stored = _stored_columns(at, table)
+    said = {column.name.lower(): column for column in table.columns.named}
+    names = list(stored) or [column.name for column in table.columns.named]
+    found = []
+    for name in names:
+        column = said.get(name.lower())
+        if column is None:
+            comment = "the batch's label" if name == TIMELABEL else ""
+            found.append(ColumnSaid(name, stored[name], "", comment))
+            continue
+        words = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
+        words += [f"EXPECT {rule.expression}" for rule in column.rules]
+        words += [f"REFERENCES {column.references.table}"] if column.references else []
+        found.append(ColumnSaid(name, stored.get(name) or column.type or "", ", ".join(words), column.comment or ""))
+    return tuple(found)
+
+
+def declared_pairs(table: Table) -> list[tuple[str, str]]:
+    """Return what is declared of a table, as a name and a value each."""
+    pairs = [("declared", str(table.place))]
+    if table.source is not None:
+        pairs.append(("from", f"{table.source.unit}, by {table.source.batching}"))
+    if table.reads:
+        pairs.append(("reads", ", ".join(str(read) for read in table.reads)))
+    if table.merge is not None:
+        order = f" ORDER BY {', '.join(table.merge.order_by)}" if table.merge.order_by else ""
+        pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
+    if table.temporal is not None:
+        pairs.append(("temporal", str(table.temporal)))
+    pairs += [("expects", f"{rule.expression} ({rule.name}, else {rule.action})") for rule in table.rules]
+    if table.retain is not None:
+        pairs.append(("keeps", str(table.retain).lower()))
+    if table.keep_versions is not None:
+        pairs.append(("keeps versions", str(table.keep_versions).lower()))
+    if table.about.owner:
+        pairs.append(("owner", table.about.owner))
+    if table.about.tags:
+        pairs.append(("tags", ", ".join(table.about.tags)))
+    return pairs
+
+
+def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
+    """Return columns and types as the table has them; nothing before its first batch."""
+    from waterclock.storage.lake import Lake
+    from waterclock.storage.log.delta_log import table_exists
+
+    lake = Lake(at.project.storage)
+    if table.destination is not None or not table_exists(lake.folder(table.name)):
+        return {}
+    from waterclock.engine.query.stored_schemas import (
+        stored_columns,  # delta-rs is worth its import only where a table is
+    )
+
+    return stored_columns(lake, table.name)
+
+
+def statement_of(at: Reading, table: Table) -> str:
+    """Return the text that declares a table, from its first line to where the next statement begins."""
+    lines = at.project.sources.get(table.place.file, "").splitlines()
+    later = [
+        place.line for place in _places(at.flow) if place.file == table.place.file and place.line > table.place.line
+    ]
+    text = lines[table.place.line - 1 : min(later, default=len(lines) + 1) - 1]
+    while text and (not text[-1].strip() or text[-1].lstrip().startswith(("--", "#", "@"))):
+        text.pop()
+    return "\n".join(text)
+
+
+def _places(flow: Flow) -> list[Place]:
+    places = [each.place for each in flow.tables.values()]
+    places += [each.place for each in flow.views.values()]
+    places += [each.place for each in flow.functions.values()]
+    return [*places, *(each.place for each in flow.connections.values())]

@@ -1,0 +1,74 @@
+"""How far each table is: to which label it is fresh, what is missing before that, and whether it is late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.batches.facts import LedgerSnapshot
+from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.states import State, look_of, worst
+from waterclock.planner.plan import Batch, Plan, Status
+
+_NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.BLOCKED, Status.HELD, Status.EXPIRED})
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How far one table is.
+
+    `label`: the newest that is done, None before the first. `gaps`: labels before it that are due, needed and not done.
+    `behind`: such labels after it. `late`: since when the oldest of all of them has been due without being made in
+    time; None where each is still in time. `state`: the loudest of what is planned of the table; OK where nothing is.
+    """
+
+    label: datetime | None
+    gaps: int
+    behind: int
+    late: datetime | None
+    state: State
+
+    @property
+    def is_fresh(self) -> bool:
+        """True where all that is due is there, or still in time."""
+        return self.label is not None and self.late is None and not self.gaps
+
+
+def freshness(flow: Flow, names: Iterable[str], snapshot: LedgerSnapshot, plan: Plan) -> dict[str, Freshness]:
+    """Return how far these tables are; pure, a few microseconds a planned batch.
+
+    A batch is in time until one more window of its table is over. One that failed, is held or blocked is late at once.
+    """
+    planned: dict[str, list[Batch]] = {}
+    for batch in plan.batches:
+        planned.setdefault(batch.table, []).append(batch)
+    return {name: _of(flow.tables[name], snapshot, planned.get(name, ()), plan) for name in names}
+
+
+def _of(table: Table, snapshot: LedgerSnapshot, batches: Iterable[Batch], plan: Plan) -> Freshness:
+    label = newest_covered(table, snapshot)
+    missing = [batch for batch in batches if not batch.is_revision]
+    gaps = sum(1 for batch in missing if label is not None and batch.label < label)
+    late = min((due for batch in missing if (due := _late_since(table, batch, plan.now))), default=None)
+    state = worst([State.OK, *(look_of(batch) for batch in batches)])
+    left = plan.left_out.get(table.name, 0)
+    return Freshness(label, gaps, len(missing) - gaps + left, late, state)
+
+
+def newest_covered(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
+    """Return the newest label that is done, skipped or stood for."""
+    covered = snapshot.of(table.name).covered
+    return table.cadence.previous(list(covered)[-1][1]) if covered else None
+
+
+def _late_since(table: Table, batch: Batch, now: datetime) -> datetime | None:
+    due = table.cadence.due_at(batch.window)
+    if batch.status in _NEEDS_SOMEBODY or due + (batch.window.end - batch.window.start) <= now:
+        return due
+    return None
+
+
+def fresh_of(found: Mapping[str, Freshness], names: Iterable[str]) -> int:
+    """Count the fresh ones of some tables."""
+    return sum(1 for name in names if found[name].is_fresh)

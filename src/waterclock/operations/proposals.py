@@ -1,0 +1,191 @@
+"""What somebody asks to be done with batches, before it is done: exactly which, in which order, at what cost.
+
+A proposal is shown first; what is decided then is what was shown, for its digest names every batch of it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Flow
+from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.restating import asking_of, done_labels, labels_of_sources
+from waterclock.operations.retrying import blocked_by, troubled
+from waterclock.planner.estimate import Estimate, cost_of
+from waterclock.selection import parse_labels
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
+
+Windows = Mapping[str, tuple[Window, ...]]
+
+
+class Verb(StrEnum):
+    """What can be asked for."""
+
+    RETRY = "retry"
+    RECOMPUTE = "recompute"
+    RECOLLECT = "recollect"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What would be done.
+
+    `asked`: the batches that are asked for. `following`: those that run after them, or, where something is made again,
+    may run where rows turn out to differ; both by table, upstream first and oldest first. `steps`: in which step each
+    table is. `command`: the same on a command line, but for its reason.
+    """
+
+    verb: Verb
+    asked: Windows
+    following: Windows
+    steps: Mapping[str, int]
+    cost: Estimate
+    command: str
+
+    @property
+    def count(self) -> int:
+        """How many batches are asked for."""
+        return sum(map(len, self.asked.values()))
+
+    @property
+    def all(self) -> dict[str, tuple[Window, ...]]:
+        """All of them by table."""
+        names = dict.fromkeys((*self.asked, *self.following))
+        return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
+
+    @property
+    def digest(self) -> str:
+        """The name of exactly these batches, asked for in this way."""
+        told = [
+            f"{name}@{window.label}"
+            for of in (self.asked, self.following)
+            for name in sorted(of)
+            for window in of[name]
+        ]
+        return sha256("\n".join([self.verb, *told]).encode()).hexdigest()[:16]
+
+
+def propose(at: Reading, verb: str, selection: str, labels: str | None) -> Proposal:
+    """Find out what would be done; changes nothing.
+
+    Raises  E910 for an unknown verb, E510 to E519 as the command of that name
+    """
+    try:
+        wanted = Verb(verb)
+    except ValueError:
+        raise WaterclockError(
+            "E910", f"{verb!r} is nothing that can be done with batches", fix=did_you_mean(verb, list(Verb))
+        ) from None
+    asked, following = _FOUND[wanted](at, selection, labels)
+    both = {
+        name: len({*asked.get(name, ()), *following.get(name, ())})
+        for name in _upstream_first(at.flow, {*asked, *following})
+    }
+    words = ["waterclock", wanted.value, selection, *([labels] if labels else [])]
+    return Proposal(wanted, asked, following, _steps(at.flow, both), cost_of(both, at.snapshot), shlex.join(words))
+
+
+def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
+    """Record what was decided, by whom and why; the next planning of a runner carries it out.
+
+    Raises  E903 where a skip has no reason, E413 where a batch has changed since
+    """
+    if at.ledger is None:
+        return
+    if proposal.verb is Verb.SKIP and not why.strip():
+        raise WaterclockError(
+            "E903",
+            "a reason is needed",
+            why="it is all that a reader finds of the rows",
+            fix="say why they are left out",
+        )
+    decisions = at.ledger.decisions
+    labels = {name: tuple(window.start for window in windows) for name, windows in proposal.asked.items()}
+    if proposal.verb is Verb.RETRY:
+        for name, found in labels.items():
+            decisions.retry(name, found, who=who, why=why)
+    elif proposal.verb is Verb.SKIP:
+        for name, windows in proposal.asked.items():
+            decisions.skip(name, windows, who=who, why=why)
+    else:
+        for (verb, name), meant in asking_of(at, at.ledger, proposal.verb, labels).items():
+            decisions.request_restate(name, sorted(meant), verb, who=who, why=why)
+
+
+def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
+    """Return the publishes among the batches, and where each delivers: what went out may have been read already."""
+    return {name: str(flow.tables[name].destination) for name in proposal.all if flow.tables[name].kind is Kind.PUBLISH}
+
+
+def _retry(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
+    cleared = troubled(at, selection, labels)
+    return _windows(at.flow, cleared), _windows(at.flow, blocked_by(at, cleared))
+
+
+def _recompute(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
+    return _restated(at, Verb.RECOMPUTE, done_labels(at, selection, labels))
+
+
+def _recollect(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
+    return _restated(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels))
+
+
+def _restated(at: Reading, verb: Verb, found: Mapping[str, Iterable[datetime]]) -> tuple[Windows, Windows]:
+    wanted = {name: tuple(labels) for name, labels in found.items() if labels}
+    if at.ledger is None or not wanted:
+        return {}, {}
+    asking = asking_of(at, at.ledger, verb, wanted)
+    ripple = at.planner.ripple(at.ledger.reads.snapshot(at.flow, asking=asking), at.now, wanted)
+    return ripple.asked, ripple.following
+
+
+def _skip(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
+    name, behind = one_table(at.flow, selection)
+    meant = behind or parse_labels(labels or "")
+    table = at.flow.tables[name]
+    start = at.planner.starts(at.snapshot, at.now)[name]
+    low, high = meant.within(table, start, table.cadence.last_due(at.now))
+    windows = tuple(table.cadence.windows(low, high))
+    done = [] if at.ledger is None else [cell for cell in at.ledger.past.grid([name], low, high) if cell.current_claim]
+    if done:
+        raise WaterclockError(
+            "E413",
+            f"{name}@{label_of(done[0].label)} cannot be skipped",
+            where=f"{name}@{label_of(done[0].label)}",
+            why="it is done, and its rows are read by others",
+            fix="recompute makes it again",
+        )
+    freed = blocked_by(at, {name: [window.start for window in windows]})
+    return {name: windows}, _windows(at.flow, freed)
+
+
+_FOUND = {Verb.RETRY: _retry, Verb.RECOMPUTE: _recompute, Verb.RECOLLECT: _recollect, Verb.SKIP: _skip}
+
+
+def _windows(flow: Flow, found: Mapping[str, Iterable[datetime]]) -> dict[str, tuple[Window, ...]]:
+    names = _upstream_first(flow, found)
+    return {name: tuple(map(flow.tables[name].cadence.window_of, sorted(found[name]))) for name in names}
+
+
+def _upstream_first(flow: Flow, names: Iterable[str]) -> list[str]:
+    wanted = set(names)
+    return [name for name in flow.order if name in wanted]
+
+
+def _steps(flow: Flow, names: Iterable[str]) -> dict[str, int]:
+    """Number the tables by when their turn comes: one after all of those that it reads, through others too."""
+    wanted = set(names)
+    depth: dict[str, int] = {}
+    for name in flow.order:
+        before = max((depth[read.table] for read in flow.tables[name].reads if read.table in depth), default=0)
+        depth[name] = before + (name in wanted)
+    return {name: depth[name] for name in flow.order if name in wanted}

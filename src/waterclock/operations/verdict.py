@@ -1,0 +1,147 @@
+"""Says in a sentence how a project stands: what failed and what that holds up, else to when all is fresh."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.flow.declarations import Flow
+from waterclock.operations.freshness import Freshness
+from waterclock.operations.states import State, look_of
+from waterclock.operations.words import count_words, number_words, short_label
+from waterclock.planner.plan import Batch, Plan, Status
+
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a sentence; `mark` names the state that it is about, for its colour."""
+
+    text: str
+    mark: State | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said first, and what is said below it, in parts."""
+
+    title: tuple[Part, ...]
+    more: tuple[Part, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The first sentence as plain text."""
+        return "".join(part.text for part in self.title)
+
+
+def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
+    """Say how the tables of `found` stand, by what is planned of them."""
+    names = list(found)
+    if not names:
+        return Verdict((Part("No table is declared yet."),))
+    counts = Counter(look_of(batch) for batch in plan.batches)
+    failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
+    held = [batch for batch in plan.batches if batch.status is Status.HELD]
+    more = _rest(counts, plan, told={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set())
+    if failed or held:
+        return Verdict(_stopped(flow, failed or held, held if failed else [], plan), more)
+    if all(one.label is None for one in found.values()):
+        due = len(plan.batches) + sum(plan.left_out.values())
+        waits = (
+            f"{count_words(due, 'batch', 'batches')} {'is' if due == 1 else 'are'} due" if due else "nothing is due yet"
+        )
+        return Verdict((Part(f"Nothing was made yet: {waits}."),))
+    late = [name for name in names if found[name].late is not None or found[name].gaps]
+    if late:
+        title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
+        return Verdict((Part(title), Part(f"{_listed(late)}.")), more)
+    return Verdict((Part(_all_fresh(flow, found, plan.now)),), more)
+
+
+def _stopped(flow: Flow, batches: Sequence[Batch], held: Sequence[Batch], plan: Plan) -> tuple[Part, ...]:
+    """Say what failed, or is held where nothing failed, what that blocks, and which batches these are."""
+    is_failure = batches[0].status is Status.FAILED
+    mark = State.FAILED if is_failure else State.HELD
+    blocked = sum(1 for batch in plan.batches if batch.status is Status.BLOCKED)
+    noun = ("failure", "failures") if is_failure else ("held batch", "held batches")
+    number, word = _number(len(batches)), noun[len(batches) != 1]
+    verb = "holds" if len(batches) == 1 else "hold"
+    what = f" {verb} up {count_words(blocked, 'batch', 'batches')}: " if blocked else f" {verb} up nothing else: "
+    parts = [Part(f"{number} "), Part(word, mark), Part(what), Part(_places(flow, batches, plan.now))]
+    if held:
+        is_one = len(held) == 1
+        said = f"{_number(len(held)).lower()} {'batch is' if is_one else 'batches are'} "
+        parts += [Part("; "), Part(said), Part("held", State.HELD), Part(f": {_places(flow, held, plan.now)}")]
+    return (*parts, Part("."))
+
+
+def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
+    """Name the batches, those of one table together."""
+    by_table: dict[str, list[Batch]] = {}
+    for batch in batches:
+        by_table.setdefault(batch.table, []).append(batch)
+    said = []
+    for name, of_table in list(by_table.items())[:_MOST_NAMED]:
+        at = short_label(of_table[0].label, flow.tables[name].cadence, now)
+        said.append(f"{name} @ {at if len(of_table) == 1 else count_words(len(of_table), 'label')}")
+    if more := len(by_table) - _MOST_NAMED:
+        said += [f"{count_words(more, 'other table')}"] if more > 0 else []
+    return _and(said)
+
+
+def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[Part, ...]:
+    """Say what else is going on, each state once."""
+    clauses: list[tuple[Part, ...]] = []
+    if running := counts[State.RUNNING]:
+        clauses.append((Part(f"{count_words(running, 'batch is', 'batches are')} "), Part("running", State.RUNNING)))
+    if stale := counts[State.STALE]:
+        clauses.append((Part(f"{count_words(stale, 'batch is', 'batches are')} "), Part("stale", State.STALE)))
+    due = counts[State.DUE] + sum(plan.left_out.values())
+    if due:
+        clauses.append((Part(f"{count_words(due, 'batch is', 'batches are')} due"),))
+    if (blocked := counts[State.BLOCKED]) and State.BLOCKED not in told:
+        clauses.append((Part(f"{count_words(blocked, 'batch is', 'batches are')} blocked", State.BLOCKED),))
+    if expired := counts[State.EXPIRED]:
+        clauses.append((Part(f"{count_words(expired, 'batch')} can never be made", State.EXPIRED),))
+    parts: list[Part] = []
+    for at, clause in enumerate(clauses):
+        parts += [Part(", ")] if at else []
+        parts += clause
+    return (*parts, Part(".")) if parts else ()
+
+
+def _all_fresh(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:
+    names = [name for name in found if found[name].label is not None]
+    ends = {short_label(_label(found[name]), flow.tables[name].cadence, now) for name in names}
+    days = {name for name in names if found[name].label is not None}
+    whole = f"All {number_words(len(found))} tables are" if len(found) > 1 else f"{next(iter(found))} is"
+    newest = max(days, key=lambda name: _label(found[name]))
+    if len(ends) == 1:
+        return f"{whole} fresh to {ends.pop()}."
+    return f"{whole} fresh, the newest to {short_label(_label(found[newest]), flow.tables[newest].cadence, now)}."
+
+
+def _label(one: Freshness) -> datetime:
+    assert one.label is not None  # noqa: S101 - asked only of those that have one
+    return one.label
+
+
+def _number(count: int) -> str:
+    return _WORDS[count].capitalize() if count < len(_WORDS) else number_words(count)
+
+
+def _first(count: int, noun: str) -> str:
+    return f"{_number(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return _and([*names[:_MOST_NAMED], *([f"{number_words(more)} more"] if more > 0 else [])])
+
+
+def _and(said: Sequence[str]) -> str:
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"

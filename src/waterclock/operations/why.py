@@ -1,0 +1,65 @@
+"""Says why a batch is not running: from one batch to the one it waits for, until the one that somebody must mend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.planner.plan import Batch, Plan, Status
+
+_STOPPED = frozenset({Status.BLOCKED, Status.WAITING, Status.STALE})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A batch on the way: what is so of it, and why; `is_root` where nothing stands before it."""
+
+    table: str
+    label: datetime
+    status: Status
+    detail: str
+    is_root: bool = False
+
+
+def way_to_cause(plan: Plan, table: str, label: datetime) -> tuple[Step, ...]:
+    """Return the steps from a planned batch to what it waits for at last, itself first; empty of one not planned.
+
+    Each step is a batch that the one before reads or must come after. Cost: a look at the plan.
+    """
+    planned = {(batch.table, batch.label): batch for batch in plan.batches}
+    found: list[Step] = []
+    seen: set[tuple[str, datetime]] = set()
+    key: tuple[str, datetime] | None = (table, label)
+    while key is not None and key not in seen and (batch := planned.get(key)) is not None:
+        seen.add(key)
+        following = _next(batch, planned)
+        is_root = following is None and not batch.causes
+        found.append(Step(batch.table, batch.label, batch.status, batch.reason, is_root))
+        if following is None and batch.causes:
+            cause = batch.causes[0]
+            if (cause.table, cause.window.start) not in planned:
+                detail = cause.detail or cause.status.value
+                found.append(Step(cause.table, cause.window.start, cause.status, detail, is_root=True))
+        key = following
+    return tuple(found)
+
+
+def _next(batch: Batch, planned: dict[tuple[str, datetime], Batch]) -> tuple[str, datetime] | None:
+    """Return which planned batch stands in the way: one that is read and has the same cause, else the cause itself."""
+    if not batch.causes or batch.status not in _STOPPED:
+        return None
+    cause = batch.causes[0]
+    root = cause.table, cause.window.start
+    for read in batch.reads:
+        between = [
+            key
+            for key, other in planned.items()
+            if key[0] == read.read.table and read.low <= key[1] < read.high and _root(other) == root and key != root
+        ]
+        if between:
+            return max(between, key=lambda key: key[1])
+    return root if root in planned else None
+
+
+def _root(batch: Batch) -> tuple[str, datetime] | None:
+    return (batch.causes[0].table, batch.causes[0].window.start) if batch.causes else None

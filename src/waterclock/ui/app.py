@@ -1,0 +1,255 @@
+"""The application: which page answers at which address, each as HTML and, by `.json` behind it, as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+from uuid import uuid4
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+
+from waterclock.engine.run_settings import RunSettings
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.operations.json import json_text
+from waterclock.operations.opening import Reading
+from waterclock.ui.asking import Asked, Told
+from waterclock.ui.guard import Guard, Guarded
+from waterclock.ui.live import LiveProject
+from waterclock.ui.pages.batch import batch
+from waterclock.ui.pages.catalog import catalog
+from waterclock.ui.pages.grid import grid
+from waterclock.ui.pages.plan import carried_out, plan
+from waterclock.ui.pages.runs import runs
+from waterclock.ui.pages.table import table
+from waterclock.ui.pages.today import errors, today
+from waterclock.ui.rendering import render
+from waterclock.ui.shell import shell
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_LOG = logging.getLogger(__name__)
+_ERRORS_OF_ASKING = {"E510", "E511", "E512", "E513", "E514", "E515", "E516", "E517", "E518", "E519", "E903", "E413"}
+_NOT_THERE = {"E511", "E513", "E516", "E517", "E910"}
+_AWAY = {"E415", "E416", "E421", "E422", "E423", "E424", "E425"}
+Page = Callable[[Reading, Asked], Told]
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """A page: its name, which is that of its template, its addresses, and the entry of the menu that it belongs to."""
+
+    name: str
+    paths: tuple[str, ...]
+    page: Page
+    menu: str
+
+
+PAGES = (
+    _At("grid", ("/", "/grid"), grid, "Grid"),
+    _At("today", ("/today",), today, "Today"),
+    _At("catalog", ("/catalog",), catalog, "Catalog"),
+    _At("table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog"),
+    _At("batch", ("/batches/{table}/{labels}",), batch, "Grid"),
+    _At("runs", ("/runs",), runs, "Runs"),
+    _At("errors", ("/errors",), errors, "Errors"),
+    _At("plan", ("/plan",), plan, "Grid"),
+)
+
+
+def create_app(live: LiveProject, guard: Guard | None = None) -> Guarded:
+    """Return the application of one project."""
+    routes: list[Route | Mount] = []
+    for at in PAGES:
+        for path in at.paths:
+            if path != "/":
+                routes.append(Route(f"{path}.json", partial(_json, live, at)))
+            routes.append(Route(path, partial(_html, live, at)))
+    routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
+    routes.append(Route("/tables.json", partial(_tables, live)))
+    routes.append(Route("/livez", _livez))
+    routes.append(Route("/static/{name}", _static))
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(GZipMiddleware, minimum_size=1000)],
+        exception_handlers={HTTPException: partial(_refused, live), Exception: partial(_broken, live)},
+    )
+    return Guarded(app, guard or Guard())
+
+
+def _asked(request: Request) -> Asked:
+    return Asked.of({**request.query_params, **request.path_params})
+
+
+async def _html(live: LiveProject, at: _At, request: Request) -> Response:
+    asked = _asked(request)
+    return await run_in_threadpool(_drawn, live, at, asked, request)
+
+
+async def _json(live: LiveProject, at: _At, request: Request) -> Response:
+    return await run_in_threadpool(_told, live, at, _asked(request), request)
+
+
+def _drawn(live: LiveProject, at: _At, asked: Asked, request: Request) -> Response:
+    try:
+        reading = live.look()
+        told = at.page(reading, asked)
+    except WaterclockError as error:
+        return _page_of_errors(live, error, at.menu, asked, request)
+    return _with_tag(request, _page(reading, at.name, at.menu, told, asked, request))
+
+
+def _page(reading: Reading, name: str, menu: str, told: Told, asked: Asked, request: Request) -> str:
+    """Draw a page; for a request from within a page its part alone, without the shell around it."""
+    is_part = request.headers.get("hx-request") == "true" or "part" in request.query_params
+    template = f"_{name}.html" if is_part else f"{name}.html"
+    around = {} if is_part else {"shell": shell(reading, menu, asked)}
+    return render(template, told=told, asked=asked, path=request.url.path, **around)
+
+
+def _told(live: LiveProject, at: _At, asked: Asked, request: Request) -> Response:
+    try:
+        told = at.page(live.look(), asked)
+    except WaterclockError as error:
+        return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(error))
+    return _with_tag(request, json_text(told, indent=None), "application/json")
+
+
+def _with_tag(request: Request, body: str, kind: str = "text/html") -> Response:
+    """Answer with a tag of the content; a page that is asked for again and has not changed is not sent again."""
+    content = body.encode()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "HX-Request"}
+    if request.headers.get("if-none-match", "").removeprefix("W/") == tag:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(content, media_type=kind, headers=headers)
+
+
+async def _decide(live: LiveProject, request: Request) -> Response:
+    """Do what a plan says that was shown before."""
+    body = await request.body()
+    try:
+        values = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+    except ValueError as error:  # too many fields, or no UTF-8
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "that is no form of a page") from error
+    return await run_in_threadpool(_decided, live, values, request)
+
+
+def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
+    asked = Asked.of(values)
+    try:
+        reading = live.look()
+        told, is_done = carried_out(reading, asked, RunSettings().who)
+        if is_done:
+            reading = live.look()
+    except WaterclockError as error:
+        return _page_of_errors(live, error, "Grid", asked, request)
+    status = HTTPStatus.OK if is_done else HTTPStatus.CONFLICT
+    if request.headers.get("hx-request") != "true" and is_done:
+        return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+    return HTMLResponse(_page(reading, "plan", "Grid", told, asked, request), status)
+
+
+async def _tables(live: LiveProject, request: Request) -> Response:
+    """Answer with the names of all tables, upstream first."""
+
+    def named() -> Response:
+        try:
+            return _with_tag(
+                request, json_text({"tables": list(live.look().flow.order)}, indent=None), "application/json"
+            )
+        except WaterclockError as error:
+            return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(error))
+
+    return await run_in_threadpool(named)
+
+
+async def _livez(_: Request) -> Response:
+    return Response("alive\n", media_type="text/plain")
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    folder = files("waterclock.ui").joinpath("static")
+    if name not in {each.name for each in folder.iterdir()} or name.endswith(".md"):
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    kinds = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+    return FileResponse(
+        str(folder.joinpath(name)),
+        media_type=kinds[name.rpartition(".")[2]],
+        headers={"Cache-Control": "public, max-age=31536000, immutable"},
+    )
+
+
+def _flat(error: WaterclockError) -> list[WaterclockError]:
+    return list(error.errors) if isinstance(error, ProjectErrors) else [error]
+
+
+def _status_of(error: WaterclockError) -> HTTPStatus:
+    if error.code in _NOT_THERE:
+        return HTTPStatus.NOT_FOUND
+    if error.code in _ERRORS_OF_ASKING or error.code.startswith("E1"):
+        return HTTPStatus.UNPROCESSABLE_ENTITY
+    return HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def _page_of_errors(live: LiveProject, error: WaterclockError, menu: str, asked: Asked, request: Request) -> Response:
+    """Show what is wrong, each error as a card in the shell of the pages."""
+    is_part = request.headers.get("hx-request") == "true"
+    try:
+        around = shell(live.look(), menu, asked)
+    except WaterclockError:
+        around = shell(None, menu, asked)
+    cards = [one.to_dict() for one in _flat(error)]
+    template = "_cards.html" if is_part else "cards.html"
+    return HTMLResponse(render(template, told={"errors": cards}, shell=around, asked=asked), _status_of(error))
+
+
+async def _refused(live: LiveProject, request: Request, error: Exception) -> Response:
+    """Answer what no page answers."""
+    status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
+    what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase
+    card = {"code": str(status.value), "what": what, "where": request.url.path, "why": None, "fix": None}
+    return await run_in_threadpool(_card, live, card, status, request)
+
+
+async def _broken(live: LiveProject, request: Request, error: Exception) -> Response:
+    """Answer where our own code failed: with the name under which the log has it."""
+    name = uuid4().hex[:12]
+    _LOG.error("request %s to %s failed", name, request.url.path, exc_info=error)
+    card = {
+        "code": "500",
+        "what": "this page failed, by a defect of Waterclock",
+        "where": f"request {name}",
+        "why": type(error).__name__,
+        "fix": "the log of `waterclock ui` has it under that name",
+    }
+    return await run_in_threadpool(_card, live, card, HTTPStatus.INTERNAL_SERVER_ERROR, request)
+
+
+def _card(live: LiveProject, card: Mapping[str, Any], status: HTTPStatus, request: Request) -> Response:
+    told = {"errors": [{"excerpt": None, **card}]}
+    if request.url.path.endswith(".json"):
+        return _json_answer(told, status)
+    try:
+        around = shell(live.look(), "", Asked())
+    except WaterclockError:
+        around = shell(None, "", Asked())
+    return HTMLResponse(render("cards.html", told=told, shell=around, asked=Asked()), status)
+
+
+def _json_answer(told: Told, status: HTTPStatus) -> Response:
+    return Response(json_text(told, indent=None), status, media_type="application/json")

@@ -1,0 +1,53 @@
+"""What the address of a page asks for: tables and labels in the grammar of the command line, and a page's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading, selected
+from waterclock.selection import Labels
+
+Told = dict[str, Any]
+"""All that a page tells, of types that JSON has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an address asks for. `selection` and `labels` travel from page to page."""
+
+    selection: str = ""
+    labels: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> Asked:
+        """Read an address' query."""
+        return cls(values.get("t", "").strip(), values.get("l", "").strip(), values)
+
+    @property
+    def travelling(self) -> str:
+        """The part of an address that keeps tables and labels on the next page."""
+        kept = {key: value for key, value in (("t", self.selection), ("l", self.labels)) if value}
+        return f"?{urlencode(kept)}" if kept else ""
+
+    def tables(self, at: Reading) -> tuple[tuple[Table, ...], Mapping[str, Labels]]:
+        """Return the tables that are meant, upstream first, and the labels by table.
+
+        Raises  E510, E511, E512 and E514 as `selection.select`
+        """
+        found, labels = selected(at.flow, [self.selection] if self.selection else None, self.labels or None)
+        return tuple(at.flow.tables[name] for name in found.tables), labels
+
+
+def table_address(name: str, tab: str = "") -> str:
+    """Return the address of a table's page."""
+    return f"/tables/{quote(name, safe='')}{'/' + tab if tab else ''}"
+
+
+def batch_address(name: str, labels: str) -> str:
+    """Return the address of the page of a table's batches of some labels."""
+    return f"/batches/{quote(name, safe='')}/{quote(labels, safe='')}"

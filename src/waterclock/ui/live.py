@@ -1,0 +1,84 @@
+"""A project that stays open while people look at it: its flow as the files say it now, its ledger as it stands."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from waterclock.batches.facts import LedgerSnapshot
+from waterclock.dpl.project import Project
+from waterclock.engine.ledger_opening import ledger_url, open_ledger
+from waterclock.engine.reloading import Stamps, stamps_of
+from waterclock.errors import WaterclockError
+from waterclock.ledger.ledger import Ledger
+from waterclock.operations.opening import Reading, now_of, open_project
+from waterclock.planner.planning import Planner
+
+
+@dataclass(slots=True)
+class LiveProject:
+    """One project, looked at again and again by many threads.
+
+    `now` fixes the instant that all is planned for; None goes by the ledger's clock.
+    """
+
+    folder: Path
+    env: str | None = None
+    now: str | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _project: Project | None = None
+    _planner: Planner | None = None
+    _stamps: Stamps = field(default_factory=dict)
+    _ledger: Ledger | None = None
+    _snapshot: LedgerSnapshot | None = None
+
+    def look(self) -> Reading:
+        """Return the project as it is now. Cost: the times of its files, one question to a ledger that stands still.
+
+        Raises  ProjectErrors with all that is wrong with its files; E421 where its ledger is gone, E422 where it is
+                damaged, E423 where it cannot be reached
+        """
+        with self._lock:
+            project, planner = self._current()
+            ledger = self._opened(project)
+            snapshot = LedgerSnapshot() if ledger is None else self._as_it_stands(ledger, project)
+            return Reading(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
+
+    def close(self) -> None:
+        """Close the ledger."""
+        with self._lock:
+            self._forget()
+
+    def _current(self) -> tuple[Project, Planner]:
+        if self._project is None or self._planner is None or stamps_of(self._project) != self._stamps:
+            old = self._project
+            project = open_project(self.folder, self.env)
+            if old is not None and ledger_url(old) != ledger_url(project):
+                self._forget()
+            self._project, self._planner = project, Planner(project.flow)
+            self._stamps, self._snapshot = stamps_of(project), None
+        return self._project, self._planner
+
+    def _opened(self, project: Project) -> Ledger | None:
+        if self._ledger is None:
+            self._ledger = open_ledger(project)
+        elif not self._ledger.answers():
+            raise WaterclockError(
+                "E423",
+                "the ledger cannot be reached",
+                why="it does not answer at this moment",
+                fix="`waterclock check --connect` says what is wrong; the page goes on by itself once it answers",
+                transient=True,
+            )
+        return self._ledger
+
+    def _as_it_stands(self, ledger: Ledger, project: Project) -> LedgerSnapshot:
+        if self._snapshot is None or self._snapshot.sequence != ledger.sequence():
+            self._snapshot = ledger.reads.snapshot(project.flow)
+        return self._snapshot
+
+    def _forget(self) -> None:
+        if self._ledger is not None:
+            self._ledger.close()
+        self._ledger = self._snapshot = None

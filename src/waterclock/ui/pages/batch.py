@@ -1,0 +1,261 @@
+"""One batch, or some labels of one table: how it stands, why it does not run, what it was made of, what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from waterclock.batches.audit_trail import Audit
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
+from waterclock.operations.audit_json import audit_parts
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.proposals import Verb
+from waterclock.operations.states import LOUDNESS, State, state_of
+from waterclock.operations.why import Step, way_to_cause
+from waterclock.operations.words import (
+    count_words,
+    instant_words,
+    local_label,
+    number_words,
+    seconds_words,
+    short_label,
+)
+from waterclock.planner.label_states import LabelState, label_states
+from waterclock.planner.plan import Plan, Status
+from waterclock.planner.request import Request
+from waterclock.selection import parse_labels
+from waterclock.timelabel.label import label_of
+from waterclock.ui.asking import Asked, Told, batch_address
+
+_MOST_LISTED = 60
+_SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
+_NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD})
+
+
+def batch(at: Reading, asked: Asked) -> Told:
+    """Return what is known of the labels that the address names.
+
+    Raises  E511 for an unknown table, E513 where no label is meant, E514 for labels that cannot be read
+    """
+    name, _ = one_table(at.flow, f"`{asked.values['table']}`")
+    table = at.flow.tables[name]
+    labels = parse_labels(asked.values["labels"])
+    start = at.planner.starts(at.snapshot, at.now)[name]
+    oldest = None if at.ledger is None else at.ledger.past.oldest_label(name)
+    begin = start if oldest is None else min(start, oldest)
+    low, high = labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
+    stored = [] if at.ledger is None else at.ledger.past.grid([name], low, high)
+    states = label_states(at.planner, at.snapshot, at.now, stored, (low, high), only=[name])[name]
+    told: Told = {"table": name, "name": name.rpartition(".")[2], "labels": asked.values["labels"]}
+    if len(states) == 1:
+        return told | _one(at, table, states[0], is_stored=bool(stored))
+    return told | _several(at, table, states)
+
+
+def _several(at: Reading, table: Table, states: Sequence[LabelState]) -> Told:
+    """Tell how many labels are in which state, and those that are not quiet."""
+    counts: dict[State, int] = {}
+    for one in states:
+        counts[state_of(one.status)] = counts.get(state_of(one.status), 0) + 1
+    loud = [one for one in states if state_of(one.status) not in {State.OK, State.STOOD_FOR, State.NOT_NEEDED}]
+    shown = (loud or list(states))[-_MOST_LISTED:]
+    span = (states[0].label, states[-1].label) if states else None
+    return {
+        "kind": "several",
+        "words": "" if span is None else " to ".join(short_label(each, table.cadence, at.now) for each in span),
+        "range": "" if span is None else f"{label_of(span[0])}..{label_of(span[1])}",
+        "of": len(states),
+        "counts": {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__)},
+        "shown": [
+            {
+                "label": label_of(one.label),
+                "words": local_label(one.label, table.cadence),
+                "state": str(state_of(one.status)),
+                "reason": one.reason,
+                "rows": None if one.stored is None else one.stored.rows,
+                "address": batch_address(table.name, label_of(one.label)),
+            }
+            for one in reversed(shown)
+        ],
+        "actions": [],
+    }
+
+
+def _one(at: Reading, table: Table, one: LabelState, *, is_stored: bool) -> Told:
+    plan = at.planner.plan(at.snapshot, at.now)
+    audit = at.ledger.past.audit(table.name, one.label) if is_stored and at.ledger is not None else None
+    window = table.cadence.window_of(one.label)
+    due = table.cadence.due_at(window)
+    zone, state = table.cadence.zone, state_of(one.status)
+    way = way_to_cause(plan, table.name, one.label)
+    return {
+        "kind": "one",
+        "label": label_of(one.label),
+        "words": local_label(one.label, table.cadence),
+        "short": short_label(one.label, table.cadence, at.now),
+        "state": str(state),
+        "status": str(one.status),
+        "reason": one.reason,
+        "window": f"{instant_words(window.start, zone)} to {instant_words(window.end, zone)}",
+        "due": instant_text(due),
+        "due_words": instant_words(due, table.cadence.zone),
+        "way": _way(at, way) if len(way) > 1 else [],
+        "error": None if audit is None else _error(audit),
+        "facts": _facts(at, table, audit),
+        "inputs": _inputs(at, audit),
+        "holds_up": _held_up(plan, table.name, one.label),
+        "record": None if audit is None else audit_parts(audit),
+        "actions": _actions(at, plan, table, one, way),
+    }
+
+
+def _way(at: Reading, way: Sequence[Step]) -> list[Told]:
+    """Tell each step to the cause in words, and to which batch it leads."""
+    told = []
+    for index, step in enumerate(way):
+        following = way[index + 1] if index + 1 < len(way) else None
+        who = "which" if index else "this"
+        told.append(
+            {
+                "table": step.table,
+                "label": label_of(step.label),
+                "state": str(state_of(step.status)),
+                "status": str(step.status),
+                "detail": step.detail,
+                "is_root": step.is_root,
+                "says": f"{who} waits for" if following else f"{who} {_SAYS.get(step.status, f'is {step.status}')}",
+                "next": None if following is None else _link(at, following),
+            }
+        )
+    return told
+
+
+def _link(at: Reading, step: Step) -> Told:
+    return {
+        "table": step.table,
+        "words": short_label(step.label, at.flow.tables[step.table].cadence, at.now),
+        "address": batch_address(step.table, label_of(step.label)),
+    }
+
+
+def _error(audit: Audit) -> Told | None:
+    """Return the error of the newest attempt in the parts that its text has."""
+    attempt = audit.attempts[-1] if audit.attempts else None
+    text = (attempt.error if attempt else None) or audit.cell.error
+    if not text or audit.cell.status not in {"failed", "held"}:
+        return None
+    told: Told = {"what": "", "where": "", "why": "", "fix": "", "attempts": len(audit.attempts)}
+    for line in text.splitlines():
+        kind = line[:5].strip()
+        if kind in {"why", "fix"} and line[3:5] == "  ":
+            told[kind] = line[5:].strip()
+        elif not told["what"]:
+            told["what"] = line.strip()
+        elif line.startswith("  ") and not told["where"]:
+            told["where"] = line.strip()
+    return told
+
+
+def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
+    facts: list[Told] = []
+    current = None if audit is None else audit.current
+    made = current.revision if current else None
+    usual = at.snapshot.of(table.name).seconds_per_batch
+    if made is not None and current is not None:
+        took = seconds_words(sum(made.timings.values()))
+        compared = f", usually {seconds_words(usual)}" if usual is not None else ""
+        facts += [
+            {"name": "Holds", "text": count_words(made.rows, "row")},
+            {"name": "Made", "text": f"{instant_words(made.recorded_at, table.cadence.zone)} by {current.who}"},
+            {"name": "Took", "text": f"{took}{compared}"},
+            {"name": "Revision", "text": f"claim {number_words(current.claim)}, Delta version {made.version}"},
+            {
+                "name": "Code",
+                "text": f"{current.code[:8]}{', as it is now' if current.code == table.fingerprint else ', older'}",
+            },
+        ]
+        for warning in made.measures.get("warnings", ()):
+            facts.append({"name": "Warning", "text": str(warning)})
+    else:
+        facts.append({"name": "Holds", "text": "nothing"})
+        if usual is not None:
+            facts.append({"name": "Usual", "text": seconds_words(usual)})
+    if audit is not None and len(audit.attempts) > 1:
+        facts.append({"name": "Attempts", "text": number_words(len(audit.attempts))})
+    return facts
+
+
+def _inputs(at: Reading, audit: Audit | None) -> list[Told]:
+    current = None if audit is None else audit.current
+    if current is None:
+        return []
+    told = []
+    for each in current.inputs:
+        table = at.flow.tables.get(each.table)
+        words = label_of(each.low)
+        address = ""
+        if table is not None:
+            last = table.cadence.previous(each.high)
+            first = table.cadence.ceil(each.low)
+            is_state = each.kind != "slices"
+            words = short_label(last, table.cadence, at.now)
+            if not is_state and first < last:
+                words = f"{short_label(first, table.cadence, at.now)} to {words}"
+            address = batch_address(
+                each.table, label_of(last) if is_state or first >= last else f"{label_of(first)}..{label_of(last)}"
+            )
+        told.append(
+            {"table": each.table, "read": each.read, "words": words, "version": each.version, "address": address}
+        )
+    return told
+
+
+def _held_up(plan: Plan, table: str, label: datetime) -> int:
+    """Count the batches that wait for this one at last."""
+    return sum(
+        1
+        for other in plan.batches
+        if other.status is Status.BLOCKED
+        and other.causes
+        and (other.causes[0].table, other.causes[0].window.start) == (table, label)
+    )
+
+
+def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequence[Step]) -> list[Told]:
+    """Return what can be done, the most helpful first: each leads to a plan, and changes nothing by itself."""
+    root = way[-1] if way and way[-1].is_root and way[-1].status in _NEEDS_SOMEBODY else None
+    actions: list[Told] = []
+    if root is not None:
+        held = _held_up(plan, root.table, root.label)
+        name = root.table.rpartition(".")[2]
+        more = f" + {number_words(held)} blocked" if held else ""
+        actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
+        actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
+    elif one.status in {Status.READY, Status.WAITING} and (one.stored is None or one.stored.current_claim is None):
+        actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
+    elif one.status is Status.SKIPPED:
+        actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
+    if one.stored is not None and one.stored.current_claim is not None:
+        actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
+        if table.kind is Kind.COLLECT:
+            try:
+                from waterclock.operations.restating import labels_of_sources
+
+                labels_of_sources(at, f"`{table.name}`", label_of(one.label))
+            except WaterclockError:
+                pass
+            else:
+                actions.append(_action(Verb.RECOLLECT, "Recollect…", table.name, one.label))
+    return actions
+
+
+def _action(verb: Verb, words: str, table: str, label: datetime) -> Told:
+    return {"verb": verb.value, "words": words, "table": table, "labels": label_of(label)}
+
+
+def planned(at: Reading, names: Sequence[str]) -> Plan:
+    """Return the plan of some tables."""
+    return at.planner.plan(at.snapshot, at.now, Request(only=names))

@@ -1,0 +1,73 @@
+"""The catalog: every table with what it is for, who owns it and how far it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from waterclock.flow.declarations import Table
+from waterclock.operations.freshness import Freshness, freshness
+from waterclock.operations.opening import Reading
+from waterclock.operations.ribbons import Ribbon, ribbons
+from waterclock.planner.request import Request
+from waterclock.ui.asking import Asked, Told, table_address
+from waterclock.ui.pages.grid import axis_of, fresh_words, piece_told
+
+_STRIP = 30  # labels of the strip beside each name
+_FACETS = ("layer", "owner", "tag", "kind", "state")
+
+
+def catalog(at: Reading, asked: Asked) -> Told:
+    """Return the tables that are meant, with counts by what they can be narrowed to. Cost: as the grid's."""
+    tables, _ = asked.tables(at)
+    names = [table.name for table in tables]
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
+    found = freshness(at.flow, names, at.snapshot, plan)
+    wanted = {facet: asked.values[facet] for facet in _FACETS if asked.values.get(facet)}
+    shown = [table for table in tables if _has_all(table, found[table.name], wanted)]
+    axis = axis_of(at, shown, (), _STRIP)
+    strips = {ribbon.table: ribbon for ribbon in ribbons(at, shown, axis, plan.batches)}
+    return {
+        "tables": [_row(at, table, found[table.name], strips.get(table.name)) for table in shown],
+        "of": len(tables),
+        "columns": len(axis.columns),
+        "facets": {facet: _counts(tables, found, facet) for facet in _FACETS},
+        "wanted": wanted,
+    }
+
+
+def values_of(table: Table, fresh: Freshness, facet: str) -> tuple[str, ...]:
+    """Return a table's values of one facet."""
+    if facet == "layer":
+        return (table.name.rpartition(".")[0],)
+    if facet == "owner":
+        return (table.about.owner,) if table.about.owner else ()
+    if facet == "tag":
+        return table.about.tags
+    return (str(table.kind),) if facet == "kind" else (str(fresh.state),)
+
+
+def _has_all(table: Table, fresh: Freshness, wanted: dict[str, str]) -> bool:
+    return all(value in values_of(table, fresh, facet) for facet, value in wanted.items())
+
+
+def _counts(tables: Iterable[Table], found: dict[str, Freshness], facet: str) -> dict[str, int]:
+    counts = Counter(value for table in tables for value in values_of(table, found[table.name], facet))
+    return dict(counts.most_common())
+
+
+def _row(at: Reading, table: Table, fresh: Freshness, strip: Ribbon | None) -> Told:
+    return {
+        "table": table.name,
+        "layer": table.name.rpartition(".")[0],
+        "name": table.name.rpartition(".")[2],
+        "purpose": table.about.comment or "",
+        "owner": table.about.owner or "",
+        "tags": list(table.about.tags),
+        "kind": str(table.kind),
+        "state": str(fresh.state),
+        "is_fresh": fresh.is_fresh,
+        "fresh_to": fresh_words(table, fresh, at.now),
+        "strip": [] if strip is None else [piece_told(table, piece, at.now) for piece in strip.pieces],
+        "address": table_address(table.name),
+    }

@@ -1,0 +1,238 @@
+"""The grid, the home of all pages: how the project stands in a sentence, and each table as a ribbon over its labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from itertools import groupby
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.flow.declarations import Table
+from waterclock.operations.freshness import Freshness, fresh_of, freshness
+from waterclock.operations.grid import column_cadence, newest_span, wider
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import Reading
+from waterclock.operations.ribbons import Axis, Piece, Ribbon, causes_of, ribbons
+from waterclock.operations.states import LOUDNESS, State
+from waterclock.operations.verdict import Part, verdict
+from waterclock.operations.words import count_words, short_label
+from waterclock.planner.plan import Plan
+from waterclock.planner.request import Request
+from waterclock.selection import Labels
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.period import TimeUnit
+from waterclock.timelabel.zone import nominal_zone
+from waterclock.ui.asking import Asked, Told
+
+NEWEST = 60  # columns that are shown where no labels are asked for
+_MOST = 400  # columns of any grid
+_CELLS = ((90, 15), (200, 6), (_MOST, 3))  # up to how many columns one is so many pixels wide
+_CLOSED_FROM = 300  # tables, from which on layers are shown closed
+
+
+def grid(at: Reading, asked: Asked) -> Told:
+    """Return all that the grid tells. Cost: two plans, and four questions to the ledger."""
+    tables, labels = asked.tables(at)
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables]))
+    axis = axis_of(at, tables, labels.values())
+    found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
+    drawn = ribbons(at, tables, axis, plan.batches)
+    said = verdict(at.flow, found, plan)
+    return {
+        "title": [part_told(part) for part in said.title],
+        "more": [part_told(part) for part in said.more],
+        "counts": _counts(drawn),
+        "tables": len(tables),
+        "by": str(axis.by),
+        "cell": _cell(axis),
+        "columns": list(_columns(axis)),
+        "layers": [_layer(at, schema, rows, found, plan) for schema, rows in _by_schema(drawn)],
+        "are_closed": len(tables) > _CLOSED_FROM,
+        "next_due": instant_text(plan.next_due),
+    }
+
+
+def axis_of(at: Reading, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> Axis:
+    """Return the columns that hold the labels asked for, as wide as they must be; the newest where none are."""
+    zones = {table.cadence.zone for table in tables}
+    by = column_cadence(tables, at.zone if at.zone in zones or not zones else min(zones))
+    due = newest_span(tables, by, at.now, newest)
+    bounds = [each.bounds(by) for each in labels]
+    starts = at.planner.starts(at.snapshot, at.now)
+    first = by.floor(min((starts[table.name] for table in tables), default=due[0]))
+    if not bounds:
+        low = max(due[0], first)
+        return Axis.over(by, (low, due[1]) if low < due[1] else due)
+    low = min((low or first for low, _ in bounds), default=first)
+    high = max((high or due[1] for _, high in bounds), default=due[1])
+    span = max(low, BEGINNING), min(high, FOREVER)
+    if span[0] >= span[1]:
+        return Axis(by, (), span[1])
+    by = wider(by, (by.floor(span[0]), by.ceil(span[1])), _MOST)
+    axis = Axis.over(by, (by.floor(span[0]), by.ceil(span[1])))
+    return Axis(by, axis.columns[-_MOST:], axis.end)
+
+
+def column_text(by: Cadence, start: datetime) -> str:
+    """Write the labels of a column as selections take them."""
+    local = start.astimezone(nominal_zone(by.zone))
+    unit = by.period.unit
+    if unit is TimeUnit.MINUTE:
+        return f"{start:%Y-%m-%dT%H:%MZ}..{by.next(start) - timedelta(minutes=1):%Y-%m-%dT%H:%MZ}"
+    if unit is TimeUnit.MONTH and by.period.count == 1:
+        return f"{local:%Y-%m}"
+    if unit is TimeUnit.YEAR and by.period.count == 1:
+        return f"{local:%Y}"
+    low, high = local.date(), _last_day(by, start)
+    return f"{low}" if low == high else f"{low}..{high}"
+
+
+def _last_day(by: Cadence, start: datetime) -> date:
+    return by.next(start).astimezone(nominal_zone(by.zone)).date() - timedelta(days=1)
+
+
+def _cell(axis: Axis) -> int:
+    """Return how many pixels wide a column is."""
+    return next((width for most, width in _CELLS if len(axis.columns) <= most), 2)
+
+
+def _columns(axis: Axis) -> Iterator[Told]:
+    """Tell each column: its labels, and what stands above it where something begins."""
+    zone = nominal_zone(axis.by.zone)
+    unit = axis.by.period.unit
+    before: datetime | None = None
+    last, width = len(axis.columns) - 1, _cell(axis)
+    for index, start in enumerate(axis.columns):
+        local = start.astimezone(zone)
+        yield {
+            "labels": column_text(axis.by, start),
+            "above": _above(local, before, unit),
+            "number": _number(local, before, unit, is_last=index == last),
+            "begins": _begins(local, before, unit),
+            "x": index * width,
+            "is_last": index == last,
+        }
+        before = local
+
+
+def _above(local: datetime, before: datetime | None, unit: TimeUnit) -> str:
+    if unit is TimeUnit.MINUTE:
+        return f"{local.day} {local:%b %Y}" if before is None or before.date() != local.date() else ""
+    if unit in {TimeUnit.DAY, TimeUnit.WEEK}:
+        is_new = before is None or (before.year, before.month) != (local.year, local.month)
+        return f"{local:%b %Y}" if is_new and (before is not None or local.day <= 20) else ""
+    return f"{local:%Y}" if before is None or before.year != local.year else ""
+
+
+def _number(local: datetime, before: datetime | None, unit: TimeUnit, *, is_last: bool) -> str:
+    """Write what tells a column from its neighbours, where it begins something or is the newest."""
+    if unit is TimeUnit.MINUTE:
+        return f"{local:%H}" if is_last or (local.minute == 0 and local.hour % 6 == 0) else ""
+    if unit is TimeUnit.DAY:
+        return str(local.day) if is_last or local.weekday() == 0 else ""
+    if unit is TimeUnit.WEEK:
+        return str(local.day) if is_last or before is None or before.month != local.month else ""
+    return f"{local.month}" if is_last or local.month in {1, 7} else ""
+
+
+def _begins(local: datetime, before: datetime | None, unit: TimeUnit) -> bool:
+    """Tell whether a line is drawn before the column: of a week, a day, a month or a year."""
+    if before is None:
+        return False
+    if unit is TimeUnit.DAY:
+        return local.weekday() == 0
+    if unit is TimeUnit.MINUTE:
+        return local.date() != before.date()
+    return (local.month != before.month) if unit is TimeUnit.WEEK else (local.year != before.year)
+
+
+def _by_schema(drawn: Iterable[Ribbon]) -> Iterator[tuple[str, list[Ribbon]]]:
+    for schema, of_schema in groupby(drawn, key=lambda ribbon: ribbon.table.rpartition(".")[0]):
+        yield schema, list(of_schema)
+
+
+def _layer(at: Reading, schema: str, rows: Sequence[Ribbon], found: Mapping[str, Freshness], plan: Plan) -> Told:
+    names = [row.table for row in rows]
+    roots = {cause[0] for cause in causes_of(plan.batches).values()}
+    return {
+        "schema": schema,
+        "tables": len(names),
+        "fresh": fresh_of(found, names),
+        "worst": str(min((found[name].state for name in names), key=LOUDNESS.__getitem__)),
+        "rows": [_row(at, row, found[row.table], is_root=row.table in roots) for row in rows],
+    }
+
+
+def _row(at: Reading, row: Ribbon, fresh: Freshness, *, is_root: bool) -> Told:
+    table = at.flow.tables[row.table]
+    return {
+        "table": row.table,
+        "name": row.table.rpartition(".")[2],
+        "purpose": table.about.comment or "",
+        "cadence": cadence_words(table.cadence),
+        "state": str(fresh.state),
+        "is_fresh": fresh.is_fresh,
+        "is_root": is_root,
+        "fresh_to": fresh_words(table, fresh, at.now),
+        "pieces": [piece_told(table, piece, at.now) for piece in row.pieces],
+    }
+
+
+def fresh_words(table: Table, fresh: Freshness, now: datetime) -> str:
+    """Say how far a table is: `20 Nov`, `19 Nov · 1 late`, `20 Nov · 1 gap`."""
+    if fresh.label is None:
+        return "nothing yet"
+    said = short_label(fresh.label, table.cadence, now)
+    if fresh.gaps:
+        said += f" · {count_words(fresh.gaps, 'gap')}"
+    elif fresh.late is not None and fresh.behind:
+        said += f" · {fresh.behind} late"
+    return said
+
+
+def cadence_words(cadence: Cadence) -> str:
+    """Say how often a table is made, where that is not each day: `1 h`, `15 min`, `month`."""
+    period = cadence.period
+    if period.unit is TimeUnit.MINUTE:
+        hours, minutes = divmod(period.count, 60)
+        return f"{period.count} min" if minutes else f"{hours} h"
+    if period.unit is TimeUnit.DAY and period.count == 1:
+        return ""
+    unit = str(period.unit).lower()
+    return unit if period.count == 1 else f"{period.count} {unit}s"
+
+
+def piece_told(table: Table, piece: Piece, now: datetime) -> Told:
+    """Tell one piece of a ribbon."""
+    last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
+    first = table.cadence.ceil(piece.low)
+    told: Told = {"column": piece.column, "columns": piece.columns, "state": str(piece.state), "of": piece.of}
+    if piece.count != piece.of:
+        told["count"] = piece.count
+    if piece.part < 1:
+        told["part"] = round(piece.part, 2)
+    if piece.cause is not None:
+        told["cause"] = f"{piece.cause[0]}@{label_of(piece.cause[1])}"
+    if first < last:
+        told["labels"] = f"{label_of(first)}..{label_of(last)}"
+    else:
+        told["labels"] = label_of(first)
+    told["words"] = short_label(first, table.cadence, now)
+    return told
+
+
+def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
+    """Count the labels by the state they are shown in, loudest first; what is quiet and well is not counted."""
+    counts: Counter[State] = Counter()
+    for row in drawn:
+        for piece in row.pieces:
+            counts[piece.state] += piece.count
+    quiet = {State.OK, State.STOOD_FOR, State.NOT_NEEDED}
+    return {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__) if state not in quiet}
+
+
+def part_told(part: Part) -> Told:
+    """Tell a part of a sentence, with the state that it is about."""
+    return {"text": part.text, "mark": None if part.mark is None else str(part.mark)}

@@ -1,0 +1,105 @@
+"""What somebody is about to ask for, before it is done: each batch, in which step, at what cost, by which command."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+
+from waterclock.operations.opening import Reading
+from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_house, propose
+from waterclock.operations.words import count_words, number_words, seconds_words, short_label
+from waterclock.timelabel.label import label_of
+from waterclock.ui.asking import Asked, Told
+from waterclock.ui.shell import alive
+
+_MOST_LABELS = 200  # of a table, that are told one by one
+
+
+def plan(at: Reading, asked: Asked) -> Told:
+    """Return a plan by the address' `verb`, `t` and `l`; nothing is changed.
+
+    Raises  as `proposals.propose`
+    """
+    return _told(at, asked, _proposed(at, asked))
+
+
+def carried_out(at: Reading, asked: Asked, who: str) -> tuple[Told, bool]:
+    """Do what was shown, and tell of it; where the plan has become another since, tell that one and change nothing.
+
+    Raises  as `proposals.propose` and `proposals.decide`
+    """
+    proposal = _proposed(at, asked)
+    told = _told(at, asked, proposal)
+    if not proposal.count or asked.values.get("digest") != proposal.digest:
+        return told | {"has_changed": True}, False
+    name = " ".join(asked.values.get("who", "").split())[:80] or who
+    why = asked.values.get("why", "").strip()[:2000]
+    decide(at, proposal, who=name, why=why)
+    return told | {"is_done": True, "why": why, "who": name}, True
+
+
+def _proposed(at: Reading, asked: Asked) -> Proposal:
+    return propose(at, asked.values.get("verb", ""), asked.selection, asked.labels or None)
+
+
+def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
+    out = leaves_the_house(at.flow, proposal)
+    everything = proposal.all
+    total = sum(map(len, everything.values()))
+    return {
+        "verb": proposal.verb.value,
+        "selection": asked.selection,
+        "labels": asked.labels,
+        "title": _title(at, proposal),
+        "count": proposal.count,
+        "total": total,
+        "may_differ": proposal.verb in {Verb.RECOMPUTE, Verb.RECOLLECT},
+        "steps": [
+            {
+                "step": proposal.steps[name],
+                "table": name,
+                "asked": len(proposal.asked.get(name, ())),
+                "count": len(windows),
+                "words": _span(at, name, [window.start for window in windows]),
+                "labels": [label_of(window.start) for window in windows[:_MOST_LABELS]],
+                "seconds": proposal.cost.tables[name].seconds,
+                "took": "" if (took := proposal.cost.tables[name].seconds) is None else seconds_words(took),
+                "publishes": out.get(name, ""),
+            }
+            for name, windows in everything.items()
+        ],
+        "seconds": proposal.cost.seconds,
+        "about": seconds_words(proposal.cost.seconds),
+        "unknown": list(proposal.cost.unknown),
+        "command": proposal.command,
+        "why_option": shlex.quote("…"),
+        "digest": proposal.digest,
+        "needs_reason": proposal.verb is Verb.SKIP,
+        "runners": len(alive(at)),
+        "is_done": False,
+        "has_changed": False,
+    }
+
+
+def _title(at: Reading, proposal: Proposal) -> str:
+    """Say what it is in a line: `Retry inventory @ 9 Nov and the 6 batches it blocks`."""
+    if not proposal.count:
+        return f"Nothing there to {proposal.verb}"
+    names = list(proposal.asked)
+    what = f"{names[0]} @ {_span(at, names[0], [window.start for window in proposal.asked[names[0]]])}"
+    if len(names) > 1:
+        what = f"{count_words(proposal.count, 'batch', 'batches')} of {number_words(len(names))} tables"
+    following = sum(map(len, proposal.following.values()))
+    if not following:
+        return f"{proposal.verb.capitalize()} {what}"
+    if proposal.verb in {Verb.RECOMPUTE, Verb.RECOLLECT}:
+        upto = count_words(following, "batch", "batches")
+        return f"{proposal.verb.capitalize()} {what}, and up to {upto} that rest on it"
+    return f"{proposal.verb.capitalize()} {what} and the {count_words(following, 'batch', 'batches')} it blocks"
+
+
+def _span(at: Reading, name: str, labels: list[datetime]) -> str:
+    cadence = at.flow.tables[name].cadence
+    if len(labels) == 1:
+        return short_label(labels[0], cadence, at.now)
+    return f"{short_label(labels[0], cadence, at.now)} to {short_label(labels[-1], cadence, at.now)}"

@@ -1,0 +1,209 @@
+"""A table's page: how it stands in a sentence, rows per batch, columns, neighbours, code, batches and events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from waterclock.batches.audit_trail import Cell
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.description import columns_said, declared_pairs, statement_of
+from waterclock.operations.first_windows import first_windows
+from waterclock.operations.freshness import Freshness, freshness
+from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.states import LOUDNESS, State, state_of
+from waterclock.operations.words import (
+    count_words,
+    instant_words,
+    local_label,
+    number_words,
+    seconds_words,
+    short_label,
+)
+from waterclock.planner.label_states import LabelState, label_states
+from waterclock.planner.plan import Status
+from waterclock.timelabel.label import label_of
+from waterclock.ui.asking import Asked, Told, batch_address, table_address
+from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
+
+TABS = ("overview", "batches", "code")
+_BARS = 60
+_LISTED = 200
+
+
+def table(at: Reading, asked: Asked) -> Told:
+    """Return what a tab of a table's page tells. Cost: a plan of all tables, and four questions to the ledger.
+
+    Raises  E511 for an unknown table, E910 for an unknown tab
+    """
+    tab = asked.values.get("tab", TABS[0])
+    if tab not in TABS:
+        raise WaterclockError("E910", f"a table's page has no {tab}", fix=f"it has {', '.join(TABS)}")
+    name, _ = one_table(at.flow, f"`{asked.values['table']}`")
+    declared = at.flow.tables[name]
+    plan = at.planner.plan(at.snapshot, at.now)
+    found = freshness(at.flow, at.flow.tables, at.snapshot, plan)
+    told = _head(declared, found[name]) | {"tab": tab, "tabs": [_tab(name, each) for each in TABS]}
+    if tab == "code":
+        return told | {
+            "code": statement_of(at, declared),
+            "place": str(declared.place),
+            "fingerprint": declared.fingerprint,
+        }
+    states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
+    if tab == "batches":
+        return told | {"batches": [_listed(declared, one) for one in reversed(states)]}
+    return told | _overview(at, declared, found, states, cells)
+
+
+def _head(declared: Table, fresh: Freshness) -> Told:
+    name = declared.name
+    return {
+        "table": name,
+        "layer": name.rpartition(".")[0],
+        "name": name.rpartition(".")[2],
+        "purpose": declared.about.comment or "",
+        "owner": declared.about.owner or "",
+        "tags": list(declared.about.tags),
+        "cadence": str(declared.cadence),
+        "often": cadence_words(declared.cadence) or "day",
+        "state": str(fresh.state),
+    }
+
+
+def _tab(name: str, tab: str) -> Told:
+    return {"name": tab, "address": table_address(name, "" if tab == TABS[0] else tab)}
+
+
+def _states(at: Reading, declared: Table, newest: int) -> tuple[Sequence[LabelState], Sequence[Cell]]:
+    """Return the newest labels of a table with their states, and what is stored of them."""
+    axis = axis_of(at, [declared], (), newest)
+    low, high = declared.cadence.floor(axis.span[0]), declared.cadence.ceil(axis.span[1])
+    stored = [] if at.ledger is None else at.ledger.past.grid([declared.name], low, high)
+    states = label_states(at.planner, at.snapshot, at.now, stored, (low, high), only=[declared.name])[declared.name]
+    return states[-newest:], stored
+
+
+def _overview(
+    at: Reading, declared: Table, found: dict[str, Freshness], states: Sequence[LabelState], cells: Sequence[Cell]
+) -> Told:
+    usual = at.snapshot.of(declared.name).seconds_per_batch
+    rows = [cell.rows for cell in cells if cell.rows is not None]
+    return {
+        "sentence": _sentence(at, declared, states),
+        "bars": _bars(at, declared, states),
+        "now": [
+            {"name": "Fresh to", "text": fresh_words(declared, found[declared.name], at.now)},
+            *([{"name": "Rows", "text": number_words(rows[-1])}] if rows else []),
+            *([] if usual is None else [{"name": "Usual", "text": seconds_words(usual)}]),
+            {"name": "Next", "text": _next(at, declared)},
+        ],
+        "kind": [
+            {"name": "Kind", "text": f"{declared.type} {declared.kind}"},
+            {"name": "Mode", "text": str(declared.mode)},
+            {"name": "Every", "text": str(declared.cadence)},
+            *({"name": name.capitalize(), "text": text} for name, text in declared_pairs(declared)),
+        ],
+        "columns": [
+            {"name": it.name, "type": it.type, "says": it.says, "comment": it.comment}
+            for it in columns_said(at, declared)
+        ],
+        "is_open": declared.columns.is_open,
+        "made_from": _neighbours(found, dict.fromkeys(read.table for read in declared.reads)),
+        "went_into": _neighbours(found, _readers(at.flow, declared.name)),
+        "source": "" if declared.source is None else str(declared.source.unit),
+        "destination": "" if declared.destination is None else str(declared.destination),
+    }
+
+
+def _readers(flow: Flow, name: str) -> dict[str, None]:
+    return dict.fromkeys(each.name for each in flow.tables.values() if any(read.table == name for read in each.reads))
+
+
+def _neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Told]:
+    return [
+        {"table": name, "state": str(found[name].state), "address": table_address(name)}
+        for name in names
+        if name in found
+    ]
+
+
+def _next(at: Reading, declared: Table) -> str:
+    """Say when the next window is due that is not over."""
+    cadence = declared.cadence
+    start = max(cadence.last_due(at.now), first_windows(at, [declared.name])[declared.name].window.start)
+    window = cadence.window_of(start)
+    return f"{short_label(window.start, cadence, at.now)}, due {instant_words(cadence.due_at(window), cadence.zone)}"
+
+
+def _sentence(at: Reading, declared: Table, states: Sequence[LabelState]) -> list[Told]:
+    """Say the worst of the table first, then how many are well."""
+    loud = {State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.STALE, State.RUNNING}
+    by_state: dict[State, list[LabelState]] = {}
+    for one in states:
+        by_state.setdefault(state_of(one.status), []).append(one)
+    told: list[Told] = []
+    for state in sorted(by_state, key=LOUDNESS.__getitem__):
+        of_state = by_state[state]
+        if state not in loud:
+            continue
+        newest = of_state[-1]
+        what = short_label(newest.label, declared.cadence, at.now)
+        what = f"{what} is" if len(of_state) == 1 else f"{count_words(len(of_state), 'batch', 'batches')} are"
+        reason = _short(newest.reason) if state in {State.FAILED, State.HELD, State.BLOCKED} else ""
+        told.append({"text": f"{what} {state}", "mark": str(state), "reason": reason})
+    well = len(by_state.get(State.OK, ())) + len(by_state.get(State.WARNED, ()))
+    due = len(by_state.get(State.DUE, ()))
+    if due:
+        told.append({"text": f"{count_words(due, 'batch is', 'batches are')} due", "mark": None, "reason": ""})
+    if well:
+        others = "The other " if told else "The newest "
+        told.append(
+            {"text": f"{others}{number_words(well)} {'is' if well == 1 else 'are'} fresh", "mark": None, "reason": ""}
+        )
+    if not told:
+        told.append({"text": "Nothing was made yet", "mark": None, "reason": ""})
+    return told
+
+
+def _short(reason: str) -> str:
+    return reason if len(reason) <= 160 else f"{reason[:159]}…"
+
+
+def _bars(at: Reading, declared: Table, states: Sequence[LabelState]) -> Told:
+    """Return a bar for each label, as high as it has rows; of one without rows the usual height in outline."""
+    rows = [one.stored.rows for one in states if one.stored is not None and one.stored.rows is not None]
+    most = max(rows, default=0) or 1
+    bars = []
+    for one in states:
+        count = None if one.stored is None else one.stored.rows
+        words = short_label(one.label, declared.cadence, at.now)
+        state = state_of(one.status)
+        said = f"{words}: {state}" if count is None else f"{words}: {count_words(count, 'row')}, {state}"
+        bars.append(
+            {
+                "label": label_of(one.label),
+                "state": str(state),
+                "rows": count,
+                "height": 0.85 if count is None else max(0.02, count / most),
+                "words": said,
+                "short": words,
+                "address": batch_address(declared.name, label_of(one.label)),
+            }
+        )
+    return {"most": most, "each": bars}
+
+
+def _listed(declared: Table, one: LabelState) -> Told:
+    stored = one.stored
+    return {
+        "label": label_of(one.label),
+        "words": local_label(one.label, declared.cadence),
+        "state": str(state_of(one.status)),
+        "reason": _short(one.reason) if one.status is not Status.DONE else "",
+        "rows": None if stored is None else stored.rows,
+        "attempts": 0 if stored is None else stored.attempts,
+        "code": "" if stored is None or stored.code is None else stored.code[:8],
+        "is_current": stored is None or stored.code in {None, declared.fingerprint},
+        "address": batch_address(declared.name, label_of(one.label)),
+    }

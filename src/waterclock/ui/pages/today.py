@@ -1,0 +1,98 @@
+"""Today, the short form of the grid for a mail or a phone; and every error that stands, by what it is alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from waterclock.operations.causes import causes_at_root
+from waterclock.operations.freshness import freshness
+from waterclock.operations.opening import Reading
+from waterclock.operations.states import look_of
+from waterclock.operations.verdict import verdict
+from waterclock.operations.words import likeness, short_label
+from waterclock.planner.plan import Batch, Plan, Status
+from waterclock.planner.request import Request
+from waterclock.timelabel.label import label_of
+from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.pages.grid import fresh_words, part_told
+
+_MOST = 50
+_NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
+
+
+def today(at: Reading, asked: Asked) -> Told:
+    """Return what needs somebody, what is late, and what runs. Cost: a plan."""
+    tables, _ = asked.tables(at)
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables]))
+    found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
+    said = verdict(at.flow, found, plan)
+    late = [name for name, one in found.items() if not one.is_fresh and one.label is not None]
+    return {
+        "title": [part_told(part) for part in said.title],
+        "more": [part_told(part) for part in said.more],
+        "needs": troubles(at, plan)[:_MOST],
+        "late": [
+            {
+                "table": name,
+                "state": str(found[name].state),
+                "fresh_to": fresh_words(at.flow.tables[name], found[name], at.now),
+            }
+            for name in late[:_MOST]
+        ],
+        "more_late": max(0, len(late) - _MOST),
+        "running": [_batch(at, each) for each in plan.batches if each.status is Status.RUNNING][:_MOST],
+    }
+
+
+def errors(at: Reading, asked: Asked) -> Told:
+    """Return all that failed, is held or can never be made: batches that failed alike as one. Cost: a plan."""
+    tables, _ = asked.tables(at)
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables], cap=1 << 30))
+    found = troubles(at, plan)
+    return {"troubles": found[: 4 * _MOST], "more": max(0, len(found) - 4 * _MOST)}
+
+
+def troubles(at: Reading, plan: Plan) -> list[Told]:
+    """Return what needs somebody, those of one table that failed alike together; what blocks the most comes first."""
+    blocks = {(table, label): count for table, label, _, count in causes_at_root(plan.batches)}
+    alike: dict[tuple[str, ...], list[Batch]] = {}
+    for batch in plan.batches:
+        if batch.status in _NEEDS_SOMEBODY:
+            alike.setdefault((batch.table, batch.status.value, likeness(batch.reason)), []).append(batch)
+    told = [
+        _trouble(at, batches, sum(blocks.get((each.table, each.label), 0) for each in batches))
+        for batches in alike.values()
+    ]
+    return sorted(told, key=lambda each: (-each["blocks"], -each["count"]))
+
+
+def _trouble(at: Reading, batches: list[Batch], blocks: int) -> Told:
+    first, last = batches[0], batches[-1]
+    return {
+        **_batch(at, last),
+        "reason": last.reason,
+        "count": len(batches),
+        "blocks": blocks,
+        "labels": label_of(first.label) if len(batches) == 1 else f"{label_of(first.label)}..{label_of(last.label)}",
+        "first": _words(at, first),
+        "others": [_words(at, each) for each in _some(batches[:-1])],
+        "can_retry": last.status is not Status.EXPIRED,
+    }
+
+
+def _some(batches: Iterable[Batch]) -> list[Batch]:
+    return list(batches)[-6:]
+
+
+def _batch(at: Reading, batch: Batch) -> Told:
+    return {
+        "table": batch.table,
+        "label": label_of(batch.label),
+        "words": _words(at, batch),
+        "state": str(look_of(batch)),
+        "address": batch_address(batch.table, label_of(batch.label)),
+    }
+
+
+def _words(at: Reading, batch: Batch) -> str:
+    return short_label(batch.label, at.flow.tables[batch.table].cadence, at.now)

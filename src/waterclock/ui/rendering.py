@@ -1,0 +1,60 @@
+"""Draws what a page tells as HTML, by the template of that name; every text is escaped."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from waterclock.operations.states import State
+from waterclock.operations.words import count_words, number_words
+from waterclock.ui.asking import batch_address, table_address
+
+GLYPHS = {
+    State.FAILED: "✕", State.HELD: "‖", State.BLOCKED: "–", State.EXPIRED: "∅", State.RUNNING: "↻", State.STALE: "",
+    State.DUE: "·", State.BEHIND: "", State.WARNED: "!", State.SKIPPED: "»", State.OK: "", State.STOOD_FOR: "",
+    State.NOT_NEEDED: "",
+}  # fmt: skip
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates with what they may use."""
+    made = Environment(
+        loader=PackageLoader("waterclock.ui"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "number": number_words, "count": count_words, "slug": slug, "glyph": glyph, "at": quote,
+    }  # fmt: skip
+    made.globals |= {"table_address": table_address, "batch_address": batch_address, "static": static}
+    return made
+
+
+def render(template: str, **told: Any) -> str:
+    """Draw a template with what is told."""
+    return environment().get_template(template).render(**told)
+
+
+def slug(state: str) -> str:
+    """Return a state as the name of a class: `not-needed`."""
+    return state.replace(" ", "-")
+
+
+def glyph(state: str) -> str:
+    """Return the sign of a state; empty of one that is told by its ground alone."""
+    return GLYPHS[State(state)]
+
+
+@cache
+def static(name: str) -> str:
+    """Return the address of a file that is served with the pages; it changes with what is in the file."""
+    content = files("waterclock.ui").joinpath("static", name).read_bytes()
+    return f"/static/{name}?{sha256(content).hexdigest()[:12]}"

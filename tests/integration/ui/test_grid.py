@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from tests import stocks
+
+
+def sentence(told: list[dict[str, str]]) -> str:
+    return "".join(part["text"] for part in told)
+
+
+def test_the_page_says_first_what_failed_and_what_that_holds_up(page: TestClient) -> None:
+    told = page.get("/grid.json").json()
+    said = "Two failures hold up 11 batches: raw.inventory @ 9 Nov and raw.prices @ 20 Nov."
+    assert sentence(told["title"]) == said
+    assert told["counts"] == {"failed": 2, "blocked": 11, "warned": 4}
+    assert said in page.get("/").text.replace('<em class="is-failed">', "").replace("</em>", "")
+
+
+def test_neighbours_in_one_state_are_one_piece_and_a_blocked_one_names_its_cause(page: TestClient) -> None:
+    told = page.get("/grid.json", params={"t": "marts.stock_health"}).json()
+    [layer] = told["layers"]
+    [row] = layer["rows"]
+    assert [(piece["state"], piece["columns"]) for piece in row["pieces"]] == [("ok", 48), ("blocked", 1), ("ok", 11)]
+    assert row["pieces"][1]["cause"] == "raw.inventory@20261109000000"
+    assert row["fresh_to"] == "20 Nov · 1 gap"
+    assert layer["fresh"] == 0
+
+
+def test_windows_longer_and_shorter_than_a_day_lie_on_one_axis(page: TestClient) -> None:
+    told = page.get("/grid.json", params={"t": "raw.orders raw.suppliers raw.sites"}).json()
+    rows = {row["name"]: row for layer in told["layers"] for row in layer["rows"]}
+    assert [(piece["column"], piece["columns"]) for piece in rows["suppliers"]["pieces"]] == [(8, 31)]  # October
+    assert rows["orders"]["pieces"][-1]["part"] == 0.04  # an hour of the day that is not over
+    assert rows["suppliers"]["cadence"] == "month"
+
+
+def test_labels_that_are_asked_for_are_the_columns(page: TestClient) -> None:
+    told = page.get("/grid.json", params={"l": "2026-11-01..2026-11-07", "t": "marts.*"}).json()
+    assert [column["labels"] for column in told["columns"]] == [f"2026-11-0{day}" for day in range(1, 8)]
+    assert told["tables"] == 8
+
+
+def test_a_table_that_is_not_there_is_answered_with_the_nearest_name(page: TestClient) -> None:
+    answer = page.get("/", params={"t": "marts.revenu"})
+    assert answer.status_code == 404
+    assert "marts.revenue" in answer.text
+    assert page.get("/grid.json", params={"t": "marts.revenu"}).json()["errors"][0]["code"] == "E511"
+
+
+def test_all_is_well_is_one_sentence(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+    shop = stocks.make(tmp_path / "well", flow=stocks.FLOW.partition("COLLECT raw.orders")[0])
+    shop.fails = {}
+    shop.fill(until=stocks.NOW)
+    told = served(shop.folder).get("/grid.json").json()
+    assert sentence(told["title"]) == "All 6 tables are fresh to 20 Nov."
+    assert told["counts"] == {"warned": 2}
+
+
+def test_a_project_that_never_ran_says_so(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+    page = served(stocks.make(tmp_path / "new").folder)
+    assert sentence(page.get("/grid.json").json()["title"]).startswith("Nothing was made yet: ")
+    assert page.get("/").status_code == 200
+
+
+def test_a_broken_project_shows_its_errors_and_comes_back_once_mended(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
+    page = served(shop.folder)
+    file = shop.folder / "flows" / "shop.dpl"
+    good = file.read_text()
+    file.write_text(good + "\nTRANSFORM marts.bad AS SELECT 1 FROM raw.nowhere;\n")
+    answer = page.get("/")
+    assert answer.status_code == 503
+    assert "raw.nowhere" in answer.text
+    file.write_text(good)
+    assert page.get("/").status_code == 200
+
+
+def test_what_has_not_changed_is_not_sent_again(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
+    page = served(shop.folder)
+    first = page.get("/grid", headers={"HX-Request": "true"})
+    again = page.get("/grid", headers={"HX-Request": "true", "If-None-Match": first.headers["ETag"]})
+    assert again.status_code == 304
+    with shop.ledger() as ledger:
+        ledger.decisions.retry("raw.prices", [stocks.NOW.replace(day=20, hour=0, minute=0)], who="ann")
+    changed = page.get("/grid", headers={"HX-Request": "true", "If-None-Match": first.headers["ETag"]})
+    assert changed.status_code == 200
+    assert "One " in changed.text
+
+
+def test_a_drawer_says_why_a_batch_is_not_running_to_the_root(page: TestClient) -> None:
+    told = page.get("/batches/reports.reorder_list/20261109000000.json").json()
+    way = [step["table"] for step in told["way"]]
+    assert (way[0], way[-1]) == ("reports.reorder_list", "raw.inventory")
+    assert told["way"][-1]["is_root"]
+    assert [each["verb"] for each in told["actions"]] == ["retry", "skip"]
+    assert told["actions"][0]["words"] == "Retry inventory + 6 blocked…"
+    failed = page.get("/batches/raw.inventory/2026-11-09.json").json()
+    assert failed["error"]["what"] == "E731 23 sites came, 24 were promised: MUC2 is missing"
+    assert failed["holds_up"] == 6
+
+
+def test_a_day_of_an_hourly_table_tells_its_hours(page: TestClient) -> None:
+    told = page.get("/batches/raw.orders/2026-11-20.json").json()
+    assert (told["of"], told["counts"]) == (24, {"ok": 24})
