@@ -28,7 +28,7 @@ SCHEMES = ("s3", "gs", "abfss")
 OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token", "virtual_hosted_style_request")
 # a store that is away is waited for that long; then what was asked fails, and the batch is tried again later
 _PATIENCE = timedelta(seconds=60)
-_CONNECT, _ANSWER = timedelta(seconds=5), timedelta(seconds=30)
+_CONNECT, _ANSWER, _BIG_COPY = timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=10)
 _NO_CREDENTIALS = "http://169.254.169.254/"  # where machines in a cloud are told theirs
 _DENIALS = (
     *("403 Forbidden", "401 Unauthorized", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
@@ -61,6 +61,14 @@ class Store:
             return patience
         plain = {"aws_allow_http": "true"} if self._is_plain_http else {}
         return {f"aws_{key}": value for key, value in self.options.items()} | plain | patience
+
+    @cached_property
+    def patient_objects(self) -> ObjectStore:
+        """The store where it is waited for longer: it copies a gibibyte and more by itself."""
+        from obstore.store import from_url
+
+        options = self.for_obstore
+        return from_url(self.bucket, **options | {"client_options": options["client_options"] | {"timeout": _BIG_COPY}})
 
     @property
     def for_obstore(self) -> dict[str, Any]:
