@@ -32,7 +32,10 @@ _LOOK_SECONDS = 0.5  # between two looks at whether other runners have moved on
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source."""
+    """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source.
+
+    `unsettled` says why claims that runners left could not be settled: what became of their batches is not known.
+    """
 
     done: int = 0
     rows: int = 0
@@ -40,6 +43,12 @@ class RunOutcome:
     was_stopped: bool = False
     plan: Plan | None = None
     held_back: tuple[HeldBack, ...] = ()
+    unsettled: tuple[WaterclockError, ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether anything failed, or could not be settled."""
+        return bool(self.failed or self.unsettled)
 
     def add(self, later: RunOutcome) -> None:
         """Add what a later look came to; how things stand is as it found them.
@@ -51,6 +60,7 @@ class RunOutcome:
         again = {_about(report) for report in later.failed}
         self.failed = [report for report in self.failed if _about(report) not in again] + later.failed
         self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
+        self.unsettled = later.unsettled
 
 
 class Runner:
@@ -86,6 +96,7 @@ class Runner:
         self._seen = -1
         self._lost: set[tuple[str, datetime]] = set()
         self._refused: set[tuple[str, datetime]] = set()
+        self._unsettled: tuple[WaterclockError, ...] = ()
 
     def stop(self) -> None:
         """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
@@ -137,7 +148,7 @@ class Runner:
             ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads,
         ):
             self._drain(now, threads, outcome)
-        outcome.was_stopped = self.is_stopping
+        outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
         self._end_following()
         outcome.plan = self.plan(now)
         return outcome
@@ -170,10 +181,13 @@ class Runner:
 
     def _take_over(self) -> bool:
         """Settle claims whose runner is gone, True where one was; that loads delta-rs, which most runs can spare."""
+        self._unsettled = ()
         if left := left_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
 
-            return take_over(self._work, left) > 0
+            found = take_over(self._work, left)
+            self._unsettled = tuple(found.unsettled)
+            return found.settled > 0
         return False
 
     def _revive(self) -> None:
