@@ -151,8 +151,15 @@ def bucket_of(url: str) -> str:
         f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, where a file can be put only if it is absent",
         fix="name a bucket: s3://bucket/folder"
         if not parts.netloc
-        else did_you_mean(parts.scheme, SCHEMES, otherwise="name one of these, or a folder of this machine"),
+        else did_you_mean(parts.scheme, SCHEMES, otherwise=_with_one_other_letter(parts.scheme))
+        or "name one of these, or a folder of this machine",
     )
+
+
+def _with_one_other_letter(scheme: str) -> str | None:
+    """Say which scheme has one other letter: of names this short no likeness tells."""
+    near = [known for known in SCHEMES if len(known) == len(scheme) and sum(map(str.__ne__, known, scheme)) == 1]
+    return f"did you mean {near[0]}?" if near else None
 
 
 def require_libraries(url: str) -> None:
