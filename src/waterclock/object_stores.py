@@ -35,7 +35,8 @@ _DENIALS = (
     *("ExpiredToken", "InvalidToken", "XAdminUserNotFound"),
 )
 _DENYING = ("PermissionDeniedError", "UnauthenticatedError")
-_AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)")
+# S3 tells of a body that came too slowly by 400 RequestTimeout
+_AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)|<Code>RequestTimeout</Code>")
 _TOLD = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _stores: dict[str, Store] = {}
 _lock = threading.Lock()
