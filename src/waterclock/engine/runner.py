@@ -35,6 +35,7 @@ class RunOutcome:
     """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source.
 
     `unsettled` says why claims that runners left could not be settled: what became of their batches is not known.
+    `away` is the error of a store that left the run while it looked for more to do.
     """
 
     done: int = 0
@@ -44,11 +45,12 @@ class RunOutcome:
     plan: Plan | None = None
     held_back: tuple[HeldBack, ...] = ()
     unsettled: tuple[WaterclockError, ...] = ()
+    away: WaterclockError | None = None
 
     @property
     def has_failed(self) -> bool:
-        """Whether anything failed, or could not be settled."""
-        return bool(self.failed or self.unsettled)
+        """Whether anything failed, could not be settled or could not be looked at."""
+        return bool(self.failed or self.unsettled or self.away)
 
     def add(self, later: RunOutcome) -> None:
         """Add what a later look came to; how things stand is as it found them.
@@ -60,7 +62,7 @@ class RunOutcome:
         again = {_about(report) for report in later.failed}
         self.failed = [report for report in self.failed if _about(report) not in again] + later.failed
         self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
-        self.unsettled = later.unsettled
+        self.unsettled, self.away = later.unsettled, later.away
 
 
 class Runner:
@@ -97,6 +99,7 @@ class Runner:
         self._lost: set[tuple[str, datetime]] = set()
         self._refused: set[tuple[str, datetime]] = set()
         self._unsettled: tuple[WaterclockError, ...] = ()
+        self._away = ""
 
     def stop(self) -> None:
         """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
@@ -130,7 +133,8 @@ class Runner:
     def run_once(self, now: datetime) -> RunOutcome:
         """Run all that is due at `now`, and what becomes ready by it, until nothing is ready.
 
-        What Spark loses as its JVM ends is made once more by another; what loses that too has failed.
+        What Spark loses as its JVM ends is made once more by another; what loses that too has failed. Where the object
+        store does not answer a look, what runs is finished, and the outcome says so.
 
         Raises  E701 to E704 where Spark does not start; nothing was claimed then for want of it
         """
@@ -260,6 +264,27 @@ class Runner:
         ]
 
     def _fresh(
+        self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
+    ) -> deque[Group]:
+        """Return the groups that can be taken up now; none where the object store does not answer."""
+        try:
+            found, outcome.away = self._looked(now, tried, clocks, outcome), None
+        except WaterclockError as error:
+            if error.code != "E609" or not error.transient:
+                raise
+            error.forget_frames()
+            found, outcome.away = deque[Group](), error
+        self._tell_away(outcome.away)
+        return found
+
+    def _tell_away(self, error: WaterclockError | None) -> None:
+        """Say that a store has gone away, or is back, once each time."""
+        said = "" if error is None else f"{error.where}: {error.what}: {error.why}"
+        if bool(said) != bool(self._away):
+            self._work.listener.said(said or "the object store answers again")
+        self._away = said
+
+    def _looked(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
         plan = self.plan(now)

@@ -42,9 +42,9 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
             rest = len(alike) - 1 - _MOST_PLACES
             more = f" and {rest} more" if rest > 0 else ""
             to.print(Text(f"and the same of {others}{more}"), soft_wrap=True)
-    if outcome.unsettled:
+    if untold := [*outcome.unsettled, *([outcome.away] if outcome.away else [])]:
         to.print()
-        show_errors(to, outcome.unsettled)
+        show_errors(to, untold)
     plan = outcome.plan or Plan(now=FOREVER)
     blocked = causes_at_root(plan.batches)
     if blocked:
@@ -82,6 +82,7 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
             for report in outcome.failed
         ],
         "unsettled": [error.to_dict() for error in outcome.unsettled],
+        "away": None if outcome.away is None else outcome.away.to_dict(),
         "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
         "held_by_source": [
             {
@@ -153,6 +154,9 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
         line.append("; ")
     if outcome.unsettled:
         line.append(f"{count_words(len(outcome.unsettled), 'claim')} not settled", style="fail.loud")
+        line.append("; ")
+    if outcome.away:
+        line.append("left by the object store", style="fail.loud")
         line.append("; ")
     line.append("stopped; " if outcome.was_stopped else "")
     line.append(

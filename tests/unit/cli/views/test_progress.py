@@ -347,6 +347,15 @@ def test_a_claim_that_is_not_settled_is_told_as_what_failed_is() -> None:
     assert [error["code"] for error in found["unsettled"]] == ["E821"]
 
 
+def test_a_store_that_left_a_run_is_told_at_its_end() -> None:
+    of = outcome(done=1, rows=5, away=WaterclockError("E609", "the object store cannot be reached", where="s3://lake"))
+    assert told(of) == (
+        "\nE609 the object store cannot be reached\n  s3://lake\n\n"
+        "1 batch done (5 rows, 12 s); left by the object store; nothing is due; next due 2013-01-05 00:00Z\n"
+    )
+    assert run_json(of, FLOW, at("2013-01-04"), None, 1.0)["away"]["code"] == "E609"
+
+
 def test_a_run_is_json() -> None:
     failed = [GroupReport(group("raw.a", "2013-01-01"), 7, error=BROKEN)]
     found = run_json(outcome(done=2, rows=5, failed=failed), FLOW, at("2013-01-04"), None, 1.23456)
