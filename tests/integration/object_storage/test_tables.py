@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from waterclock.storage.commit.rebuild import recreate
 from waterclock.storage.log import open_tables
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.open_tables import opened
+from waterclock.storage.slices import read
 
 SCHEMA = Schema.from_arrow(pa.schema([("timelabel", pa.string()), ("id", pa.int64())])).to_json()
 
@@ -64,6 +66,25 @@ def test_a_log_that_another_process_made_anew_is_seen(folder: str) -> None:
     open_tables._kept.update(kept)
     with opened(folder) as table:
         assert list(table.files) == [last]
+
+
+def test_an_empty_file_is_damage_however_a_version_is_read(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a bucket, where none is asked for alone, as far as files are looked up."""
+    spark: Any = None  # it is told before Spark is asked
+    make_folder(at(folder))
+    create_table(folder, SCHEMA, is_partitioned=False, project="p")
+    commit(folder, 1)
+    path = commit(folder, 2)
+    at(folder, path).write_bytes(b"")
+    ways: list[Callable[[], object]] = [lambda: read.frame_if_kept(spark, folder, 2, is_partitioned=False)]
+    if not folder.startswith("s3:"):
+        ways.append(lambda: read.frame_at(spark, folder, 2, is_partitioned=False))
+    for read_directly in (0, 9):
+        monkeypatch.setattr(read, "FILES_READ_DIRECTLY", read_directly)
+        for way in ways:
+            with pytest.raises(WaterclockError, match="E605") as error:
+                way()
+            assert error.value.where == f"{folder}/{path}"
 
 
 CONFLICT = (409, "ConditionalRequestConflict")
