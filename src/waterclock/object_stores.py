@@ -37,6 +37,9 @@ _DENIALS = (
 _DENYING = ("PermissionDeniedError", "UnauthenticatedError")
 # S3 tells of a body that came too slowly by 400 RequestTimeout
 _AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)|<Code>RequestTimeout</Code>")
+# of an object that somebody put: obstore's paths have no empty part, and no control characters
+_LISTED = re.compile(r'object with invalid path: (?:Error parsing )?Path "(.*?)"(?:: | contained)', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOLD = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _stores: dict[str, Store] = {}
 _lock = threading.Lock()
@@ -205,6 +208,7 @@ def asking(where: str | Path) -> Iterator[None]:
     """Ask something of an object store: what it refuses is told as E609, but for a file that is not there.
 
     Raises  E609 where the store cannot be reached; transient where it did not answer
+            E807 where an object in it has a name that cannot be used
             FileNotFoundError for a file that is not there
     """
     try:
@@ -219,11 +223,18 @@ def asking(where: str | Path) -> Iterator[None]:
 def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
     """Return E609 for an error that obstore raised because of the store itself; None for any other.
 
+    E807 where it is because of one object's name.
+
     None too for what callers tell apart: a file that is not there, or one that is there already.
     """
     text = str(error)
     if not _is_of_a_store(error, text):
         return None
+    named = _LISTED.search(text)
+    return _refusal(error, text, where) if named is None else _unusable_name(where, named[1])
+
+
+def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
     message = _told(text)
     if "NoSuchBucket" in text:
         return _unreachable(where, "it has no such bucket", "create the bucket, or mend the URL")
@@ -241,6 +252,19 @@ def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
     is_away = _AWAY.search(text) is not None
     fix = "see that it runs, and that the endpoint and the region are its own"
     return _unreachable(where, f"it does not answer: {message}" if is_away else message, fix, transient=is_away)
+
+
+def _unusable_name(where: str, key: str) -> WaterclockError:
+    """Return the error of an object that nobody can ask for, nor for what is listed together with it."""
+    store = "/".join(where.split("/")[:3])
+    return WaterclockError(
+        "E807",
+        "an object has a name that cannot be used",
+        where=f"{store}/{_CONTROL.sub(lambda found: repr(found[0])[1:-1], key)}",
+        why="names have no control characters and no empty part between slashes; "
+        f"it hides what lies beside it in {where}",
+        fix="give the object another name, or remove it",
+    )
 
 
 def _is_of_a_store(error: BaseException, text: str) -> bool:

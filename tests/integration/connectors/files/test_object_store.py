@@ -391,6 +391,20 @@ def refused(path: str, **others: str) -> WaterclockError:
     return error.value
 
 
+def test_an_object_whose_name_cannot_be_used_is_named_and_hides_none_of_another_unit() -> None:
+    bucket = server().new_bucket()
+    for name in ("shop/orders/a\tb.csv", "shop/others/shop_others_2013_01_01_00_00_00.csv"):
+        path = server().folder_of(bucket) / "new" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"id\n1\n")
+    setting = setting_of("landing", Path("/nowhere"), path=f"s3://{bucket}/new", **server().options())
+    collected = CONNECTOR.collector(setting)
+    with pytest.raises(WaterclockError, match="E807 an object has a name that cannot be used") as error:
+        collected.arrivals(unit_of("landing", "shop.orders"))
+    assert error.value.where == f"s3://{bucket}/new/shop/orders/a\\tb.csv"
+    assert len(collected.arrivals(unit_of("landing", "shop.others")).items) == 1
+
+
 def test_a_bucket_that_is_not_there_is_named() -> None:
     error = refused("s3://no-such-bucket/new")
     assert (error.code, error.transient) == ("E609", False)
