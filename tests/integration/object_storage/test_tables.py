@@ -87,6 +87,21 @@ def test_an_empty_file_is_damage_however_a_version_is_read(folder: str, monkeypa
             assert error.value.where == f"{folder}/{path}"
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_empty_commit_is_a_damaged_log(tmp_path: Path, version: int) -> None:
+    folder = str(tmp_path / "tables" / "a" / "b")
+    make_folder(at(folder))
+    create_table(folder, SCHEMA, is_partitioned=False, project="p")
+    for claim in (1, 2):
+        commit(folder, claim)
+    open_tables.forget(folder)
+    empty = at(folder, "_delta_log", f"{version:020d}.json")
+    empty.write_bytes(b"")
+    with pytest.raises(WaterclockError, match="E643") as error, opened(folder):
+        pass
+    assert (error.value.where, error.value.why) == (str(empty), f"{empty.name} is empty")
+
+
 CONFLICT = (409, "ConditionalRequestConflict")
 
 
