@@ -235,8 +235,10 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E807": Code(
         "a file that cannot be read",
-        "The file is damaged, was cut off while it was sent, or vanished. Nothing was taken of it. One that another "
-        "table has archived meanwhile is read in the archive, at the next attempt.",
+        "The file is damaged, was cut off while it was sent, vanished, or was put anew while it was read; or it is an "
+        "object whose name has a control character or an empty part, and what lies beside it cannot be listed either. "
+        "Nothing was taken of it. One that another table has archived meanwhile is read in the archive, at the next "
+        "attempt.",
     ),
     "E808": Code(
         "two columns of one name at the source",

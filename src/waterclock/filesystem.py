@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import IO, TypeVar, cast
 
 from waterclock import object_files as objects
+from waterclock.errors import WaterclockError
 from waterclock.object_stores import Store, is_remote, store_of
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 _AT_ONCE = 16
+_TRIES = 3
 _CHUNK = 8 * 1024 * 1024
 
 
@@ -241,17 +243,33 @@ def copy_file(path: Path, target: Path) -> None:
 def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) -> bool:
     """Have a file lie at another place as well, whole, with the time of its last change; False where one is there.
 
-    In an object store the time is that of the copy. The `size` is asked for where it is not known.
+    In an object store the time is that of the copy. The `size` is asked for where it is not known. What is put anew
+    while it is copied is copied from the beginning.
     Raises  FileNotFoundError where the file is not there
+            E807 where it is put anew at each try
     """
     store, target_store = store_of(path), store_of(target)
-    if target_store is None:
-        return _link(Path(path), target) if store is None else _copy(path, target)
-    size, key = look(path).size if size is None else size, _key(target_store, target)
-    if store is target_store:
-        return objects.copy_if_absent(store, _key(store, path), key, size)
+    if store is None and target_store is None:
+        return _link(Path(path), target)
+    if store is not None and store is target_store:
+        size = look(path).size if size is None else size
+        return objects.copy_if_absent(store, _key(store, path), _key(store, target), size)
+    for _ in range(_TRIES - 1):
+        try:
+            return _copy_between(path, target, target_store)
+        except WaterclockError as error:
+            if error.code != "E807":
+                raise
+    return _copy_between(path, target, target_store)
+
+
+def _copy_between(path: str | Path, target: Path, store: Store | None) -> bool:
+    if store is None:
+        return _copy(path, target)
     with opened(path) as source:
-        return objects.put_file_if_absent(target_store, key, source, size)
+        size = source.seek(0, os.SEEK_END)  # that of the content that is read, whatever was listed
+        source.seek(0)
+        return objects.put_file_if_absent(store, _key(store, target), source, size)
 
 
 def _link(path: Path, target: Path) -> bool:

@@ -18,7 +18,7 @@ from waterclock.object_stores import Store, asking
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
-    from obstore import ObjectMeta, WritableFile
+    from obstore import Bytes, GetOptions, ObjectMeta, WritableFile
 
 # a request takes as long as a mebibyte does: less of it is not worth one
 _BUFFER = 1024 * 1024
@@ -26,13 +26,15 @@ _PART = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
 _MOST_TRIES, _PAUSE = 5, 0.2
-_COPIED_THERE = 1024**3  # a store may be asked to copy five times as much, and takes longer than it is waited for
+_COPIED_SOON = 1024**3  # what takes a store longer to copy is waited for with more patience
+_COPIED_BY_S3 = 5 * 1024**3  # as one part; what is bigger comes through this machine
 
 
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
-    """Open an object for reading.
+    """Open an object for reading, of one and the same content: by its ETag, from the first request on.
 
     Raises  FileNotFoundError where it is not there; where its size is known, at the first reading
+            E807 at a reading once it was put anew, transient
     Cost    a request for its size, and one for each mebibyte that is read, or for what is read at once
     """
     return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key, size), _BUFFER))
@@ -60,6 +62,18 @@ def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
                 file.flush()
         finally:
             parts.is_over = True
+
+
+def changed(where: str) -> WaterclockError:
+    """Return the error of an object that was put anew while it was read."""
+    return WaterclockError(
+        "E807",
+        "the object changed while it was read",
+        where=where,
+        why="it was put anew meanwhile: what was read of it before belongs to another content",
+        fix="put an object once, under a name of its own; it is read again at the next attempt",
+        transient=True,
+    )
 
 
 def about(store: Store, key: str) -> ObjectMeta:
@@ -164,7 +178,7 @@ def copy_within(store: Store, key: str, target: str) -> None:
         with asking(f"{store.bucket}/{target}"):
             obstore.copy(store.objects, key, target)
     except WaterclockError:
-        if about(store, key)["size"] <= _COPIED_THERE:
+        if about(store, key)["size"] <= _COPIED_SOON:
             raise
         with open_object(store, key) as source, written_object(store, target) as sink:
             shutil.copyfileobj(source, sink, _PART)
@@ -175,21 +189,28 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
-    if size > _COPIED_THERE:
+    if size > _copied_there(store):
         with open_object(store, key) as source:
             return put_file_if_absent(store, target, source, size)
+    objects = store.objects if size <= _COPIED_SOON else store.patient_objects
     try:
         with asking(f"{store.bucket}/{target}"):
-            _in_turn(lambda: obstore.copy(store.objects, key, target, overwrite=False))
+            _in_turn(lambda: obstore.copy(objects, key, target, overwrite=False))
     except AlreadyExistsError:
         return False
     return True
 
 
+def _copied_there(store: Store) -> int:
+    """Return how many bytes a store copies by itself, to where none is."""
+    return _COPIED_BY_S3 if store.scheme == "s3" else _COPIED_SOON
+
+
 def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> bool:
     """Put what a file holds to where no object is, in bounded memory; False where one is there already.
 
-    A big file comes by way of another place, which is a hidden name beside it: no store puts parts on a condition.
+    A big file comes by way of another place, which is a hidden name beside it: what is written in parts takes no
+    condition, a copy within the store does. Beyond what a store copies it is looked, then written.
     """
     if size <= _PART:
         return put_if_absent(store, key, source.read())
@@ -200,7 +221,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
     try:
         with written_object(store, aside) as sink:
             shutil.copyfileobj(source, sink, _PART)
-        if size <= _COPIED_THERE:
+        if size <= _copied_there(store):
             return copy_if_absent(store, aside, key, size)
         if is_there(store, key):
             return False
@@ -216,7 +237,8 @@ class _Ranges(io.RawIOBase):
     def __init__(self, store: Store, key: str, size: int | None) -> None:
         self._store, self._key = store, key
         self._at = 0
-        self._size = about(store, key)["size"] if size is None else size
+        self._tag: str | None = None
+        self._size = self._asked_size() if size is None else size
         self._kept, self._kept_from = memoryview(b""), 0
         self._ahead = 0
 
@@ -251,17 +273,34 @@ class _Ranges(io.RawIOBase):
         self._at += len(found)
         return found
 
-    def _fetch(self, most: int) -> None:
-        import obstore
+    def _asked_size(self) -> int:
+        meta = about(self._store, self._key)
+        self._tag = meta["e_tag"]
+        return meta["size"]
 
+    def _fetch(self, most: int) -> None:
         is_next = self._at == self._kept_from + len(self._kept)
         self._ahead = min(2 * self._ahead, _PART) if is_next and self._ahead else _BUFFER
         self._kept, self._kept_from = memoryview(b""), self._at
         length = min(max(most, self._ahead), self._size - self._at)
         if length > 0:
-            with asking(f"{self._store.bucket}/{self._key}"):
-                found = obstore.get_range(self._store.objects, self._key, start=self._at, length=length)
-            self._kept = memoryview(found)
+            self._kept = memoryview(self._range(self._at, self._at + length))
+
+    def _range(self, begin: int, end: int) -> Bytes:
+        import obstore
+        from obstore.exceptions import PreconditionError
+
+        where = f"{self._store.bucket}/{self._key}"
+        options: GetOptions = {"range": (begin, end)}
+        if self._tag is not None:
+            options["if_match"] = self._tag
+        try:
+            with asking(where):
+                found = obstore.get(self._store.objects, self._key, options=options)
+                self._tag = self._tag or found.meta["e_tag"]
+                return found.bytes()
+        except PreconditionError as error:
+            raise changed(where) from error
 
 
 class _Parts(io.RawIOBase):

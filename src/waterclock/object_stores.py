@@ -28,14 +28,18 @@ SCHEMES = ("s3", "gs", "abfss")
 OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token", "virtual_hosted_style_request")
 # a store that is away is waited for that long; then what was asked fails, and the batch is tried again later
 _PATIENCE = timedelta(seconds=60)
-_CONNECT, _ANSWER = timedelta(seconds=5), timedelta(seconds=30)
+_CONNECT, _ANSWER, _BIG_COPY = timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=10)
 _NO_CREDENTIALS = "http://169.254.169.254/"  # where machines in a cloud are told theirs
 _DENIALS = (
     *("403 Forbidden", "401 Unauthorized", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
     *("ExpiredToken", "InvalidToken", "XAdminUserNotFound"),
 )
 _DENYING = ("PermissionDeniedError", "UnauthenticatedError")
-_AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)")
+# S3 tells of a body that came too slowly by 400 RequestTimeout
+_AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)|<Code>RequestTimeout</Code>")
+# of an object that somebody put: obstore's paths have no empty part, and no control characters
+_LISTED = re.compile(r'object with invalid path: (?:Error parsing )?Path "(.*?)"(?:: | contained)', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOLD = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _stores: dict[str, Store] = {}
 _lock = threading.Lock()
@@ -61,6 +65,14 @@ class Store:
             return patience
         plain = {"aws_allow_http": "true"} if self._is_plain_http else {}
         return {f"aws_{key}": value for key, value in self.options.items()} | plain | patience
+
+    @cached_property
+    def patient_objects(self) -> ObjectStore:
+        """The store where it is waited for longer: it copies a gibibyte and more by itself."""
+        from obstore.store import from_url
+
+        options = self.for_obstore
+        return from_url(self.bucket, **options | {"client_options": options["client_options"] | {"timeout": _BIG_COPY}})
 
     @property
     def for_obstore(self) -> dict[str, Any]:
@@ -143,8 +155,15 @@ def bucket_of(url: str) -> str:
         f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, where a file can be put only if it is absent",
         fix="name a bucket: s3://bucket/folder"
         if not parts.netloc
-        else did_you_mean(parts.scheme, SCHEMES, otherwise="name one of these, or a folder of this machine"),
+        else did_you_mean(parts.scheme, SCHEMES, otherwise=_with_one_other_letter(parts.scheme))
+        or "name one of these, or a folder of this machine",
     )
+
+
+def _with_one_other_letter(scheme: str) -> str | None:
+    """Say which scheme has one other letter: of names this short no likeness tells."""
+    near = [known for known in SCHEMES if len(known) == len(scheme) and sum(map(str.__ne__, known, scheme)) == 1]
+    return f"did you mean {near[0]}?" if near else None
 
 
 def require_libraries(url: str) -> None:
@@ -189,6 +208,7 @@ def asking(where: str | Path) -> Iterator[None]:
     """Ask something of an object store: what it refuses is told as E609, but for a file that is not there.
 
     Raises  E609 where the store cannot be reached; transient where it did not answer
+            E807 where an object in it has a name that cannot be used
             FileNotFoundError for a file that is not there
     """
     try:
@@ -203,11 +223,18 @@ def asking(where: str | Path) -> Iterator[None]:
 def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
     """Return E609 for an error that obstore raised because of the store itself; None for any other.
 
+    E807 where it is because of one object's name.
+
     None too for what callers tell apart: a file that is not there, or one that is there already.
     """
     text = str(error)
     if not _is_of_a_store(error, text):
         return None
+    named = _LISTED.search(text)
+    return _refusal(error, text, where) if named is None else _unusable_name(where, named[1])
+
+
+def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
     message = _told(text)
     if "NoSuchBucket" in text:
         return _unreachable(where, "it has no such bucket", "create the bucket, or mend the URL")
@@ -225,6 +252,19 @@ def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
     is_away = _AWAY.search(text) is not None
     fix = "see that it runs, and that the endpoint and the region are its own"
     return _unreachable(where, f"it does not answer: {message}" if is_away else message, fix, transient=is_away)
+
+
+def _unusable_name(where: str, key: str) -> WaterclockError:
+    """Return the error of an object that nobody can ask for, nor for what is listed together with it."""
+    store = "/".join(where.split("/")[:3])
+    return WaterclockError(
+        "E807",
+        "an object has a name that cannot be used",
+        where=f"{store}/{_CONTROL.sub(lambda found: repr(found[0])[1:-1], key)}",
+        why="names have no control characters and no empty part between slashes; "
+        f"it hides what lies beside it in {where}",
+        fix="give the object another name, or remove it",
+    )
 
 
 def _is_of_a_store(error: BaseException, text: str) -> bool:

@@ -62,6 +62,19 @@ def test_a_refusal_says_what_the_store_said_and_whether_to_ask_again(
 
 
 @pytest.mark.parametrize(
+    ("told", "where"),
+    [
+        ('Error parsing Path "new/a\nb.csv": Encountered illegal character sequence "\n"', "s3://lake/new/a\\nb.csv"),
+        ('Path "new//b.csv" contained empty path segment', "s3://lake/new//b.csv"),
+    ],
+)
+def test_an_object_that_a_listing_cannot_name_is_named(told: str, where: str) -> None:
+    refusal = refusal_of(InvalidPathError(f"Encountered object with invalid path: {told}\n\nDebug"), "s3://lake/new")
+    assert refusal is not None
+    assert (refusal.code, refusal.where, refusal.transient) == ("E807", where, False)
+
+
+@pytest.mark.parametrize(
     "error",
     [
         FileNotFoundError(f"{ANSWER}404 Not Found: {body('NoSuchKey', 'No.')}"),

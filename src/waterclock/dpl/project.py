@@ -21,7 +21,6 @@ from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.resolve.schemas import Known
-    from waterclock.dpl.syntax.source_text import Span
     from waterclock.dpl.syntax.statements import Statement
 
 WORK = ".waterclock"
@@ -250,10 +249,11 @@ def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
     try:
         bucket_of(storage)
     except WaterclockError as error:
-        errors.append(_placed(error, config.place(("env", config.env, "storage"))))
-    for name in config.environment.storage_options.keys() - set(options_of(storage)):
-        place = config.place(("env", config.env, "storage_options", name))
-        errors.append(_placed(no_option(name, storage), place))
+        errors.append(config.place(("env", config.env, "storage")).placing(error))
+    unknown = config.environment.storage_options.keys() - set(options_of(storage))
+    errors.extend(
+        config.place(("env", config.env, "storage_options", name)).placing(no_option(name, storage)) for name in unknown
+    )
     return errors
 
 
@@ -271,18 +271,12 @@ def _unasked(config: Config) -> list[WaterclockError]:
     ]
 
 
-def _placed(error: WaterclockError, span: Span) -> WaterclockError:
-    """Have an error say where in the project file it comes from."""
-    error.where, error.excerpt = str(span.place), span.source.excerpt(span.start, span.end)
-    return error
-
-
 def _unresolved(root: Path, config: Config) -> list[WaterclockError]:
     """Refuse a ledger whose URL is a secret that is nowhere."""
     said, secrets = config.environment.ledger, Secrets.of(root / config.environment.secrets)
     if not isinstance(said, SecretSaid) or secrets.has(said.secret):
         return []
-    return [_placed(secrets.unresolved(said.secret), config.place(("env", config.env, "ledger")))]
+    return [config.place(("env", config.env, "ledger")).placing(secrets.unresolved(said.secret))]
 
 
 def _ledger(root: Path, env: str, said: str | SecretSaid | None, storage: str) -> str | Secret:

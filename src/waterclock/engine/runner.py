@@ -32,7 +32,11 @@ _LOOK_SECONDS = 0.5  # between two looks at whether other runners have moved on
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source."""
+    """What a run came to: batches done and failed, the plan as it stands after it, and what waits for its source.
+
+    `unsettled` says why claims that runners left could not be settled: what became of their batches is not known.
+    `away` is the error of a store that left the run while it looked for more to do.
+    """
 
     done: int = 0
     rows: int = 0
@@ -40,6 +44,13 @@ class RunOutcome:
     was_stopped: bool = False
     plan: Plan | None = None
     held_back: tuple[HeldBack, ...] = ()
+    unsettled: tuple[WaterclockError, ...] = ()
+    away: WaterclockError | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether anything failed, could not be settled or could not be looked at."""
+        return bool(self.failed or self.unsettled or self.away)
 
     def add(self, later: RunOutcome) -> None:
         """Add what a later look came to; how things stand is as it found them.
@@ -51,6 +62,7 @@ class RunOutcome:
         again = {_about(report) for report in later.failed}
         self.failed = [report for report in self.failed if _about(report) not in again] + later.failed
         self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
+        self.unsettled, self.away = later.unsettled, later.away
 
 
 class Runner:
@@ -86,6 +98,8 @@ class Runner:
         self._seen = -1
         self._lost: set[tuple[str, datetime]] = set()
         self._refused: set[tuple[str, datetime]] = set()
+        self._unsettled: tuple[WaterclockError, ...] = ()
+        self._away = ""
 
     def stop(self) -> None:
         """Ask the run to take up nothing more; what is running is finished. Safe from any thread."""
@@ -119,7 +133,8 @@ class Runner:
     def run_once(self, now: datetime) -> RunOutcome:
         """Run all that is due at `now`, and what becomes ready by it, until nothing is ready.
 
-        What Spark loses as its JVM ends is made once more by another; what loses that too has failed.
+        What Spark loses as its JVM ends is made once more by another; what loses that too has failed. Where the object
+        store does not answer a look, what runs is finished, and the outcome says so.
 
         Raises  E701 to E704 where Spark does not start; nothing was claimed then for want of it
         """
@@ -137,7 +152,7 @@ class Runner:
             ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads,
         ):
             self._drain(now, threads, outcome)
-        outcome.was_stopped = self.is_stopping
+        outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
         self._end_following()
         outcome.plan = self.plan(now)
         return outcome
@@ -170,10 +185,13 @@ class Runner:
 
     def _take_over(self) -> bool:
         """Settle claims whose runner is gone, True where one was; that loads delta-rs, which most runs can spare."""
+        self._unsettled = ()
         if left := left_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
 
-            return take_over(self._work, left) > 0
+            found = take_over(self._work, left)
+            self._unsettled = tuple(found.unsettled)
+            return found.settled > 0
         return False
 
     def _revive(self) -> None:
@@ -246,6 +264,27 @@ class Runner:
         ]
 
     def _fresh(
+        self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
+    ) -> deque[Group]:
+        """Return the groups that can be taken up now; none where the object store does not answer."""
+        try:
+            found, outcome.away = self._looked(now, tried, clocks, outcome), None
+        except WaterclockError as error:
+            if error.code != "E609" or not error.transient:
+                raise
+            error.forget_frames()
+            found, outcome.away = deque[Group](), error
+        self._tell_away(outcome.away)
+        return found
+
+    def _tell_away(self, error: WaterclockError | None) -> None:
+        """Say that a store has gone away, or is back, once each time."""
+        said = "" if error is None else f"{error.where}: {error.what}: {error.why}"
+        if bool(said) != bool(self._away):
+            self._work.listener.said(said or "the object store answers again")
+        self._away = said
+
+    def _looked(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
         plan = self.plan(now)

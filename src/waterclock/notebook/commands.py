@@ -43,7 +43,7 @@ class RunResult(Shown):
         return self.ran.outcome
 
     def __bool__(self) -> bool:
-        return not self.ran.outcome.failed
+        return not self.ran.outcome.has_failed
 
     def draw(self, to: Console) -> None:
         """Print errors, what they block, and a line that sums up."""

@@ -217,6 +217,39 @@ def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPat
     assert [of.batches[0].label for of in ready] == [day(4), day(5)]
 
 
+def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away = WaterclockError("E609", "it cannot be reached", where="s3://lake", why="no answer", transient=True)
+    work = work_of([table("a.b", partitioned=True)])
+    runner, is_away = Planned(work, group("a.b", 1)), [False, True, True, False]
+    said: list[str] = []
+    monkeypatch.setattr(work.listener, "said", said.append)
+
+    def look(_: Any) -> dict[str, WaterclockError]:
+        if is_away.pop(0):
+            raise away
+        return {}
+
+    monkeypatch.setattr("waterclock.engine.runner.older_logs", look)
+    first, second, third = (drained(monkeypatch, runner, {}) for _ in range(3))
+    assert (first.done, first.away, first.has_failed) == (1, away, True)
+    assert (second.done, second.away) == (0, away)
+    assert (third.away, third.has_failed) == (None, False)
+    assert said == ["s3://lake: it cannot be reached: no answer", "the object store answers again"]
+    first.add(third)
+    assert (first.done, first.away) == (1, None)
+
+
+def test_a_store_that_lets_nobody_in_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(_: Any) -> dict[str, WaterclockError]:
+        raise WaterclockError("E609", "it cannot be reached", why="it does not let this user in")
+
+    monkeypatch.setattr("waterclock.engine.runner.older_logs", look)
+    with pytest.raises(WaterclockError, match="E609"):
+        drained(monkeypatch, Planned(work_of([table("a.b")]), group("a.b", 1)), {})
+
+
 def test_a_spark_that_does_not_start_is_one_error_of_the_whole_run() -> None:
     refusal = WaterclockError("E701", "java is missing")
     work = work_of([table("a.b"), table("c.d")], sessions=FakeSessions(refusal))

@@ -14,9 +14,11 @@ from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine import runner as module
+from waterclock.engine.batch.takeover import TakenOver
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner
 from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
 
 FLOW = "COLLECT shop.orders PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at;"
 TOML = """
@@ -107,9 +109,31 @@ def test_a_claim_that_nobody_can_settle_is_waited_for_by_nobody(
     """Of a table that the flow no longer has; without this, a run that was refused would look again without end."""
     claim(work, lease=0.01)
     time.sleep(0.05)
-    monkeypatch.setattr("waterclock.engine.batch.takeover.take_over", lambda *_: 0)
+    monkeypatch.setattr("waterclock.engine.batch.takeover.take_over", lambda *_: TakenOver())
     runner = waiting(work, refused=True)
     assert [runner._has_waited() for _ in range(2)] == [True, False]
+
+
+def test_a_claim_that_cannot_be_settled_is_no_good_end_of_a_run_until_it_is(
+    work: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = claim(work, lease=0.01)
+    time.sleep(0.05)
+
+    def fails(*_: object) -> bool:
+        raise WaterclockError("E821", "the folder cannot be written", why="/outbox: it is gone", fix="make it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("waterclock.engine.batch.takeover.record_if_committed", fails)
+        for _ in range(2):
+            outcome = Runner(work).run_once(day(1))
+            (error,) = outcome.unsettled
+            assert outcome.has_failed
+            assert (
+                error.what == f"claim {taken.number} of shop.orders cannot be settled yet: the folder cannot be written"
+            )
+            assert (error.where, error.why) == ("shop.orders@20200101000000", "/outbox: it is gone")
+    assert not Runner(work).run_once(day(1)).has_failed
 
 
 def test_a_run_that_need_not_wait_does_not(work: Workplace) -> None:

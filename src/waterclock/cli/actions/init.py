@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from waterclock.dpl.config.model import Environment
 from waterclock.errors import WaterclockError
 
 DAYS = 3
@@ -116,8 +117,10 @@ EMPTY_FLOW = """\
 -- TRANSFORM web.per_day PARTITIONED AS SELECT count(*) AS visits FROM web.visits;
 """
 
-IGNORE = """\
+# with the folder of secrets that an environment has unless it says another
+IGNORE = f"""\
 .waterclock/
+{Environment.model_fields["secrets"].default}/
 """
 
 

@@ -91,7 +91,7 @@ def carry_out(project: Project, asked: Asked) -> int:
             ran.draw(to)
     if ran.outcome.was_stopped and asked.watch_seconds is None:
         return INTERRUPTED
-    return 1 if ran.outcome.failed else 0
+    return 1 if ran.outcome.has_failed else 0
 
 
 def _log_of(asked: Asked) -> JsonLog | None:
@@ -133,7 +133,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
                 _stoppable(stop, progress, is_own_process=sessions is None),
             ):
                 outcome = _driven(runner, work, progress, asked, now, until, stop)
-                noted.append("failed" if outcome.failed else "interrupted" if outcome.was_stopped else "done")
+                noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
         yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun)
 
 

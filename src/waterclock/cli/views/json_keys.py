@@ -64,6 +64,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "seconds": "how long it took",
             "stopped": "whether it was asked to stop",
             "failed": "list of {table, kind, labels, claim, error}; error as in check",
+            "unsettled": "list of errors as in check, of claims that runners left and that cannot be settled yet",
+            "away": "the error of an object store that did not answer while the run looked for more to do, or null",
             "left": "counts by status of what is due and not done",
             "held_by_source": "list of {table, label, end, clock}: due, and not over by the clock of their source",
             "next_due": "when something becomes due next, or null",

@@ -44,6 +44,9 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
             rest = len(alike) - 1 - _MOST_PLACES
             more = f" and {rest} more" if rest > 0 else ""
             to.print(Text(f"and the same of {others}{more}"), soft_wrap=True)
+    if untold := [*outcome.unsettled, *([outcome.away] if outcome.away else [])]:
+        to.print()
+        show_errors(to, untold)
     plan = outcome.plan or Plan(now=FOREVER)
     blocked = causes_at_root(plan.batches)
     if blocked:
@@ -51,7 +54,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
     look = LOOKS[State.BLOCKED]
     for line in _blocked_lines(blocked):
         to.print(Text.assemble((f"{sign(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
-    if outcome.done or outcome.failed:
+    if outcome.done or outcome.has_failed:
         to.print()
     for held in outcome.held_back:
         to.print(Text(held_words(held, flow), style="quiet"), soft_wrap=True)
@@ -80,6 +83,8 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
             }
             for report in outcome.failed
         ],
+        "unsettled": [error.to_dict() for error in outcome.unsettled],
+        "away": None if outcome.away is None else outcome.away.to_dict(),
         "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
         "held_by_source": [
             {
@@ -148,6 +153,12 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
         if outcome.failed:
             line.append(", ")
             line.append(f"{len(outcome.failed)} failed", style="fail.loud")
+        line.append("; ")
+    if outcome.unsettled:
+        line.append(f"{count_words(len(outcome.unsettled), 'claim')} not settled", style="fail.loud")
+        line.append("; ")
+    if outcome.away:
+        line.append("left by the object store", style="fail.loud")
         line.append("; ")
     line.append("stopped; " if outcome.was_stopped else "")
     line.append(

@@ -4,9 +4,12 @@ From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>
 the last column, as in a database; of a state that replaces another there is one, `<unit>/<unit>.<ext>`. A unit `a.b` is
 the folder `a/b` and the name `a_b`. An empty slice is a file too.
 
-1. The file is written beside its place, as `.<name>.<claim>.part`, and flushed to the disk.
-2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created put-if-absent: the latch.
-3. The file is renamed to its place, in an object store copied: readers see the old one or the new one, never a part.
+1. The file is written beside its place, as `.<name>.<claim>.<attempt>.part`, and flushed to the disk.
+2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created put-if-absent: the latch. It
+   names the part of the attempt that made it.
+3. That part is renamed to its place, in an object store copied: readers see the old file or the new one, never a part.
+
+So a runner that comes late to a claim has a part of its own that no record names, and puts nothing over a newer file.
 
 A crash between 2 and 3 is mended by whoever delivers that claim again, or looks at what stands under it.
 """
@@ -15,7 +18,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,6 +33,7 @@ from waterclock.faults import fault
 from waterclock.filesystem import (
     flush_folder,
     folders_in,
+    is_there,
     look,
     make_folder,
     move_file,
@@ -41,15 +46,20 @@ from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 RECORDS = Path("_waterclock") / "deliveries"
+_PART = re.compile(r"\.(\d+)\.[0-9a-f]{32}\.part$")
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What became of one label of a claim, where its file belongs (empty for none), and how many bytes that has."""
+    """What became of one label of a claim, where its file belongs (empty for none), how many bytes that has.
+
+    `part` is the path at which the attempt that made the record wrote the file; empty in records of older versions.
+    """
 
     delivered: Delivered
     target: str
     size: int | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +85,13 @@ class FilesDeliverer:
             targets = [place_of(unit, delivery, writing) for delivery in deliveries]
             self._finish_earlier(records, targets)
             newest = self.last(unit, one.project, one.publish)
-            entries: list[_Entry] = []
+            attempt = uuid.uuid4().hex
+            parts = [_part_of(target, one.claim, attempt) for target in targets]
             try:
-                for delivery, target in zip(deliveries, targets, strict=True):
-                    entries.append(self._written(delivery, target, writing, newest))
+                entries = [
+                    self._written(delivery, target, part, writing, newest)
+                    for delivery, target, part in zip(deliveries, targets, parts, strict=True)
+                ]
                 fault("deliver.rows")
                 stands = self._latch(records, one.project, one.claim, entries, newest)
                 fault("deliver.latched")
@@ -87,26 +100,26 @@ class FilesDeliverer:
                 stands = self._stands(records, one.claim)
                 if not stands:
                     raise
-                # another runner has delivered the claim meanwhile, and moved the file that both wrote
+                # another runner has settled the claim meanwhile, and removed the part that was too late
             finally:
-                if not _is_delivered(_read(records / f"{one.claim}.json")):
-                    for target in targets:
-                        remove_file(self.folder / str(_part_of(target, one.claim)))
+                self._remove_unnamed(records, one.claim, parts)
         fault("deliver.done")
         return stands
 
-    def _written(self, delivery: Delivery, target: Path, writing: Writing, newest: Delivered | None) -> _Entry:
+    def _written(
+        self, delivery: Delivery, target: Path, part: Path, writing: Writing, newest: Delivered | None
+    ) -> _Entry:
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
             return _Entry(Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note), "")
-        part = self.folder / str(_part_of(target, delivery.claim))
-        make_folder(part.parent)
+        place = self.folder / str(part)
+        make_folder(place.parent)
         batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
         columns = delivery.columns
         if delivery.is_by_label and writing.has_timelabel:
             batches, columns = labelled(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
-        rows = write_file(part, batches, columns, writing)
+        rows = write_file(place, batches, columns, writing)
         delivered = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
-        return _Entry(delivered, str(target), look(part).size)
+        return _Entry(delivered, str(target), look(place).size, str(part))
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Create the claim's record without a file, unless it is there."""
@@ -118,9 +131,8 @@ class FilesDeliverer:
             stands = self._latch(records, project, claim, [entry], None)
             if stands[-1].outcome is Outcome.KILLED:
                 inner = _folder_of(unit)
-                for name in names_in(self.folder / str(inner), f".{'_'.join(inner.parts)}"):
-                    if name.endswith(f".{claim}.part"):
-                        remove_file(self.folder / str(inner) / name)
+                found = self._parts_in(inner, f".{'_'.join(inner.parts)}")
+                self._remove_unnamed(records, claim, found.get(claim, []))
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
@@ -179,12 +191,30 @@ class FilesDeliverer:
 
     def _finish_earlier(self, records: Path, targets: Sequence[Path]) -> None:
         """Put earlier files in place that a crash has left aside, in order, so that none comes after a newer one."""
-        claims: set[int] = set()
+        found: dict[int, list[Path]] = {}
         for target in targets:
-            names = names_in(self.folder / str(target.parent), f".{target.name}.")
-            claims.update(int(name.split(".")[-2]) for name in names if name.endswith(".part"))
-        for claim in sorted(claims):
+            for claim, parts in self._parts_in(target.parent, f".{target.name}.").items():
+                found.setdefault(claim, []).extend(parts)
+        for claim, parts in sorted(found.items()):
             self._finish(records, claim)
+            if is_there(records / f"{claim}.json"):  # else it may still be at work
+                self._remove_unnamed(records, claim, parts)
+
+    def _parts_in(self, folder: Path, begin: str) -> dict[int, list[Path]]:
+        """Return the parts in a folder whose names begin with a text, by claim, as paths below the connection's."""
+        found: dict[int, list[Path]] = {}
+        for name in names_in(self.folder / str(folder), begin):
+            if told := _PART.search(name):
+                found.setdefault(int(told[1]), []).append(folder / name)
+        return found
+
+    def _remove_unnamed(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
+        """Remove parts of a claim that its record does not name: nobody will put them in place."""
+        record = _read(records / f"{claim}.json")
+        named = {entry.part for entry in _entries(record)} if record else set()
+        for part in parts:
+            if str(part) not in named:
+                remove_file(self.folder / str(part))
 
     def _latch(
         self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
@@ -196,7 +226,8 @@ class FilesDeliverer:
             "project": project,
             "claim": claim,
             "deliveries": [
-                {**_parts(entry.delivered), "target": entry.target, "size": entry.size} for entry in entries
+                {**_parts(entry.delivered), "target": entry.target, "size": entry.size, "part": entry.part}
+                for entry in entries
             ],
             "newest": _parts(tops[-1]) if tops else None,
         }
@@ -209,11 +240,10 @@ class FilesDeliverer:
         """Move the files of a delivered claim to their places, if that is still to be done."""
         record = _read(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
-            if entry.target:
+            if entry.part:
                 target = self.folder / entry.target
-                part = self.folder / str(_part_of(Path(entry.target), claim))
                 with suppress(FileNotFoundError):  # it is done, by this runner or by another
-                    move_file(part, target)
+                    move_file(self.folder / entry.part, target)
                     flush_folder(target.parent)
 
 
@@ -240,8 +270,8 @@ def _folder_of(unit: Unit) -> Path:
     return Path(*(part for part in re.split(r"[./]", unit.path) if part))
 
 
-def _part_of(target: Path, claim: int) -> Path:
-    return target.with_name(f".{target.name}.{claim}.part")
+def _part_of(target: Path, claim: int, attempt: str) -> Path:
+    return target.with_name(f".{target.name}.{claim}.{attempt}.part")
 
 
 def _parts(delivered: Delivered) -> dict[str, Any]:
@@ -257,8 +287,8 @@ def _entries(record: Mapping[str, Any]) -> list[_Entry]:
 
 
 def _entry(parts: Mapping[str, Any]) -> _Entry:
-    delivered = {name: part for name, part in parts.items() if name not in {"target", "size"}}
-    return _Entry(_delivered(delivered), parts["target"], parts.get("size"))
+    delivered = {name: part for name, part in parts.items() if name not in {"target", "size", "part"}}
+    return _Entry(_delivered(delivered), parts["target"], parts.get("size"), parts.get("part", ""))
 
 
 def _changed(target: Path, entry: _Entry) -> str | None:
@@ -268,10 +298,6 @@ def _changed(target: Path, entry: _Entry) -> str | None:
         return f"{target.name} is gone"
     is_as_delivered = entry.size is None or size == entry.size
     return None if is_as_delivered else f"{target.name} has {size} bytes, {entry.size} were delivered"
-
-
-def _is_delivered(record: Mapping[str, Any] | None) -> bool:
-    return record is not None and any(entry.target for entry in _entries(record))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.dpl.config.model import Config, flat_options, option_value
+from waterclock.dpl.resolve.buckets import SpanOf, check_buckets
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
 from waterclock.errors import WaterclockError, did_you_mean, nearest
@@ -101,7 +102,13 @@ def settle_connections(
     if PROJECT not in connections and _FILES in capabilities:
         place = Place(config.source.file, 1, 1)
         connections[PROJECT] = Connection(PROJECT, _FILES, {"path": str(root)}, About(), place)
-    _check_secrets(connections.values(), said, config, root, errors)
+
+    def span_of(name: str, key: str) -> Span:
+        return _place_of_option(name, key, said, config)
+
+    _check_secrets(connections.values(), config, root, span_of, errors)
+    files = [each for each in connections.values() if each.type == _FILES]
+    errors.extend(check_buckets(files, config, span_of))
     return Systems(connections, frozenset(said), capabilities)
 
 
@@ -172,25 +179,26 @@ _ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files"
 
 def _check_secrets(
     connections: Iterable[Connection],
-    said: Mapping[str, Statement],
     config: Config,
     root: Path,
+    span_of: SpanOf,
     errors: list[WaterclockError],
 ) -> None:
     secrets = Secrets.of(root / config.environment.secrets)
     for connection in connections:
         for key, value in connection.options.items():
-            if not isinstance(value, Secret) or secrets.has(value.name):
-                continue
-            error = secrets.unresolved(value.name)
-            path = ("env", config.env, "connections", connection.name, *key.split("."))
-            span = config.places.get(path)
-            options = said[connection.name].value("OPTIONS", OptionsSaid) if connection.name in said else None
-            if span is None and options is not None:
-                span = options.spans.get(key)
-            span = span or config.place(path)
-            error.where, error.excerpt = str(span.place), span.source.excerpt(span.start, span.end)
-            errors.append(error)
+            if isinstance(value, Secret) and not secrets.has(value.name):
+                errors.append(span_of(connection.name, key).placing(secrets.unresolved(value.name)))
+
+
+def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config: Config) -> Span:
+    """Return where a connection's option is said: in the project file, or else in its statement."""
+    path = ("env", config.env, "connections", name, *key.split("."))
+    if path in config.places:
+        return config.places[path]
+    options = said[name].value("OPTIONS", OptionsSaid) if name in said else None
+    found = options.spans.get(key) if options is not None else None
+    return found or config.place(path)
 
 
 def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:

@@ -98,6 +98,11 @@ class Span:
             excerpt=self.source.excerpt(self.start, self.end),
         )
 
+    def placing(self, error: WaterclockError) -> WaterclockError:
+        """Have an error that was found elsewhere say that it comes from this piece."""
+        error.where, error.excerpt = str(self.place), self.source.excerpt(self.start, self.end)
+        return error
+
 
 def to(one: Span, other: Span) -> Span:
     """Return the span from the beginning of `one` to the end of `other`."""

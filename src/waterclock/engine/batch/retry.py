@@ -12,7 +12,10 @@ from waterclock.engine.batch.life import carry_out
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark
 from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Group
+
+_LONGEST_WHY = 120
 
 
 def carry_out_with_retries(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:
@@ -35,7 +38,7 @@ def _in_parts(work: Workplace, group: Group, now: datetime) -> Iterator[GroupRep
         yield report
         return
     how = "one by one" if count == 2 else "in two parts"
-    work.listener.said(f"{group.table}: {count} labels failed together ({report.error.what}); taken {how}")
+    work.listener.said(f"{group.table}: {count} labels failed together ({_in_one_line(report.error)}); taken {how}")
     for batches in (group.batches[: count // 2], group.batches[count // 2 :]):
         yield from _in_parts(work, dataclasses.replace(group, batches=batches), now)
 
@@ -66,7 +69,13 @@ def _say(work: Workplace, group: Group, state: RetryCallState) -> None:
     report = _last(state)
     wait = state.next_action.sleep if state.next_action else 0.0
     if report.error is not None:
-        work.listener.said(f"{group.table}: {report.error.what}; tried again in {wait:.0f} s")
+        work.listener.said(f"{group.table}: {_in_one_line(report.error)}; tried again in {wait:.0f} s")
+
+
+def _in_one_line(error: WaterclockError) -> str:
+    """Return what happened and why, as short as a line wants it: all of it stands with what fails at last."""
+    why = (error.why or "").partition("\n")[0]
+    return f"{error.what}: {why}" if why and len(why) <= _LONGEST_WHY else error.what
 
 
 def _last(state: RetryCallState) -> GroupReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.batches.records import BatchResult, Claim
@@ -10,6 +11,7 @@ from waterclock.engine.batch.publish import kill_delivery
 from waterclock.engine.damage import require_versions
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
@@ -20,20 +22,43 @@ from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
 
 
-def take_over(work: Workplace, left: Sequence[Claim]) -> int:
-    """Settle claims that were left behind; gives how many could be."""
-    settled = 0
+@dataclass(slots=True)
+class TakenOver:
+    """How many claims could be settled, and why others could not."""
+
+    settled: int = 0
+    unsettled: list[WaterclockError] = field(default_factory=list)
+
+
+def take_over(work: Workplace, left: Sequence[Claim]) -> TakenOver:
+    """Settle claims that were left behind, as far as that can be done now."""
+    found = TakenOver()
     for claim in left:
         table = work.flow.tables.get(claim.request.table)
         if table is None:
             continue
         try:
             _take_over(work, table, claim)
-            settled += 1
+            found.settled += 1
         except Exception as raised:  # noqa: BLE001 - one claim that cannot be settled now does not hold the others
-            said = to_error(raised, where=f"{table.name}@{label_of(claim.request.labels[0])}")
-            work.listener.said(f"claim {claim.number} of {table.name} cannot be settled yet: {said.what}")
-    return settled
+            error = _unsettled(table, claim, raised)
+            work.listener.said(error.what)
+            found.unsettled.append(error)
+    return found
+
+
+def _unsettled(table: Table, claim: Claim, raised: Exception) -> WaterclockError:
+    """Return the error of a claim that nobody knows the outcome of: what kept it from being asked for."""
+    where = f"{table.name}@{label_of(claim.request.labels[0])}"
+    said = to_error(raised, where=where)
+    return WaterclockError(
+        said.code,
+        f"claim {claim.number} of {table.name} cannot be settled yet: {said.what}",
+        where=where,
+        why=": ".join(part for part in (said.where if said.where != where else None, said.why) if part) or None,
+        fix=said.fix,
+        transient=said.transient,
+    )
 
 
 def _take_over(work: Workplace, table: Table, claim: Claim) -> None:

@@ -8,6 +8,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from waterclock import object_stores
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.temporal import refusal_of
@@ -78,6 +79,8 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
             fix="make room, then `waterclock run` again: nothing of this batch is visible",
             transient=True,
         )
+    if isinstance(error, OSError) and (unreached := object_stores.refusal_of(error, where)):
+        return unreached  # so delta-rs tells of its store
     if refusal := refusal_of(error):
         return refusal.at(where)
     condition = _condition(error)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable, Schema
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from waterclock.storage.types import Schema as AnySchema
 
 PROJECT = "waterclock.project"
+_MOST_TRIES, _PAUSE = 5, 0.2
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
@@ -40,28 +42,58 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
     Raises  E601 where the table is another project's
             E624 where it is partitioned otherwise
             E615 where a type cannot be stored
+            E622 where the store is at another such put at each try, transient
     """
     wanted = [TIMELABEL] if is_partitioned else []
-    if not table_exists(folder):
+    for attempt in range(1, _MOST_TRIES + 1):
+        if table_exists(folder):
+            break
         try:
-            DeltaTable.create(
-                folder,
-                Schema.from_json(schema_text(schema)),
-                mode="error",
-                partition_by=wanted,
-                configuration=_PROPERTIES | {PROJECT: project},
-                raise_if_key_not_exists=False,
-                # else the loser of a race writes its metadata over the winner's, at the next version
-                commit_properties=CommitProperties(max_commit_retries=0),
-                storage_options=delta_options(folder),
-            )
+            _create(folder, schema, wanted, project)
         except DeltaError as error:
-            if not table_exists(folder):  # else somebody was quicker
+            if table_exists(folder):  # somebody was quicker
+                break
+            if not _is_refused_put(error):
                 raise WaterclockError("E615", "the table cannot be created", where=folder, why=str(error)) from error
+            if attempt == _MOST_TRIES:
+                raise _too_busy(folder) from error
+            time.sleep(attempt * _PAUSE)
     with opened(folder) as table:
         refuse_stranger(table, project)
         if table.partition_columns != wanted:
             raise partitioned_otherwise(folder, table.partition_columns, wanted)
+
+
+def _create(folder: str, schema: AnySchema, wanted: Sequence[str], project: str) -> None:
+    DeltaTable.create(
+        folder,
+        Schema.from_json(schema_text(schema)),
+        mode="error",
+        partition_by=list(wanted),
+        configuration=_PROPERTIES | {PROJECT: project},
+        raise_if_key_not_exists=False,
+        # else the loser of a race writes its metadata over the winner's, at the next version
+        commit_properties=CommitProperties(max_commit_retries=0),
+        storage_options=delta_options(folder),
+    )
+
+
+def _is_refused_put(error: DeltaError) -> bool:
+    """Tell whether the log's first file was refused as if one were there.
+
+    S3 does so (409) while it is at another such put of that name, whichever way that ends.
+    """
+    return isinstance(error, CommitFailedError) or "Invalid table version" in str(error)
+
+
+def _too_busy(folder: str) -> WaterclockError:
+    return WaterclockError(
+        "E622",
+        "the store is at another's first commit of this table, and none comes of it",
+        where=folder,
+        fix="try again",
+        transient=True,
+    )
 
 
 def require_owner(folder: str, project: str) -> None:

@@ -9,7 +9,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from waterclock.filesystem import at, is_there
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, look
 from waterclock.object_stores import delta_options
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows
@@ -68,6 +69,8 @@ def version_if_kept(folder: str, version: int, low: str | None = None, high: str
 
     Where VACUUM took its files after an OPTIMIZE, a later version that has the same rows. None where there is none.
     Cost: the log is opened at the version, some 10 ms, and a look-up a file.
+
+    Raises  E605 where one of its files is empty
     """
     if version < 0 or is_recreated(folder, version):
         return None
@@ -84,8 +87,30 @@ def _whole(folder: str, version: int, low: str | None, high: str | None) -> Delt
             files_with_deletion_vectors(table, folder)  # reads them
     except (DeltaError, OSError):
         return None
-    is_whole = all(is_there(at(folder, file.path)) for file in files if may_hold_any(file, low, high))
+    is_whole = all(_is_there(folder, file) for file in files if may_hold_any(file, low, high))
     return table if is_whole else None
+
+
+def _is_there(folder: str, file: LiveFile) -> bool:
+    """Tell whether a live file is there. Raises  E605 where nothing is in it, which its log knows to be wrong."""
+    try:
+        found = look(at(folder, file.path))
+    except FileNotFoundError:
+        return False
+    if file.size and not found.size:
+        raise empty_file(folder, file.path)
+    return True
+
+
+def empty_file(folder: str, path: str) -> WaterclockError:
+    """Return the error of a data file without a byte: some readers would take it for one without rows."""
+    return WaterclockError(
+        "E605",
+        "the slice is damaged",
+        where=f"{folder}/{path}",
+        why=f"{path.rpartition('/')[2]} is empty",
+        fix="make the batch again",
+    )
 
 
 def is_plain(table: DeltaTable) -> bool:

@@ -27,6 +27,7 @@ from waterclock.storage.log.delta_log import (
     checkpointed,
     commit_identity,
     damaged_log,
+    require_commits,
 )
 from waterclock.storage.log.identity import app_id
 from waterclock.storage.log.live_files import (
@@ -68,6 +69,7 @@ class OpenTable:
         """Take over what the log says at the version that delta-rs shows."""
         metadata, protocol = self._delta.metadata(), self._delta.protocol()
         self.version = int(self._delta.version())
+        require_commits(self.folder, self.version)
         self._head = commit_identity(self.folder, self.version)
         self.schema = self._delta.schema().to_json()
         self.partition_columns = list(metadata.partition_columns)

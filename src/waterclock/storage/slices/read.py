@@ -14,12 +14,11 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
-from waterclock.errors import WaterclockError
 from waterclock.filesystem import at
 from waterclock.object_stores import delta_options, is_remote
 from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
-from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, may_hold_any, version_if_kept
+from waterclock.storage.log.live_files import LiveFile, empty_file, is_plain, live_files, may_hold_any, version_if_kept
 from waterclock.storage.log.open_tables import opened
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -48,6 +47,8 @@ def frame_at(
 
     Cost: no job here. Few live files are listed by delta-rs (some milliseconds) and read as files; many, and layouts
     that need it, are read through Spark's Delta log, whose first look at a version costs three jobs.
+
+    Raises  E605 for an empty file on a disk
     """
     bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
     direct = _live_paths(folder, version, bounds, is_partitioned=is_partitioned)
@@ -71,9 +72,8 @@ def frame_if_kept(
     table = version_if_kept(folder, version, *bounds)
     if table is None:
         return None
-    direct = _direct(
-        live_files(table), table.schema().to_json(), bounds, is_plain=is_plain(table), is_partitioned=is_partitioned
-    )
+    schema, plain = table.schema().to_json(), is_plain(table)
+    direct = _direct(folder, live_files(table), schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
     return _within(_frame(spark, folder, table.version(), direct), bounds)
 
 
@@ -124,8 +124,7 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
     wanted = StructType.fromJson(json.loads(schema))
     if not paths:
         return no_rows(spark, wanted)
-    if not is_remote(folder):
-        _require_content(folder, paths)
+    _require_content(folder, paths)
     # without the look-up the folders y=, m=, d= would become columns
     reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
     return reader.parquet(*(literal_path(str(at(folder, path))) for path in paths))
@@ -134,22 +133,18 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
 def _require_content(folder: str, paths: Sequence[str]) -> None:
     """Refuse an empty file, as a machine that lost its power leaves it: Spark would take it for one without rows.
 
-    In an object store a file is there whole or not at all. Cost: a look at each, some microseconds.
+    In an object store a file is there whole or not at all, and is not asked for. Cost: some microseconds for each.
     Raises  E605 naming the file
     """
+    if is_remote(folder):
+        return
     for path in paths:
         try:
             found = os.stat(f"{folder}/{path}")  # noqa: PTH116 - thousands of Paths
         except FileNotFoundError:
             continue  # Spark tells of it
         if S_ISREG(found.st_mode) and not found.st_size:
-            raise WaterclockError(
-                "E605",
-                "the slice is damaged",
-                where=f"{folder}/{path}",
-                why=f"{path.rpartition('/')[2]} is empty",
-                fix="make the batch again",
-            )
+            raise empty_file(folder, path)
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -170,10 +165,11 @@ def _live_paths(
                 files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
     except DeltaError:
         return None  # a type or feature that Spark knows and delta-rs does not
-    return _direct(files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
+    return _direct(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
 
 
 def _direct(
+    folder: str,
     files: Sequence[LiveFile],
     schema: str,
     bounds: tuple[str | None, str | None],
@@ -181,10 +177,10 @@ def _direct(
     is_plain: bool,
     is_partitioned: bool,
 ) -> tuple[list[str], str] | None:
-    if not is_plain:
-        return None
     paths = [file.path for file in files if may_hold_any(file, *bounds)]
     # Spark leaves the partition's column out of files that it writes itself, such as those of OPTIMIZE
-    if is_partitioned and not all(path.startswith(f"{STAGE}/") for path in paths):
-        return None
-    return (paths, schema) if len(paths) <= FILES_READ_DIRECTLY else None
+    are_whole_rows = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
+    if is_plain and are_whole_rows and len(paths) <= FILES_READ_DIRECTLY:
+        return paths, schema
+    _require_content(folder, paths)
+    return None

@@ -20,13 +20,14 @@ import pytest
 from tests.s3 import free_port, server, start_server
 from tests.stores import PLACES, JsonBucket, LandingBucket, ParquetBucket, PublishedBucket, fresh_bucket
 from tests.systems import LandingFolder, setting_of, unit_of
+from waterclock import object_files
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
 from waterclock.connectors.files.landed_names import find, names_of
 from waterclock.connectors.interface import Listing, Outcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.filesystem import at, files_below, is_there, opened, read_bytes, written
+from waterclock.filesystem import at, files_below, is_there, opened, put_file_if_absent, read_bytes, written
 from waterclock.flow.choices import Mode
 from waterclock.object_stores import reach_by, store_of
 from waterclock.testing.deliveries import Slices, row
@@ -171,6 +172,62 @@ def test_a_big_file_is_put_away_in_parts(system: LandingBucket) -> None:
     assert not is_there(str(path))
     archive = at(str(Path(item.path).parent)) if not item.path.startswith("s3:") else at(item.path).parent
     assert [file.path for file in files_below(archive)] == [item.name]
+
+
+@pytest.mark.parametrize("archive", ["another bucket", "local"])
+@pytest.mark.parametrize("times", [1, 9])
+def test_what_is_put_anew_while_it_is_put_away_is_put_away_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: str, times: int
+) -> None:
+    system = LandingBucket(tmp_path, "s3", "local")
+    if archive != "local":
+        system.setting = replace(system.setting, archive=at(fresh_bucket(), "archive"))
+    contents = [gzip.compress(b"id\n" + os.urandom(20_000_000), compresslevel=0) for _ in range(2)]
+    path = system.file(DAY)
+    path.write_bytes(contents[0])
+    items = listing(system).items
+    put: list[bytes] = []
+    real = object_files._Ranges._range
+
+    def ranged(self: Any, begin: int, end: int) -> Any:
+        if begin and len(put) < times:
+            put.append(contents[(len(put) + 1) % 2])
+            path.write_bytes(put[-1])
+        return real(self, begin, end)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(object_files._Ranges, "_range", ranged)
+        if times == 9:
+            with pytest.raises(WaterclockError, match="E807") as error:
+                collector(system).archive(system.unit, items)
+            assert error.value.transient
+        else:
+            collector(system).archive(system.unit, items)
+    assert collector(system).archive(system.unit, listing(system).items) == ()
+    (item,) = listing(system).items
+    assert item.is_archived
+    with opened(item.path) as archived:
+        assert archived.read() == (put or contents)[-1]
+
+
+def test_a_big_file_is_copied_on_the_condition_that_none_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_files, "_COPIED_SOON", 1_000_000)
+    path, target, theirs = tmp_path / "big", at(fresh_bucket(), "big"), b"of another"
+    path.write_bytes(os.urandom(20_000_000))
+    real = object_files.copy_if_absent
+
+    def overtaken(*told: Any) -> bool:
+        target.write_bytes(theirs)
+        return real(*told)
+
+    monkeypatch.setattr(object_files, "copy_if_absent", overtaken)
+    assert not put_file_if_absent(path, target)
+    assert read_bytes(target) == theirs
+    monkeypatch.setattr(object_files, "copy_if_absent", real)
+    assert put_file_if_absent(path, target.with_name("other"))
+    assert read_bytes(target.with_name("other")) == path.read_bytes()
 
 
 def test_a_listing_asks_for_no_file_alone(tmp_path: Path) -> None:
@@ -332,6 +389,20 @@ def refused(path: str, **others: str) -> WaterclockError:
     with pytest.raises(WaterclockError) as error:
         CONNECTOR.collector(setting).arrivals(unit_of("landing", "shop.orders"))
     return error.value
+
+
+def test_an_object_whose_name_cannot_be_used_is_named_and_hides_none_of_another_unit() -> None:
+    bucket = server().new_bucket()
+    for name in ("shop/orders/a\tb.csv", "shop/others/shop_others_2013_01_01_00_00_00.csv"):
+        path = server().folder_of(bucket) / "new" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"id\n1\n")
+    setting = setting_of("landing", Path("/nowhere"), path=f"s3://{bucket}/new", **server().options())
+    collected = CONNECTOR.collector(setting)
+    with pytest.raises(WaterclockError, match="E807 an object has a name that cannot be used") as error:
+        collected.arrivals(unit_of("landing", "shop.orders"))
+    assert error.value.where == f"s3://{bucket}/new/shop/orders/a\\tb.csv"
+    assert len(collected.arrivals(unit_of("landing", "shop.others")).items) == 1
 
 
 def test_a_bucket_that_is_not_there_is_named() -> None:

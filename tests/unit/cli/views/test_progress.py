@@ -337,6 +337,25 @@ def test_an_error_without_a_place_gets_that_of_its_batch() -> None:
     assert "raw.a@20130101000000..20130102000000" in told(outcome(failed=[report]))
 
 
+def test_a_claim_that_is_not_settled_is_told_as_what_failed_is() -> None:
+    of = outcome(unsettled=(WaterclockError("E821", "claim 7 of out.a cannot be settled yet", fix="make the folder"),))
+    assert told(of) == (
+        "\nE821 claim 7 of out.a cannot be settled yet\nfix  make the folder\n\n"
+        "1 claim not settled; nothing is due; next due 2013-01-05 00:00Z\n"
+    )
+    found = run_json(of, FLOW, at("2013-01-04"), None, 1.0)
+    assert [error["code"] for error in found["unsettled"]] == ["E821"]
+
+
+def test_a_store_that_left_a_run_is_told_at_its_end() -> None:
+    of = outcome(done=1, rows=5, away=WaterclockError("E609", "the object store cannot be reached", where="s3://lake"))
+    assert told(of) == (
+        "\nE609 the object store cannot be reached\n  s3://lake\n\n"
+        "1 batch done (5 rows, 12 s); left by the object store; nothing is due; next due 2013-01-05 00:00Z\n"
+    )
+    assert run_json(of, FLOW, at("2013-01-04"), None, 1.0)["away"]["code"] == "E609"
+
+
 def test_a_run_is_json() -> None:
     failed = [GroupReport(group("raw.a", "2013-01-01"), 7, error=BROKEN)]
     found = run_json(outcome(done=2, rows=5, failed=failed), FLOW, at("2013-01-04"), None, 1.23456)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import PublishedFolder, unit_of
-from waterclock.connectors.files.writer import Writing
+from waterclock.connectors.files.writer import Writing, write_file
 from waterclock.connectors.interface import Deliverer, Delivery, Outcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
@@ -165,6 +165,35 @@ def test_a_paused_runner_that_was_finished_by_another_undoes_nothing(out: Publis
     with striking(strike):
         deliver(out, delivery(out, ["older"], 1, FIRST))
     assert ids(out) == ["newer"]
+
+
+def test_a_runner_that_comes_late_to_a_claim_puts_nothing_over_a_newer_file(
+    out: PublishedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "waterclock.connectors.files.delivery.write_file"
+
+    def be_overtaken(*told: Any) -> int:
+        monkeypatch.setattr(name, write_file)
+        deliver(out, delivery(out, ["older"], 1, FIRST))
+        deliver(out, delivery(out, ["newer"], 2, SECOND))
+        return write_file(*told)
+
+    stale = delivery(out, ["stale"], 1, FIRST)
+    monkeypatch.setattr(name, be_overtaken)
+    assert deliver(out, stale) is Outcome.DELIVERED
+    assert ids(out) == ["newer"]
+    assert places(out) == ["daily/totals/daily_totals.csv"]
+
+
+def test_a_part_that_is_too_late_is_removed_by_the_next_delivery_and_one_at_work_stays(out: PublishedFolder) -> None:
+    left = [f".daily_totals.csv.{claim}.{'0' * 32}.part" for claim in (1, 7)]
+    deliver(out, delivery(out, ["a"], 1, FIRST))
+    for name in left:
+        (out.folder / "daily" / "totals" / name).write_text("left by a runner that was killed")
+    deliver(out, delivery(out, ["b"], 2, SECOND))
+    assert places(out) == [f"daily/totals/{left[1]}", "daily/totals/daily_totals.csv"]
+    deliverer(out).kill(out.unit, "flights", "out.daily.totals", 7)
+    assert places(out) == ["daily/totals/daily_totals.csv"]
 
 
 def test_files_that_are_gone_or_changed_are_told(out: PublishedFolder) -> None:

@@ -84,6 +84,15 @@ def test_a_group_that_fails_is_split_and_only_the_bad_label_fails(monkeypatch: p
     ]
 
 
+def test_what_is_tried_again_and_taken_apart_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = WaterclockError("E609", "the store cannot be reached", why="it does not answer\nin full", transient=True)
+    _, _, work = carried(monkeypatch, lambda _: away, group("a.b", 1, 2))
+    said = work.listener.said_
+    assert said[0] == "a.b: the store cannot be reached: it does not answer; tried again in 0 s"
+    whole = "a.b: 2 labels failed together (the store cannot be reached: it does not answer); taken one by one"
+    assert whole in said
+
+
 def test_one_bad_label_of_a_year_costs_some_attempts_and_not_one_for_each_day(monkeypatch: pytest.MonkeyPatch) -> None:
     def only_with_77(tried: Group) -> WaterclockError | None:
         return LASTING if any(one.label == day(77) for one in tried.batches) else None

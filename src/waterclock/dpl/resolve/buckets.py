@@ -1,0 +1,79 @@
+"""Checks the URLs of connections of type `files`, and that each bucket is reached in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from waterclock.dpl.config.model import Config, SecretSaid
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Connection, Secret
+from waterclock.object_stores import OPTIONS, bucket_of, is_remote, no_option, options_of
+
+_URLS = ("path", "archive")
+SpanOf = Callable[[str, str], Span]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a bucket is said to be reached, by whom, and where that stands."""
+
+    bucket: str
+    options: Mapping[str, str | Secret]
+    by: str
+    span: Span
+
+
+def check_buckets(connections: Iterable[Connection], config: Config, span_of: SpanOf) -> Iterator[WaterclockError]:
+    """Refuse URLs of no known store, options that a store does not take, and two ways to one bucket.
+
+    What says no options goes the way that others say. `span_of` tells where a connection's option stands.
+    """
+    known: dict[str, _Way] = {way.bucket: way for way in _of_storage(config)}
+    for connection in connections:
+        said = {name: _text(connection.options[name]) for name in OPTIONS if name in connection.options}
+        for key in _URLS:
+            url = str(connection.options.get(key) or "")
+            if not is_remote(url):
+                continue
+            span = span_of(connection.name, key)
+            try:
+                way = _Way(bucket_of(url), said, f"connection {connection.name}", span)
+            except WaterclockError as error:
+                yield span.placing(error)
+                continue
+            if wrong := next((name for name in said if name not in options_of(url)), None):
+                yield span_of(connection.name, wrong).placing(no_option(wrong, url))
+            elif said and (other := known.setdefault(way.bucket, way)).options != said:
+                yield _two_ways(way, other)
+
+
+def _of_storage(config: Config) -> Iterator[_Way]:
+    """Give the way to the storage's bucket, where one is said; what is wrong with it is told elsewhere."""
+    storage, options = config.environment.storage, config.environment.storage_options
+    if not is_remote(storage) or not options:
+        return
+    said = {
+        name: Secret(value.secret) if isinstance(value, SecretSaid) else _text(value) for name, value in options.items()
+    }
+    try:
+        yield _Way(bucket_of(storage), said, "the storage", config.place(("env", config.env, "storage_options")))
+    except WaterclockError:
+        return
+
+
+def _two_ways(way: _Way, other: _Way) -> WaterclockError:
+    names = sorted(name for name in {*way.options, *other.options} if way.options.get(name) != other.options.get(name))
+    return way.span.refuse(
+        "E223",
+        f"two ways to {way.bucket}",
+        why=f"{other.by} ({other.span.place}) says another {' and '.join(names)}, and a bucket is reached in one way",
+        fix="say the same in both, or in one of them nothing: it goes the other's way",
+    )
+
+
+def _text(value: object) -> str | Secret:
+    if isinstance(value, Secret):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
