@@ -4,6 +4,7 @@
 ./bin/demo --days 2      as many days as you like
 ./bin/demo --fresh       from the beginning
 ./bin/demo --in DIR      in a folder of its own, not in the checkout
+./bin/demo --ui          and then the project in a browser, until Ctrl-C
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--days", type=int, default=5, help="how many more days (5)")
     parser.add_argument("--fresh", action="store_true", help="begin again: forget the data and the tables")
     parser.add_argument("--in", dest="folder", type=Path, default=EXAMPLE, help="where to work (the example's folder)")
+    parser.add_argument("--ui", action="store_true", help="then serve the project in a browser, until Ctrl-C")
     given = parser.parse_args(arguments)
     project = prepare(given.folder.resolve(), fresh=given.fresh)
     days = lay_out(project, given.days)
@@ -55,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     first = days[0] if days else last
     run_flow(project, make_data.day_start(first), make_data.day_start(last + timedelta(days=1)))
     show(project, last)
+    if given.ui:
+        say("The project in a browser")
+        now = f"{make_data.day_start(last + timedelta(days=1)):%Y-%m-%dT%H:%MZ}"
+        sys.exit(waterclock("ui", "--now", now, "--open", "--listen", "0", project=project))
 
 
 def prepare(project: Path, *, fresh: bool) -> Path:
@@ -125,6 +131,7 @@ def suggest(project: Path, last: date) -> None:
         ),
         ("every batch, as a table", f'./bin/waterclock query "SELECT * FROM waterclock.batches" {where}'),
         ("what flows into what", f"./bin/waterclock lineage marts.delays {where}"),
+        ("the same in a browser", f"./bin/waterclock ui --now {end:%Y-%m-%dT%H:%MZ} {where}"),
         ("the next days", again),
     ):
         print(f"  {command}\n      {what}")

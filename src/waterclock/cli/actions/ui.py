@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import webbrowser
 from pathlib import Path
 
 from waterclock.cli.actions.listening import address_of
@@ -37,10 +39,13 @@ def show_pages(
             sys.stdout.flush()
         else:
             to.print(f"the pages are at {served.address}  (Ctrl-C ends them)", soft_wrap=True)
-        if is_opened:
-            import webbrowser
-
+        if is_opened and _has_screen():
             webbrowser.open(served.address)
         while not stop.wait(3600):
             pass
     return 0
+
+
+def _has_screen() -> bool:
+    """Tell whether a browser could be seen: without a screen a text browser would take the terminal."""
+    return sys.platform in {"darwin", "win32"} or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
