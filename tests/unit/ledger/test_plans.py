@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from tests.ledgers import Desk
-from waterclock.ledger.read import changes_since, content, current, provenance, ripple, snapshot, status
+from waterclock.ledger.read import changes_since, content, current, provenance, ripple, snapshot, states, status
 from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspects
 
 MODULES = (
@@ -24,6 +24,10 @@ STATEMENTS = {
     for module in MODULES
     for name, statement in vars(module).items()
     if isinstance(statement, (sa.Select, sa.CompoundSelect, sa.Update, sa.Delete))
+} | {
+    "content.standing": content._standing_for(2),
+    "states.newest_before": states._each_first(states._newest_before, 2),
+    "states.standing_at": states._each_first(states._standing_at, 2),
 }
 
 
