@@ -220,7 +220,7 @@ for _functions in COMMANDS.values():
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and give its exit code; `argv` without the program's name, by default the shell's."""
-    gc.set_threshold(100_000, 20, 50)  # what is imported stays: looking through it took a tenth of a short command
+    gc.set_threshold(400_000, 20, 50)  # what is imported stays: looking through it took a tenth of a short command
     atexit.register(gc.freeze)  # nor once more at the end: another tenth, of a large project
     if _COMPLETE in os.environ:  # a shell asks
         from typer.completion import completion_init  # type: ignore[attr-defined]  # Typer's, from beside it

@@ -44,16 +44,18 @@ _MEASURES = (
 )
 _AS_TEXT = sa.cast(revisions.c.measures, sa.Text)
 _WARNED = _MEASURES.where(_AS_TEXT.like('%"warnings": [%'), _AS_TEXT.not_like('%"warnings": []%'))
+_IS_DONE = batches.c.status == BatchStatus.DONE.value
+_LISTED = sa.cast(sa.type_coerce(batches.c.label, sa.BigInteger), sa.Text)
 _DONE = (  # a row for each table: a driver takes its time for each label
     sa.select(
         batches.c.table_name,
-        sa.func.aggregate_strings(sa.cast(sa.type_coerce(batches.c.label, sa.BigInteger), sa.Text), ","),
+        sa.func.aggregate_strings(sa.case((_IS_DONE, _LISTED)), ",").label("done"),
+        sa.func.coalesce(sa.func.max(sa.case((batches.c.status != BatchStatus.DONE.value, 1))), 0).label("has_others"),
     )
     .where(
         batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
         batches.c.label >= sa.bindparam("low"),
         batches.c.label < sa.bindparam("high"),
-        batches.c.status == BatchStatus.DONE.value,
     )
     .group_by(batches.c.table_name)
 )
@@ -146,11 +148,15 @@ def settled(database: Database, names: Collection[str], low: datetime = BEGINNIN
     """
     values = {"names": sorted(names), "low": low, "high": high}
     done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
+    labels_of = lru_cache(maxsize=1)(_labels)  # of tables in a row the same labels are done, mostly
+    with_others = []
     with database.read() as connection:
-        labels_of = lru_cache(maxsize=1)(_labels)  # of tables in a row the same labels are done, mostly
-        for name, listed in connection.execute(_DONE, values):
-            done[name] = labels_of(listed)
-        return Settled(done, tuple(map(_cell, connection.execute(_NOT_DONE, values))))
+        for name, listed, has_others in connection.execute(_DONE, values):
+            done[name] = labels_of(listed) if listed else ()
+            if has_others:
+                with_others.append(name)
+        rows = connection.execute(_NOT_DONE, values | {"names": with_others})
+        return Settled(done, tuple(map(_cell, rows)))
 
 
 def _labels(listed: str) -> tuple[datetime, ...]:
