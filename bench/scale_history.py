@@ -21,6 +21,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.instants import to_micros
 from waterclock.ledger.store.schema import metadata
+from waterclock.ledger.store.sums import SET_SUMS
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
@@ -261,6 +262,7 @@ def _advance(connection: sa.Connection, step: _Step, hours: int) -> None:
         f"UPDATE ledger SET last_claim = last_claim + {millis}, sequence = sequence + {hours * step.sequences}",
     ):
         connection.exec_driver_sql(statement)
+    connection.execute(SET_SUMS)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from tests import postgres
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input, Recorded
 from waterclock.flow.choices import Kind, Mode, TableType
@@ -159,6 +161,18 @@ def result(
     count = rows if rows is not None else 1 if digest is None else int(digest.split(":", maxsplit=1)[0])
     path = f"_stage/{at:%Y%m%d}/c={version}"
     return BatchResult(at, at + DAY, version, count, 10, digest, path, stands_from=stands_from, **more)
+
+
+def require_sums(ledger: Ledger) -> None:
+    """Hold what the ledger keeps of the weights of each table against their sum."""
+    batches, tables = schema.batches.c, schema.tables.c
+    halves = sa.func.coalesce(sa.func.sum(batches.hash_high), 0), sa.func.coalesce(sa.func.sum(batches.hash_low), 0)
+    summed = sa.select(tables.name, *halves).outerjoin(schema.batches, batches.table_name == tables.name)
+    with ledger._database.read() as connection:
+        kept = {
+            name: sums for name, *sums in connection.execute(sa.select(tables.name, tables.sum_high, tables.sum_low))
+        }
+        assert kept == {name: list(map(int, sums)) for name, *sums in connection.execute(summed.group_by(tables.name))}
 
 
 def desk(path: Path | None = None) -> Desk:

@@ -14,7 +14,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.ledgers import Desk, day, desk, result, table
+from tests.ledgers import Desk, day, desk, require_sums, result, table
 from waterclock.batches.records import Claim
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.window import Window
@@ -193,6 +193,10 @@ class Suspects(RuleBasedStateMachine):
                     read = (fact.table, (fact.low - day(0)).days, (fact.high - day(0)).days)
                     then = self.slices[name, (label - day(0)).days].reads[read]
                     assert (fact.recorded == fact.current) == (then == self.seen(read))
+
+    @invariant()
+    def sums_are_those_of_the_slices(self) -> None:
+        require_sums(self.desk.ledger)
 
     @invariant()
     def slices_are_those_that_were_made(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests import postgres
+from tests.ledgers import require_sums
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.schema import metadata
@@ -22,7 +23,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 START = datetime(2013, 1, 1, tzinfo=UTC)
 HOURS = 5
 BY_CHANCE = {"seconds", "applied_at", "created_at"}
-OF_CONTENT = {"hash_high", "hash_low", "content", "slice_path", "data"}
+OF_CONTENT = {"hash_high", "hash_low", "sum_high", "sum_low", "content", "slice_path", "data"}
 
 
 @pytest.fixture
@@ -58,6 +59,7 @@ def test_hours_that_are_moved_leave_what_hours_that_are_run_leave(
             history.run(ledger, made, clock.at)
         ours = rows_of(ledger)
     with Ledger.open(moved, clock=clock) as ledger:
+        require_sums(ledger)
         found = rows_of(ledger)
         for name, rows in ours.items():
             assert found[name] == rows, name

@@ -32,7 +32,7 @@ def environments_from(ctx: Any, incomplete: str) -> list[str]:
     with suppress(Exception):
         import tomllib
 
-        from waterclock.dpl.config.model import FILE
+        from waterclock.dpl.config.file_name import FILE
 
         found = sorted(tomllib.loads((_folder(ctx) / FILE).read_text(encoding="utf-8-sig"))[_ENVIRONMENT])
     return [name for name in found if name.startswith(incomplete)]

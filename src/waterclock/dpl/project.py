@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.cache import key_of, remember, remembered
-from waterclock.dpl.config.model import FILE, Config, SecretSaid, SparkSaid, read_config
+from waterclock.dpl.cache import Kept, digest_of, key_of, remember, remembered
+from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Secret
@@ -20,6 +20,7 @@ from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
+    from waterclock.dpl.config.model import Config, SecretSaid, SparkSaid
     from waterclock.dpl.resolve.schemas import Known
     from waterclock.dpl.syntax.statements import Statement
 
@@ -137,25 +138,56 @@ def _check(
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         return None, (_undecodable(FILE, error),)
+    # not cached: a flow checked against `known` columns, and one with Python files, whose run may depend on anything
+    key = key_of(root, env or "", text, capabilities) if known is None else b""
+    project = _remembered(root, env or "", key) if key else None
+    if project is not None:
+        return project, ()
+    project, patterns, errors = _read_anew(root, text, env, capabilities, known)
+    if project is not None and key and not any(name.endswith(".py") for name in project.sources):
+        kept = Kept(patterns, digest_of(project.sources), replace(project, sources={}))
+        remember(root, env or "", key, kept, len(project.flow.tables))
+    return project, _sorted(errors)
+
+
+def _remembered(root: Path, env: str, key: bytes) -> Project | None:
+    """Return the project as it was read before; None where its files say something else, or a secret is gone."""
+    kept = remembered(root, env, key)
+    if kept is None or not isinstance(kept.project, Project):
+        return None
+    sources, errors = _read(root, kept.patterns)
+    if errors or digest_of(sources) != kept.sources:
+        return None
+    project = replace(kept.project, sources=sources)
+    secrets = Secrets.of(project.secrets)
+    return project if all(secrets.has(name) for name in _secrets_of(project)) else None
+
+
+def _secrets_of(project: Project) -> Iterator[str]:
+    """Return the names of the secrets without which the project is refused."""
+    options = (value for each in project.flow.connections.values() for value in each.options.values())
+    yield from (value.name for value in (project.ledger, *options) if isinstance(value, Secret))
+
+
+def _read_anew(
+    root: Path, text: str, env: str | None, capabilities: Mapping[str, Capabilities], known: Known | None
+) -> tuple[Project | None, tuple[str, ...], list[WaterclockError]]:
+    """Read a project from all of its files: with the patterns that find them, and all that is wrong."""
+    from waterclock.dpl.config.model import read_config
+
     config, errors = read_config(text, env=env)
     if config is None:
-        return None, _sorted(errors)
+        return None, (), errors
     errors += _unfit(_located(root, config.environment.storage), config)
     errors += _unresolved(root, config)
-    sources = _read(root, config, errors)
+    sources, wrong = _read(root, config.files)
+    errors += wrong or ([] if sources else [_empty(config)])
     if not sources:  # whatever else would be found wrong is so for want of statements
-        return None, _sorted(errors)
-    # not cached: a flow with Python files, whose run may depend on anything, and one checked against `known` columns
-    is_plain = known is None and not errors and not any(name.endswith(".py") for name in sources)
-    key = key_of(root, config.env, {**sources, FILE: text}, capabilities) if is_plain else b""
-    flow = remembered(root, config.env, key, root / config.environment.secrets) if key else None
-    if flow is None:
-        flow = _compiled(root, config, sources, capabilities, known, errors)
-        if errors or flow is None:
-            return None, _sorted(errors)
-        if key:
-            remember(root, config.env, key, flow)
-    return _project(root, config, flow, sources), ()
+        return None, (), errors
+    flow = _compiled(root, config, sources, capabilities, known, errors)
+    if errors or flow is None:
+        return None, (), errors
+    return _project(root, config, flow, sources), config.files, []
 
 
 def _compiled(
@@ -212,7 +244,7 @@ def _spark(said: SparkSaid) -> SparkHere:
 def _texts(said: Mapping[str, str | float | SecretSaid]) -> dict[str, str | Secret]:
     """Return values as texts, and secrets by their names."""
     return {
-        name: Secret(value.secret) if isinstance(value, SecretSaid) else _conf_text(value)
+        name: _conf_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
         for name, value in said.items()
     }
 
@@ -274,35 +306,27 @@ def _unasked(config: Config) -> list[WaterclockError]:
 def _unresolved(root: Path, config: Config) -> list[WaterclockError]:
     """Refuse a ledger whose URL is a secret that is nowhere."""
     said, secrets = config.environment.ledger, Secrets.of(root / config.environment.secrets)
-    if not isinstance(said, SecretSaid) or secrets.has(said.secret):
+    if said is None or isinstance(said, str) or secrets.has(said.secret):
         return []
     return [config.place(("env", config.env, "ledger")).placing(secrets.unresolved(said.secret))]
 
 
 def _ledger(root: Path, env: str, said: str | SecretSaid | None, storage: str) -> str | Secret:
-    if isinstance(said, SecretSaid):
-        return Secret(said.secret)
     if said is None:
         folder = root / WORK / env if is_remote(storage) else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"
+    if not isinstance(said, str):
+        return Secret(said.secret)
     prefix = "sqlite:///"
     if said.startswith(prefix) and not said.startswith(prefix + "/"):
         return f"{prefix}{root / said.removeprefix(prefix)}"
     return said
 
 
-def _read(root: Path, config: Config, errors: list[WaterclockError]) -> dict[str, str]:
+def _read(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
     """Return the texts of the project's files, by their names below its root, in the order of those."""
-    files = sorted({path for pattern in config.files for path in root.glob(pattern) if path.is_file()})
-    if not files:
-        errors.append(
-            config.place(("project", "files")).refuse(
-                "E244",
-                "no statements here",
-                why=f"no file matches {', '.join(config.files)}",
-                fix="write flows/first.dpl, or change files below [project]",
-            )
-        )
+    files = sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()})
+    errors: list[WaterclockError] = []
     texts: dict[str, str] = {}
     for path in files:
         name = path.relative_to(root).as_posix()
@@ -313,7 +337,16 @@ def _read(root: Path, config: Config, errors: list[WaterclockError]) -> dict[str
             texts[name] = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             errors.append(_undecodable(name, error))
-    return texts
+    return texts, errors
+
+
+def _empty(config: Config) -> WaterclockError:
+    return config.place(("project", "files")).refuse(
+        "E244",
+        "no statements here",
+        why=f"no file matches {', '.join(config.files)}",
+        fix="write flows/first.dpl, or change files below [project]",
+    )
 
 
 def _statements(

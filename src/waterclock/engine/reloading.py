@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from waterclock.connectors.registry import capabilities
-from waterclock.dpl.config.model import FILE
+from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.connections import connections_of
 from waterclock.engine.opening import apply_flow

@@ -99,11 +99,17 @@ def make_grid(
     `columns` are their starts, `states` those of the labels between the `bounds` of each. `warned`: which done labels,
     told one by one, had warnings.
     """
-    rows = tuple(
-        Row(name, tuple(cell_of(name, of_column, warned) for of_column in states[name]))
-        for name in by_schema(flow, states)
-    )
-    return Grid(by, tuple(columns), rows)
+    shown: dict[int, tuple[GridCell | None, ...]] = {}  # tables of which all is done share their states
+    rows = []
+    for name in by_schema(flow, states):
+        of_table = states[name]
+        if any(of_column.told for of_column in of_table):
+            rows.append(Row(name, _cells(name, of_table, warned)))
+            continue
+        if id(of_table) not in shown:
+            shown[id(of_table)] = _cells(name, of_table, warned)
+        rows.append(Row(name, shown[id(of_table)]))
+    return Grid(by, tuple(columns), tuple(rows))
 
 
 def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tuple[datetime, ...]:
@@ -144,6 +150,12 @@ def _counted(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]
         state = state_of(one.status)
         counts[State.WARNED if state is State.OK and (name, one.label) in warned else state] += 1
     return counts
+
+
+def _cells(
+    name: str, states: Sequence[StatesIn], warned: Container[tuple[str, datetime]]
+) -> tuple[GridCell | None, ...]:
+    return tuple(cell_of(name, of_column, warned) for of_column in states)
 
 
 def cell_of(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> GridCell | None:

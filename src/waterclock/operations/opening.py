@@ -119,7 +119,8 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
 
 def _stored(folder: Path, env: str | None) -> Known | None:
     """Find where the project's tables are, before it is known whether all of it is right."""
-    from waterclock.dpl.config.model import FILE, read_config
+    from waterclock.dpl.config.file_name import FILE
+    from waterclock.dpl.config.model import read_config
     from waterclock.dpl.resolve.schemas import Known
 
     try:

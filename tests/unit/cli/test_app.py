@@ -55,6 +55,25 @@ def test_what_touches_no_data_never_loads_spark(busy_shop: Shop) -> None:
     assert "pyspark" not in found
 
 
+def test_a_large_project_that_did_not_change_is_neither_parsed_nor_validated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = "COLLECT raw.a PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.sales EVERY DAY BY DATA TIME at;"
+    tables = [f"TRANSFORM marts.t{n} PARTITIONED AS SELECT id FROM raw.a;" for n in range(120)]
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "all.dpl").write_text(
+        "\n".join(["CREATE CONNECTION shop TYPE sqlite;", source, *tables]), encoding="utf-8"
+    )
+    (tmp_path / "waterclock.toml").write_text(
+        '[project]\nname = "big"\n[defaults]\nstart = "2013-01-01"\n[env.dev]\nconnections.shop = { path = "s.db" }\n',
+        encoding="utf-8",
+    )
+    words = ["--project", str(tmp_path), "--now", "2013-01-03"]
+    assert {"pydantic", "sqlglot"} <= imported_by(["plan", *words])
+    assert not {"pydantic", "sqlglot"} & imported_by(["plan", *words], ["status", "marts.*", "raw.a", *words])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_help_names_no_type_of_python(name: str) -> None:
     assert "<" not in ask(name, "--help", width=200).stdout

@@ -130,6 +130,25 @@ def test_environments_are_kept_beside_each_other_and_a_secret_that_went_is_misse
     assert [error.code for error in raised.value.errors] == ["E225"]
 
 
+def test_a_ledger_whose_secret_went_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write("waterclock.toml", PROD.replace("[env.prod]\n", '[env.prod]\nledger = { secret = "db" }\n'))
+    for name in ("OUT_TOKEN", "DB"):
+        monkeypatch.setenv(f"WATERCLOCK_SECRET_{name}", "x")
+    assert place.load("prod").ledger == place.load("prod").ledger
+    assert place.compiled == 1
+    monkeypatch.delenv("WATERCLOCK_SECRET_DB")
+    with pytest.raises(ProjectErrors) as raised:
+        place.load("prod")
+    assert [error.code for error in raised.value.errors] == ["E225"]
+
+
+def test_the_environment_that_the_project_file_chooses_is_kept_apart_from_one_that_is_asked_for(place: Place) -> None:
+    chosen = load_project(place.root, capabilities=CAPABILITIES)
+    assert chosen == load_project(place.root, capabilities=CAPABILITIES)
+    assert place.load(chosen.env) == chosen
+    assert place.compiled == 2
+
+
 @pytest.mark.parametrize("damage", [b"", b"nothing of ours", None])
 def test_a_damaged_one_is_none(place: Place, damage: bytes | None) -> None:
     first = place.load()

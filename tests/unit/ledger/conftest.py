@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.ledgers import Desk, desk, desk_at_server
+from tests.ledgers import Desk, desk, desk_at_server, require_sums
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def at_desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """An empty ledger, of each kind of database."""
+    """An empty ledger, of each kind of database; whatever a test does, the sums that it keeps are right in the end."""
     opened = desk() if request.param == "sqlite" else desk_at_server()
     with opened.ledger:
         yield opened
+        require_sums(opened.ledger)

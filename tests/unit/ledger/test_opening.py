@@ -13,8 +13,9 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from tests.ledgers import desk, result, table
+from tests.ledgers import day, desk, require_sums, result, table
 from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.status import STATUS_TABLES
 from waterclock.ledger.store import schema
@@ -72,6 +73,23 @@ def test_the_newest_revision_is_the_one_that_opening_looks_for() -> None:
 
     versions = Path(str(migrations.__file__)).parent / "versions"
     assert max(path.name for path in versions.glob("[0-9]*.py")).startswith(NEWEST_SCHEMA)
+
+
+def test_a_ledger_that_kept_no_sums_has_them_once_it_is_opened(tmp_path: Path) -> None:
+    opened = desk(tmp_path)
+    opened.apply(table("mart.m", mode=Mode.MERGE, keys=("id",)), table("raw.a", partitioned=True))
+    with opened.ledger:
+        opened.done("mart.m", 0)
+        opened.done("mart.m", 1)
+        wanted = opened.read("mart.m", 0, 2)
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
+        database.execute("ALTER TABLE tables DROP COLUMN sum_high")
+        database.execute("ALTER TABLE tables DROP COLUMN sum_low")
+        database.execute("UPDATE alembic_version SET version_num = '0004'")
+    with desk(tmp_path).ledger as again:
+        require_sums(again)
+        [pin] = again.reads.pins([("mart.m", day(0), day(2))])
+        assert pin.content == wanted.content
 
 
 def test_views_for_outside_readers_have_the_public_columns(tmp_path: Path) -> None:

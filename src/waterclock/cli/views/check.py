@@ -54,7 +54,7 @@ class Checked:
 
 def checked(folder: Path, env: str | None) -> Checked:
     """Check a project, whatever is wrong with it."""
-    from waterclock.dpl.config.model import FILE
+    from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.row_order import order_warnings
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.ledger.store.places import require_known

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from rich.segment import Segment
 from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, sign
@@ -46,11 +49,7 @@ def print_grid(to: Console, shown: Grid) -> None:
     left = _name_width([row.table for row in shown.rows])
     for line in _header(shown, left, width, to.width):
         to.print(line, soft_wrap=True)
-    for at, (_, rows) in enumerate(groupby(shown.rows, key=lambda row: row.table.partition(".")[0])):
-        if at:
-            to.print()
-        for row in rows:
-            to.print(_line(to, row, left, width), soft_wrap=True)
+    to.print(_Rows(shown.rows, left, width), soft_wrap=True, end="")
     if shown.states:
         to.print()
         to.print(_legend(to, shown))
@@ -120,15 +119,37 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
     return [tuple(at.strftime(form) for form in forms) for at in local], lower
 
 
-def _line(to: Console, row: Row, left: int, width: int) -> Text:
-    name = row.table if len(row.table) <= left else row.table[: left - 1] + _ELLIPSIS
-    line = Text(f"{name:<{left}}")
-    for state, cells in groupby(row.cells, key=_state):
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a grid, an empty line between schemas, drawn in one go: lines printed one by one cost 0.1 ms each."""
+
+    rows: tuple[Row, ...]
+    left: int
+    width: int
+
+    def __rich_console__(self, to: Console, _: Any) -> Iterator[Segment]:
+        """Draw the rows; cells that tables share, as those do of which all is done, are drawn once."""
+        drawn: dict[int, list[Segment]] = {}
+        for at, (_schema, rows) in enumerate(groupby(self.rows, key=lambda row: row.table.partition(".")[0])):
+            if at:
+                yield Segment.line()
+            for row in rows:
+                key = id(row.cells)
+                if key not in drawn:
+                    drawn[key] = list(_cells(to, row, self.width))
+                name = row.table if len(row.table) <= self.left else row.table[: self.left - 1] + _ELLIPSIS
+                yield Segment(f"{name:<{self.left}}" if drawn[key] else name)
+                yield from drawn[key]
+                yield Segment.line()
+
+
+def _cells(to: Console, row: Row, width: int) -> Iterator[Segment]:
+    """Draw the cells of a row, neighbours of one state together; nothing behind the last."""
+    newest = next((at for at, cell in enumerate(reversed(row.cells)) if cell), len(row.cells))
+    for state, cells in groupby(row.cells[: len(row.cells) - newest], key=_state):
         glyph = sign(state, to) if state else ""
         text = "".join(f"{_cell_text(cell, glyph) if cell else '':>{width}}" for cell in cells)
-        line.append(text, style=LOOKS[state].style if state else None)
-    line.rstrip()
-    return line
+        yield Segment(text, to.get_style(LOOKS[state].style) if state else None)
 
 
 def _state(cell: GridCell | None) -> State | None:

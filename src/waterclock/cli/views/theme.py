@@ -86,6 +86,8 @@ def make_console(stream: IO[str], *, width: int | None = None) -> Console:
     made = _ByWords(file=stream, theme=theme(ground()), highlight=False, width=width, emoji=False, markup=False)
     if width is None and not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = WIDTH_OF_FILES
+    if not made.is_terminal:
+        made.size = made.size  # as it is for good: else each line asks the environment for it anew
     return made
 
 

@@ -4,6 +4,9 @@ Each current slice weighs a 64-bit hash of (label, digest), kept as two 32-bit h
 sum of each half over its slices, so that it is found by one SUM and changes whenever a slice changes. A slice without
 rows weighs nothing: it equals no slice. A slice without a digest weighs by its claim: it equals itself alone, for it is
 immutable, and no other revision. For REPLACE tables the content is that of the one batch standing for the window.
+
+A state of a MERGE or TEMPORAL table holds all slices from the first on. `tables` keeps the sum of all that are current,
+so that a state is that sum less the few slices that are newer: the newest states cost the same after any history.
 """
 
 from __future__ import annotations
@@ -12,16 +15,17 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import content_text
-from waterclock.flow.choices import Mode
+from waterclock.batches.facts import content_sums, content_text
+from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger.store.instants import to_micros
-from waterclock.ledger.store.schema import AnyRow, batches
+from waterclock.ledger.store.schema import AnyRow, batches, tables
 
 NOTHING = "0.0"
 Interval = tuple[datetime, datetime]
@@ -29,6 +33,7 @@ Interval = tuple[datetime, datetime]
 # Beyond so many intervals of one table it is cheaper to read its slices once than to ask for each.
 FEW = 6
 _CHUNK = 500
+MOST_AT_ONCE = 8  # questions that one statement asks
 Sums = tuple[Sequence[int], Sequence[int]]
 
 _IS_CURRENT = batches.c.current_claim.is_not(None)
@@ -41,6 +46,21 @@ _SUMS = (
     )
     .group_by(batches.c.table_name)
 )
+_NAMES: sa.BindParameter[str] = sa.bindparam("names", expanding=True)
+_BESIDE = sa.union_all(  # the sum of all slices, and what is to be taken from it
+    sa.select(tables.c.name.label("of"), tables.c.sum_high.label("high"), tables.c.sum_low.label("low")).where(
+        tables.c.name.in_(_NAMES)
+    ),
+    *(
+        sa.select(batches.c.table_name, -batches.c.hash_high, -batches.c.hash_low).where(
+            batches.c.table_name.in_(_NAMES), is_beside
+        )
+        for is_beside in (batches.c.label < sa.bindparam("low"), batches.c.label >= sa.bindparam("high"))
+    ),
+).subquery()
+_SUMS_OF_STATES = sa.select(_BESIDE.c.of, sa.func.sum(_BESIDE.c.high), sa.func.sum(_BESIDE.c.low)).group_by(
+    _BESIDE.c.of
+)
 _WEIGHTS = (
     sa.select(batches.c.label, batches.c.hash_high, batches.c.hash_low)
     .where(
@@ -49,17 +69,6 @@ _WEIGHTS = (
         batches.c.label < sa.bindparam("high"),
     )
     .order_by(batches.c.label)
-)
-_STANDING = (
-    sa.select(batches.c.hash_high, batches.c.hash_low)
-    .where(
-        batches.c.table_name == sa.bindparam("name"),
-        batches.c.label >= sa.bindparam("low"),
-        sa.func.coalesce(batches.c.stands_from, batches.c.label) <= sa.bindparam("low"),
-        _IS_CURRENT,
-    )
-    .order_by(batches.c.label)
-    .limit(1)
 )
 _STANDS = (
     sa.select(
@@ -103,32 +112,72 @@ def contents_of(
     for table, low, high in wanted:
         by_table[table].add((low, high))
     found: dict[tuple[str, datetime, datetime], str] = {}
-    alike: defaultdict[Interval, list[str]] = defaultdict(list)  # tables that are asked for the same interval
+    standing: list[tuple[str, datetime, datetime]] = []
+    alike: defaultdict[tuple[bool, Interval], list[str]] = defaultdict(list)  # asked for the same interval
     for table, intervals in by_table.items():
-        if modes[table] == Mode.REPLACE:
-            read = _many_standing if len(intervals) > FEW else _few_standing
-            found |= {(table, *interval): text for interval, text in read(connection, table, intervals).items()}
-        elif len(intervals) > FEW:
-            texts = _many_sums(connection, table, intervals)
+        is_replaced = modes[table] == Mode.REPLACE
+        if len(intervals) > FEW:
+            of_mode = _many_standing if is_replaced else _many_states if modes[table] in FOLDS else _many_sums
+            texts = of_mode(connection, table, intervals)
             found |= {(table, *interval): text for interval, text in texts.items()}
+        elif is_replaced:
+            standing += [(table, *interval) for interval in intervals]
         else:
             for interval in intervals:
-                alike[interval].append(table)
-    for (low, high), tables in alike.items():
-        found |= {(table, low, high): NOTHING for table in tables}
-        for start in range(0, len(tables) if low < high else 0, _CHUNK):
-            values = {"names": tables[start : start + _CHUNK], "low": low, "high": high}
-            for table, high_sum, low_sum in connection.execute(_SUMS, values):
-                found[table, low, high] = content_text(high_sum, low_sum)
-    return found
+                alike[modes[table] in FOLDS, interval].append(table)
+    for (is_state, interval), names in alike.items():
+        found |= _few_sums(connection, _SUMS_OF_STATES if is_state else _SUMS, names, interval)
+    return found | _few_standing(connection, standing)
 
 
-def _few_standing(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
-    texts: dict[Interval, str] = {}
-    for low, high in intervals:
-        row = connection.execute(_STANDING, {"name": table, "low": low}).first() if low < high else None
-        texts[low, high] = NOTHING if row is None else content_text(row.hash_high, row.hash_low)
+def _few_sums(
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], names: Sequence[str], interval: Interval
+) -> dict[tuple[str, datetime, datetime], str]:
+    low, high = interval
+    texts = {(name, low, high): NOTHING for name in names}
+    for start in range(0, len(names) if low < high else 0, _CHUNK):
+        values = {"names": names[start : start + _CHUNK], "low": low, "high": high}
+        for name, high_sum, low_sum in connection.execute(query, values):
+            texts[name, low, high] = content_text(high_sum, low_sum)
     return texts
+
+
+def _few_standing(
+    connection: sa.Connection, wanted: Sequence[tuple[str, datetime, datetime]]
+) -> dict[tuple[str, datetime, datetime], str]:
+    """Return what stands for windows of REPLACE tables, of whatever tables by one statement."""
+    texts = dict.fromkeys(wanted, NOTHING)
+    asked = [each for each in wanted if each[1] < each[2]]
+    for start in range(0, len(asked), MOST_AT_ONCE):
+        some = asked[start : start + MOST_AT_ONCE]
+        values: dict[str, Any] = {}
+        for at, (name, low, _) in enumerate(some):
+            values |= {f"of_{at}": name, f"low_{at}": low}
+        for row in connection.execute(_standing_for(len(some)), values):
+            texts[some[row.place]] = content_text(row.hash_high, row.hash_low)
+    return texts
+
+
+@cache
+def _standing_for(count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
+    """Return the question after the slice that stands for each of so many windows."""
+
+    def one(at: int) -> sa.Select[*tuple[Any, ...]]:
+        first = (
+            sa.select(batches.c.hash_high, batches.c.hash_low)
+            .where(
+                batches.c.table_name == sa.bindparam(f"of_{at}"),
+                batches.c.label >= sa.bindparam(f"low_{at}"),
+                sa.func.coalesce(batches.c.stands_from, batches.c.label) <= sa.bindparam(f"low_{at}"),
+                _IS_CURRENT,
+            )
+            .order_by(batches.c.label)
+            .limit(1)
+            .subquery()
+        )
+        return sa.select(sa.literal_column(str(at)).label("place"), first.c.hash_high, first.c.hash_low)
+
+    return sa.union_all(*map(one, range(count)))
 
 
 def _many_sums(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
@@ -140,6 +189,23 @@ def _many_sums(connection: sa.Connection, table: str, intervals: set[Interval]) 
     for low, high in intervals:
         first, last = bisect_left(labels, low), bisect_left(labels, high)
         texts[low, high] = content_between(sums, first, last) if low < high else NOTHING
+    return texts
+
+
+def _many_states(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
+    """Return the contents of states: the oldest of them, and what came to it with each slice up to the newest."""
+    asked = sorted((each for each in intervals if each[0] < each[1]), key=lambda each: each[1])
+    if len({low for low, _ in asked}) != 1:  # other states begin where START was moved
+        return _many_sums(connection, table, intervals)
+    (low, oldest), (_, newest) = asked[0], asked[-1]
+    before = content_sums(_few_sums(connection, _SUMS_OF_STATES, [table], asked[0])[table, low, oldest])
+    rows = connection.execute(_WEIGHTS, {"name": table, "low": oldest, "high": newest}).all()
+    labels = [row.label for row in rows]
+    highs, lows = running_contents(rows)
+    texts = dict.fromkeys(intervals, NOTHING)
+    for each in asked:
+        place = bisect_left(labels, each[1])
+        texts[each] = content_text(before[0] + highs[place], before[1] + lows[place])
     return texts
 
 

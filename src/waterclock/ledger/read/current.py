@@ -16,8 +16,9 @@ from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
-from waterclock.ledger.read.content import FEW, NOTHING, content_between, contents_of, running_contents
+from waterclock.ledger.read.content import FEW, MOST_AT_ONCE, NOTHING, content_between, contents_of, running_contents
 from waterclock.ledger.read.inputs import read_inputs
+from waterclock.ledger.read.states import PIECES, slice_of, states_of
 from waterclock.ledger.store.database import Database
 from waterclock.ledger.store.schema import AnyRow, batches, coverage, items, revisions, tables, versions
 from waterclock.timelabel.intervals import IntervalSet
@@ -32,20 +33,8 @@ _CURRENT = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), 
 _SLICES = _CURRENT.where(batches.c.label >= sa.bindparam("low"), batches.c.label < sa.bindparam("high")).order_by(
     batches.c.label
 )
-# fewer columns than a row has: a driver takes its time for each
-_PIECES = tuple(
-    batches.c[name]
-    for name in ("table_name", "label", "end", "current_claim", "version", "rows", "bytes", "digest", "slice_path",
-                 "stands_from", "hash_high", "hash_low")
-)  # fmt: skip
-_MOST_AT_ONCE = 8
 _NEWEST_BEFORE = _CURRENT.where(batches.c.label < sa.bindparam("at")).order_by(batches.c.label.desc()).limit(1)
 _LAST_RECORDED = _CURRENT.order_by(batches.c.current_claim.desc()).limit(1)
-_STANDING = (
-    _CURRENT.where(batches.c.label >= sa.bindparam("at"), batches.c.stands_from < sa.bindparam("at"))
-    .order_by(batches.c.label)
-    .limit(1)
-)
 _CLAIM = sa.select(batches.c.current_claim).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
 )
@@ -111,7 +100,7 @@ def covered(database: Database, name: str) -> IntervalSet:
 def slices(database: Database, name: str, low: datetime, high: datetime) -> list[Slice]:
     """Return the current slices with a label in `[low, high)`, by label."""
     with database.read() as connection:
-        return [_slice(row) for row in connection.execute(_SLICES, {"of": name, "low": low, "high": high})]
+        return [slice_of(row) for row in connection.execute(_SLICES, {"of": name, "low": low, "high": high})]
 
 
 def state(database: Database, name: str, at: datetime) -> Slice | None:
@@ -123,14 +112,14 @@ def state(database: Database, name: str, at: datetime) -> Slice | None:
     """
     with database.read() as connection:
         found = connection.execute(_TABLE, {"of": name}).first()
-        return None if found is None else _state(connection, found, at)
+        return None if found is None else states_of(connection, [(found, at)])[name, at]
 
 
 def newest(database: Database, name: str) -> Slice | None:
     """Return the current slice with the newest label; None before the first batch is done."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_BEFORE, {"of": name, "at": FOREVER}).first()
-        return None if row is None else _slice(row)
+        return None if row is None else slice_of(row)
 
 
 def last_recorded(database: Database, name: str) -> Slice | None:
@@ -140,7 +129,7 @@ def last_recorded(database: Database, name: str) -> Slice | None:
     """
     with database.read() as connection:
         row = connection.execute(_LAST_RECORDED, {"of": name}).first()
-        return None if row is None else _slice(row)
+        return None if row is None else slice_of(row)
 
 
 def inputs(database: Database, name: str, label: datetime) -> tuple[Input, ...]:
@@ -211,7 +200,10 @@ def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]])
         modes = {name: row.mode for name, row in rows.items() if row.mode != Mode.APPEND}
         states = contents_of(connection, modes, [each for each in wanted if each[0] in modes])
         held = slices_of(connection, [each for each in wanted if each[0] not in modes])
-        return [_pin(connection, rows[each[0]], each, states.get(each), held.get(each)) for each in wanted]
+        made = states_of(connection, [(rows[name], high) for name, low, high in wanted if name in modes and low < high])
+        return [
+            _pin(rows[each[0]], each, states.get(each), made.get((each[0], each[2])), held.get(each)) for each in wanted
+        ]
 
 
 def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
@@ -244,18 +236,13 @@ def _rows(connection: sa.Connection, names: Iterable[str]) -> dict[str, AnyRow]:
 
 
 def _pin(
-    connection: sa.Connection,
-    row: AnyRow,
-    wanted: tuple[str, datetime, datetime],
-    content: str | None,
-    held: Held | None,
+    row: AnyRow, wanted: tuple[str, datetime, datetime], content: str | None, made: Slice | None, held: Held | None
 ) -> Pin:
     """Bind one reference: to the slices `held` by an APPEND table, to the state of another, whose content is known."""
     name, low, high = wanted
     if held is not None:
         return Pin(name, low, high, row.location, int(row.head_version), held.content, held.slices, row.changes)
-    made = _state(connection, row, high) if low < high else None
-    slices, version = ((), NO_VERSION) if made is None else ((made,), made.version)
+    slices, version = ((), NO_VERSION) if made is None or low >= high else ((made,), made.version)
     return Pin(name, low, high, row.location, version, content or NOTHING, slices, row.changes)
 
 
@@ -278,10 +265,10 @@ def slices_of(
     for name, intervals in by_table.items():
         hulls += [(name, {each}) for each in intervals] if len(intervals) <= FEW else [(name, intervals)]
     found: dict[tuple[str, datetime, datetime], Held] = {}
-    for start in range(0, len(hulls), _MOST_AT_ONCE):
-        asked = hulls[start : start + _MOST_AT_ONCE]
+    for start in range(0, len(hulls), MOST_AT_ONCE):
+        asked = hulls[start : start + MOST_AT_ONCE]
         for (name, hull), rows in zip(asked, _between(connection, asked), strict=True):
-            slices, sums = tuple(map(_slice, rows)), running_contents(rows)
+            slices, sums = tuple(map(slice_of, rows)), running_contents(rows)
             labels = [piece.label for piece in slices]
             for low, high in hull:
                 first, last = bisect_left(labels, low), bisect_left(labels, max(low, high))
@@ -307,7 +294,7 @@ def _between(
 def _slices_of(hulls: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
     return sa.union_all(
         *(
-            sa.select(*_PIECES, sa.literal_column(str(at)).label("hull")).where(
+            sa.select(*PIECES, sa.literal_column(str(at)).label("hull")).where(
                 batches.c.table_name == sa.bindparam(f"of_{at}"),
                 batches.c.label >= sa.bindparam(f"low_{at}"),
                 batches.c.label < sa.bindparam(f"high_{at}"),
@@ -315,33 +302,6 @@ def _slices_of(hulls: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
             )
             for at in range(hulls)
         )
-    )
-
-
-def _state(connection: sa.Connection, row: AnyRow, at: datetime) -> Slice | None:
-    found = connection.execute(_NEWEST_BEFORE, {"of": row.name, "at": at}).first()
-    if row.mode == Mode.REPLACE and (found is None or found.end < at):
-        found = connection.execute(_STANDING, {"of": row.name, "at": at}).first()
-    if found is None:
-        return None
-    if row.mode == Mode.APPEND:
-        return _slice(found, row.head_version)
-    version = connection.execute(_VERSION, {"of": row.name, "at": found.label}).scalar()
-    return _slice(found, NO_VERSION if version is None else version)
-
-
-def _slice(row: AnyRow, version: int | None = None) -> Slice:
-    return Slice(
-        table=row.table_name,
-        label=row.label,
-        end=row.end,
-        claim=row.current_claim,
-        version=row.version if version is None else version,
-        rows=row.rows,
-        bytes=row.bytes,
-        digest=row.digest,
-        slice_path=row.slice_path,
-        stands_from=row.stands_from,
     )
 
 

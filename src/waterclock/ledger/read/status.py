@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.instants import from_micros
 from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, claims, events, revisions, tables
 
 _GRID = (
@@ -42,15 +44,20 @@ _MEASURES = (
 )
 _AS_TEXT = sa.cast(revisions.c.measures, sa.Text)
 _WARNED = _MEASURES.where(_AS_TEXT.like('%"warnings": [%'), _AS_TEXT.not_like('%"warnings": []%'))
-_DONE = (
-    sa.select(batches.c.table_name, batches.c.label)
+_IS_DONE = batches.c.status == BatchStatus.DONE.value
+_LISTED = sa.cast(sa.type_coerce(batches.c.label, sa.BigInteger), sa.Text)
+_DONE = (  # a row for each table: a driver takes its time for each label
+    sa.select(
+        batches.c.table_name,
+        sa.func.aggregate_strings(sa.case((_IS_DONE, _LISTED)), ",").label("done"),
+        sa.func.coalesce(sa.func.max(sa.case((batches.c.status != BatchStatus.DONE.value, 1))), 0).label("has_others"),
+    )
     .where(
         batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
         batches.c.label >= sa.bindparam("low"),
         batches.c.label < sa.bindparam("high"),
-        batches.c.status == BatchStatus.DONE.value,
     )
-    .order_by(batches.c.table_name, batches.c.label)
+    .group_by(batches.c.table_name)
 )
 _NEWEST = _GRID.order_by(None).order_by(batches.c.table_name.desc(), batches.c.label.desc()).limit(sa.bindparam("most"))
 _OLDEST = sa.select(sa.func.min(batches.c.label)).where(batches.c.table_name == sa.bindparam("of"))
@@ -140,11 +147,20 @@ def settled(database: Database, names: Collection[str], low: datetime = BEGINNIN
     Cost: a pass over the batches of these labels, of which a done one gives its label alone
     """
     values = {"names": sorted(names), "low": low, "high": high}
-    done: dict[str, list[datetime]] = {name: [] for name in names}
+    done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
+    labels_of = lru_cache(maxsize=1)(_labels)  # of tables in a row the same labels are done, mostly
+    with_others = []
     with database.read() as connection:
-        for name, label in connection.execute(_DONE, values):
-            done[name].append(label)
-        return Settled(done, tuple(map(_cell, connection.execute(_NOT_DONE, values))))
+        for name, listed, has_others in connection.execute(_DONE, values):
+            done[name] = labels_of(listed) if listed else ()
+            if has_others:
+                with_others.append(name)
+        rows = connection.execute(_NOT_DONE, values | {"names": with_others})
+        return Settled(done, tuple(map(_cell, rows)))
+
+
+def _labels(listed: str) -> tuple[datetime, ...]:
+    return tuple(map(from_micros, sorted(map(int, listed.split(",")))))
 
 
 def warned(

@@ -20,6 +20,7 @@ from waterclock.ledger.refusals import unusable_export
 from waterclock.ledger.store.database import NEWEST_SCHEMA, Database
 from waterclock.ledger.store.instants import Instant, to_micros
 from waterclock.ledger.store.schema import metadata
+from waterclock.ledger.store.sums import SET_SUMS
 from waterclock.ledger.store.texts import storable, written_json
 
 FORMAT = 1
@@ -122,6 +123,7 @@ def load(database: Database, exports: Iterable[Iterable[str]]) -> int:
         for position, lines in enumerate(exports):
             wanted = {*_GROWING, *(_STANDING if position == 0 else ())}
             _load_one(write.connection, lines, wanted, seen)
+        write.execute(SET_SUMS)  # exports of older ledgers do not tell them
         # another ledger from here on: what it will hold does not follow exports of the lost one
         write.execute(sa.text("UPDATE ledger SET created_at = :at, moved_to = NULL"), {"at": to_micros(write.at)})
         database.backend.count_on(write.connection)

@@ -83,6 +83,9 @@ tables = sa.Table(
     sa.Column("changes", sa.BigInteger, nullable=False),
     sa.Column("seconds", sa.Float),
     sa.Column("dropped_before", Instant),
+    # what all of its current slices weigh together, from which the content of a state is found
+    sa.Column("sum_high", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("sum_low", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 codes = sa.Table(

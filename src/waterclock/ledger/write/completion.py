@@ -76,6 +76,7 @@ _MOVE_HEAD = (
     sa.update(tables)
     .where(tables.c.name == sa.bindparam("of"))
     .values({name: sa.bindparam(f"new_{name}") for name in ("head_version", "head_label", "changes", "seconds")})
+    .values(sum_high=tables.c.sum_high + sa.bindparam("more_high"), sum_low=tables.c.sum_low + sa.bindparam("more_low"))
 )
 _DROP_VERSIONS = (
     sa.update(versions)
@@ -128,7 +129,8 @@ def record(write: Write, held: Claim, results: Sequence[BatchResult]) -> Recorde
     write.later(_FINISH, [values | {"claimed": claimed} for values in finished])
     put_back(write, held.number, set(held.request.labels) - before.keys())
     _map_versions(write, held, row, results)
-    _move_head(write, held, row, results, changes=bool(moved))
+    more = [(new[0] - before[label].hash_high, new[1] - before[label].hash_low) for label, new in weights.items()]
+    _move_head(write, held, row, results, more, changes=bool(moved))
     _count_codes(write, held, before)
     _take_items(write, held, results)
     stood = any(old.stands_from is not None for old in before.values())  # elsewhere, where nobody has looked yet
@@ -243,13 +245,23 @@ def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[Batc
     write.later(_ADD_VERSION, entry | {"dropped_by": None})
 
 
-def _move_head(write: Write, held: Claim, row: AnyRow, results: Sequence[BatchResult], *, changes: bool) -> None:
+def _move_head(
+    write: Write,
+    held: Claim,
+    row: AnyRow,
+    results: Sequence[BatchResult],
+    more: Sequence[tuple[int, int]],
+    *,
+    changes: bool,
+) -> None:
+    """Say what stands now; `more` is what each slice weighs beyond the one in whose place it comes."""
     newest = max(results, key=lambda found: found.label)
     is_history = row.mode == Mode.REPLACE and row.head_label is not None and newest.label < row.head_label
     version = row.head_version if is_history else max(row.head_version, newest.version)
     mean = _mean_seconds(held, write.at, len(results), row.seconds)
     values = {"of": row.name, "new_head_version": version, "new_changes": row.changes + changes, "new_seconds": mean}
     head = newest.label if row.head_label is None else max(row.head_label, newest.label)
+    values |= {"more_high": sum(high for high, _ in more), "more_low": sum(low for _, low in more)}
     write.later(_MOVE_HEAD, values | {"new_head_label": head})
 
 

@@ -12,6 +12,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
+from waterclock.ledger.store.sums import SET_SUMS
 from waterclock.ledger.write.adopt import Committed
 from waterclock.ledger.write.applying import SIGNATURE, signature_of
 from waterclock.ledger.write.claims import put_claim
@@ -53,6 +54,7 @@ _DIFFER = (
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None), batches.c.rows > 0)
     .values(hash_low=(batches.c.hash_low + 1) % (1 << 32))
 )
+_SUM_ANEW = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
 
 
 def differences(database: Database, flow: Flow) -> dict[str, list[Difference]]:
@@ -105,6 +107,7 @@ def redeclare(
         if found is not None:
             _record(write, found)
             write.execute(_DIFFER, {"of": table.name})
+            write.execute(_SUM_ANEW, {"of": table.name})
             mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
         elif table.is_fold and row.head_label is not None and version >= 0:
             entry = {"table_name": table.name, "label": row.head_label, "version": version, "claim": claim}

@@ -147,3 +147,9 @@ def test_a_file_is_as_wide_as_columns_say(monkeypatch: pytest.MonkeyPatch) -> No
     assert make_console(io.StringIO()).width == 120
     monkeypatch.setenv("COLUMNS", "72")
     assert make_console(io.StringIO()).width == 72
+
+
+def test_a_line_to_a_file_does_not_ask_again_how_wide_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    to = make_console(io.StringIO())
+    monkeypatch.setattr(Console, "is_dumb_terminal", property(lambda _: pytest.fail("the environment was asked")))
+    to.print(Text("a line"), soft_wrap=True)

@@ -8,7 +8,7 @@ from tests.ledgers import Desk, day, table
 from waterclock.batches.records import Slice
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
-from waterclock.ledger.read import current
+from waterclock.ledger.read import current, states
 from waterclock.ledger.read.content import NOTHING, weight
 
 
@@ -96,13 +96,13 @@ def test_many_intervals_that_share_slices_read_each_once(at_desk: Desk, monkeypa
     for number in range(20):
         at_desk.done("raw.a", number)
     made: list[Any] = []
-    kept = current._slice
+    kept = states.slice_of
 
     def noted(row: Any) -> Slice:
         made.append(row)
         return kept(row)
 
-    monkeypatch.setattr(current, "_slice", noted)
+    monkeypatch.setattr(current, "slice_of", noted)
     pins = at_desk.ledger.reads.pins([("raw.a", day(0), day(number)) for number in range(1, 21)])
     assert [len(pin.slices) for pin in pins] == list(range(1, 21))
     assert len(made) == 20

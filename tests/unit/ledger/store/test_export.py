@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.ledgers import Clock, Desk, day, desk, result, table
+from tests.ledgers import Clock, Desk, day, desk, require_sums, result, table
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import Input
 from waterclock.errors import WaterclockError
@@ -90,6 +91,7 @@ def test_a_ledger_is_taken_up_from_its_exports_as_it_was(seed: int, at_desk: Des
         live(at_desk, drawn, drawn.randrange(1, 12))
         shelf.take(at_desk.ledger, whole=drawn.random() < 0.2)
     with again(shelf) as found:
+        require_sums(found)
         assert told(found) == told(at_desk.ledger)
         before = at_desk.ledger.reads.snapshot(at_desk.flow)
         assert replace(found.reads.snapshot(at_desk.flow), sequence=before.sequence) == before
@@ -109,6 +111,23 @@ def test_what_grows_is_told_once(at_desk: Desk) -> None:
     assert sum('"done","ann"' in line for line in shelf.exports[0][1]) == 1
     with again(shelf) as found:
         assert len(list(found.past.rows("events"))) == len(list(at_desk.ledger.past.rows("events")))
+
+
+def test_an_export_of_a_ledger_that_kept_no_sums_is_taken_up_with_them(at_desk: Desk) -> None:
+    shelf = Shelf()
+    at_desk.apply(table("a.rows", mode=Mode.MERGE, keys=("id",)))
+    at_desk.done("a.rows", 1, 2)
+    shelf.take(at_desk.ledger)
+    lines = list(shelf.exports[0][1])
+    head = next(at for at, line in enumerate(lines) if line.startswith('{"table":"tables"'))
+    said, row = json.loads(lines[head]), json.loads(lines[head + 1])
+    assert said["columns"][-2:] == ["sum_high", "sum_low"]
+    lines[head : head + 2] = [json.dumps(said | {"columns": said["columns"][:-2]}), json.dumps(row[:-2])]
+    shelf.exports[0] = ("e0", lines)
+    with again(shelf) as found:
+        require_sums(found)
+        states = [("a.rows", day(0), day(3)), ("a.rows", day(0), day(2))]
+        assert found.reads.pins(states) == at_desk.ledger.reads.pins(states)
 
 
 def test_an_export_that_was_cut_off_is_refused_and_leaves_nothing(at_desk: Desk) -> None:

@@ -1,0 +1,105 @@
+"""The slices that made the states of tables as of given boundaries, of whatever tables by one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.batches.records import NO_VERSION, Slice
+from waterclock.flow.choices import Mode
+from waterclock.ledger.read.content import MOST_AT_ONCE
+from waterclock.ledger.store.schema import AnyRow, batches, versions
+
+Question = Callable[[str], sa.Select[*tuple[Any, ...]]]
+# fewer columns than a row has: a driver takes its time for each
+PIECES = tuple(
+    batches.c[name]
+    for name in ("table_name", "label", "end", "current_claim", "version", "rows", "bytes", "digest", "slice_path",
+                 "stands_from", "hash_high", "hash_low")
+)  # fmt: skip
+_IS_HELD = sa.and_(versions.c.table_name == batches.c.table_name, versions.c.label == batches.c.label)
+
+
+def states_of(
+    connection: sa.Connection, wanted: Sequence[tuple[AnyRow, datetime]]
+) -> dict[tuple[str, datetime], Slice | None]:
+    """Return the slices that made states, of tables by their rows in `tables`, as of boundaries: `current.state`."""
+    asked = [(row.name, at) for row, at in wanted]
+    modes = {row.name: row.mode for row, _ in wanted}
+    found = _first(connection, asked, _newest_before)
+    gaps = [
+        (name, at)
+        for name, at in dict.fromkeys(asked)
+        if modes[name] == Mode.REPLACE and ((name, at) not in found or found[name, at].end < at)
+    ]
+    for key in gaps:
+        found.pop(key, None)
+    found |= _first(connection, gaps, _standing_at)
+    heads = {row.name: row.head_version for row, _ in wanted if row.mode == Mode.APPEND}
+    return {
+        key: slice_of(found[key], heads.get(key[0], _version_of(found[key]))) if key in found else None for key in asked
+    }
+
+
+def _version_of(row: AnyRow) -> int:
+    return NO_VERSION if row.held_by is None else int(row.held_by)
+
+
+def _first(
+    connection: sa.Connection, asked: Iterable[tuple[str, datetime]], of: Question
+) -> dict[tuple[str, datetime], AnyRow]:
+    """Return the first row of a question for each table and instant that has one, many of them by one statement."""
+    found: dict[tuple[str, datetime], AnyRow] = {}
+    left = list(dict.fromkeys(asked))
+    for start in range(0, len(left), MOST_AT_ONCE):
+        some = left[start : start + MOST_AT_ONCE]
+        values: dict[str, Any] = {}
+        for place, (name, at) in enumerate(some):
+            values |= {f"of_{place}": name, f"at_{place}": at}
+        for row in connection.execute(_each_first(of, len(some)), values):
+            found[some[row.place]] = row
+    return found
+
+
+@cache
+def _each_first(of: Question, count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
+    rows = [of(str(place)).limit(1).subquery() for place in range(count)]
+    return sa.union_all(*(sa.select(sa.literal_column(str(at)).label("place"), row) for at, row in enumerate(rows)))
+
+
+def _current_of(place: str) -> sa.Select[*tuple[Any, ...]]:
+    """Return the question after the current slices of a table, each with the stored version of its state."""
+    held_by = sa.select(versions.c.version).where(_IS_HELD, versions.c.dropped_by.is_(None)).limit(1).scalar_subquery()
+    return sa.select(*PIECES, held_by.label("held_by")).where(
+        batches.c.table_name == sa.bindparam(f"of_{place}"), batches.c.current_claim.is_not(None)
+    )
+
+
+def _newest_before(place: str) -> sa.Select[*tuple[Any, ...]]:
+    at: sa.BindParameter[datetime] = sa.bindparam(f"at_{place}")
+    return _current_of(place).where(batches.c.label < at).order_by(batches.c.label.desc())
+
+
+def _standing_at(place: str) -> sa.Select[*tuple[Any, ...]]:
+    at: sa.BindParameter[datetime] = sa.bindparam(f"at_{place}")
+    return _current_of(place).where(batches.c.label >= at, batches.c.stands_from < at).order_by(batches.c.label)
+
+
+def slice_of(row: AnyRow, version: int | None = None) -> Slice:
+    """Return a row of `PIECES` as a slice; `version` in place of that of its own commit."""
+    return Slice(
+        table=row.table_name,
+        label=row.label,
+        end=row.end,
+        claim=row.current_claim,
+        version=row.version if version is None else version,
+        rows=row.rows,
+        bytes=row.bytes,
+        digest=row.digest,
+        slice_path=row.slice_path,
+        stands_from=row.stands_from,
+    )

@@ -1,0 +1,61 @@
+"""How the grid comes to a terminal: quiet rows, and a thousand of them in one go."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from waterclock.cli.views.grid_drawing import print_grid
+from waterclock.cli.views.theme import make_console
+from waterclock.operations.grid import Grid, GridCell, Row
+from waterclock.operations.states import State
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import Period, TimeUnit
+
+if TYPE_CHECKING:
+    import pytest
+
+BY = Cadence(Period(TimeUnit.DAY), zone="UTC")
+DONE = GridCell(State.OK, 1, 1)
+FAILED = GridCell(State.FAILED, 1, 2)
+
+
+def grid(*rows: Row) -> Grid:
+    first = datetime(2013, 1, 1, tzinfo=UTC)
+    return Grid(BY, tuple(first + at * timedelta(days=1) for at in range(len(rows[0].cells))), rows)
+
+
+def lines(shown: Grid, to: Console) -> list[str]:
+    print_grid(to, shown)
+    assert isinstance(to.file, StringIO)
+    return to.file.getvalue().splitlines()
+
+
+def test_rows_stand_below_their_columns_and_end_with_their_last_cell() -> None:
+    shared = (DONE, DONE, None)
+    shown = grid(
+        Row("raw.a", shared), Row("raw.long", shared), Row("raw.none", (None,) * 3), Row("core.b", (None, FAILED, DONE))
+    )
+    assert lines(shown, make_console(StringIO(), width=60))[2:7] == [
+        "raw.a     ■  ■",
+        "raw.long  ■  ■",
+        "raw.none",
+        "",
+        "core.b      ✕1  ■",
+    ]
+
+
+def test_many_rows_are_printed_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    to, printed = make_console(StringIO(), width=60), []
+    through = Console.print
+
+    def counted(*said: Any, **how: Any) -> None:
+        printed.append(said)
+        through(*said, **how)
+
+    monkeypatch.setattr(Console, "print", counted)
+    assert len(lines(grid(*(Row(f"raw.a{at}", (DONE,)) for at in range(1000))), to)) > 1000
+    assert len(printed) < 10

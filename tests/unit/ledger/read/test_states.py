@@ -1,0 +1,130 @@
+"""States of tables: what their content is, and what it costs to find it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.ledgers import Desk, day, require_sums, result, table
+from waterclock.batches.facts import content_text
+from waterclock.flow.choices import Mode
+from waterclock.ledger.read import current
+from waterclock.ledger.read.content import NOTHING, weight
+from waterclock.ledger.write.adopt import Committed
+
+DAYS = 40
+STATES = [(low, high) for low in (0, 3, 50) for high in (-1, 0, 1, 5, 20, 39, 40, 60)]
+
+
+@pytest.fixture(autouse=True)
+def _tables(at_desk: Desk) -> None:
+    replaced = [table(f"dim.{name}", mode=Mode.REPLACE) for name in "abc"]
+    at_desk.apply(table("mart.m", mode=Mode.MERGE, keys=("id",)), *replaced)
+
+
+def wanted_of(digests: dict[int, str], low: int, high: int) -> str:
+    """Return by hand what the slices of `[low, high)` weigh."""
+    weights = [weight(day(at), digest, 1, 0) for at, digest in digests.items() if low <= at < high]
+    return content_text(sum(high for high, _ in weights), sum(low for _, low in weights)) if weights else NOTHING
+
+
+@pytest.mark.parametrize("some", [1, 3, len(STATES)])
+def test_a_state_weighs_what_its_slices_weigh_however_many_are_asked_for(at_desk: Desk, some: int) -> None:
+    digests = {at: f"1:{at}:7" for at in range(0, DAYS, 2)}
+    for at in (*range(10, DAYS, 2), *range(0, 10, 2)):  # the oldest come late
+        at_desk.done("mart.m", at, digest=digests[at])
+    digests[4] = "1:9:9"
+    at_desk.done("mart.m", 4, digest=digests[4], restates="again")
+    for start in range(0, len(STATES), some):
+        asked = STATES[start : start + some]
+        pins = at_desk.ledger.reads.pins([("mart.m", day(low), day(high)) for low, high in asked])
+        assert [pin.content for pin in pins] == [wanted_of(digests, *each) for each in asked]
+
+
+def test_states_that_begin_with_one_start_are_found_together(at_desk: Desk) -> None:
+    digests = {at: f"1:{at}:7" for at in range(DAYS)}
+    for at, digest in digests.items():
+        at_desk.done("mart.m", at, digest=digest)
+    asked = [(2, high) for high in range(2, DAYS + 1)]
+    pins = at_desk.ledger.reads.pins([("mart.m", day(low), day(high)) for low, high in asked])
+    assert [pin.content for pin in pins] == [wanted_of(digests, *each) for each in asked]
+
+
+def test_a_table_that_was_rebuilt_has_other_sums_that_are_right(at_desk: Desk) -> None:
+    at_desk.apply(
+        table("mart.m", mode=Mode.MERGE, keys=("id",)),
+        table("core.r", partitioned=True, reads=["mart.m"]),
+        fingerprint="flow 2",
+    )
+    at_desk.done("mart.m", 0, 1)
+    at_desk.done("core.r", 1, reads={1: [at_desk.read("mart.m", 0, 2)]})
+    before = at_desk.read("mart.m", 0, 2).content
+    number = at_desk.ledger.keeping.draw_claim()
+    results = tuple(replace(result(at, version=9), slice_path=f"_stage/new/{at}") for at in (0, 1))
+    found = Committed(number, at_desk.request("mart.m", 0, 1, restates="rebuild"), results, at_desk.clock.at)
+    at_desk.ledger.keeping.redeclare(at_desk.flow.tables["mart.m"], version=9, claim=number, who="ann", found=found)
+    require_sums(at_desk.ledger)
+    assert at_desk.read("mart.m", 0, 2).content != before
+    assert at_desk.suspects("core.r") == {("core.r", day(1))}
+
+
+@pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("states", [1, 9])
+def test_the_newest_states_cost_the_same_after_any_history(at_desk: Desk, states: int) -> None:
+    steps = []
+    for days in (20, 400):
+        for at in range(0 if days == 20 else 20, days):
+            at_desk.done("mart.m", at)
+        asked = [("mart.m", day(0), day(days - at)) for at in range(states)]
+        steps.append(steps_of(at_desk, asked))
+    assert steps[1] < 1.5 * steps[0]
+
+
+def test_states_of_many_tables_take_as_many_statements_as_that_of_one(at_desk: Desk) -> None:
+    for name in "abc":
+        at_desk.done(f"dim.{name}", 0, digest=f"1:{name}:1", stands_from=0)
+    asked = [(f"dim.{name}", day(0), day(1)) for name in "abc"]
+    pins: list[Any] = []
+    assert len(statements_of(at_desk, lambda: at_desk.ledger.reads.pins(asked[:1]))) == len(
+        statements_of(at_desk, lambda: pins.extend(at_desk.ledger.reads.pins(asked)))
+    )
+    assert [pin.table for pin in pins] == ["dim.a", "dim.b", "dim.c"]
+    assert len({pin.content for pin in pins}) == 3
+    assert [pin.slices[0].table for pin in pins] == ["dim.a", "dim.b", "dim.c"]
+
+
+def steps_of(desk: Desk, asked: list[tuple[str, datetime, datetime]]) -> int:
+    """Count the steps that SQLite takes to tell contents, in tens of its own instructions."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    with desk.ledger._database.read() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+    driver.set_progress_handler(count, 10)
+    current.contents(desk.ledger._database, asked)
+    driver.set_progress_handler(None, 0)
+    return steps
+
+
+def statements_of(desk: Desk, work: Callable[[], object]) -> list[str]:
+    said: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        said.append(statement)
+
+    engine = desk.ledger._database._engine
+    sa.event.listen(engine, "before_cursor_execute", note)
+    work()
+    sa.event.remove(engine, "before_cursor_execute", note)
+    return said
