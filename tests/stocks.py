@@ -18,6 +18,7 @@ from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
+from waterclock.storage.lake import Lake
 
 NOW = datetime(2026, 11, 21, 1, 30, tzinfo=UTC)
 FIRST = datetime(2026, 9, 22, tzinfo=UTC)
@@ -189,7 +190,7 @@ def record(ledger: Ledger, claim: Claim, group: Group, rows: int | None = None) 
                 rows=made,
                 bytes=50_000,
                 digest=f"{made}:{number}:7",
-                slice_path=f"_stage/c={claim.number}",
+                slice_path=Lake("").slice_path(batch.label, claim.number),
                 timings={"make": 9.5, "seal": 2.5},
                 measures={"warnings": ["few_rows: 3 of 9000 rows"]} if warns else {},
             )

@@ -116,12 +116,12 @@ def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[Part, .
 
 def _all_fresh(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:
     names = [name for name in found if found[name].label is not None]
-    ends = {short_label(_label(found[name]), flow.tables[name].cadence, now) for name in names}
-    days = {name for name in names if found[name].label is not None}
     whole = f"All {number_words(len(found))} tables are" if len(found) > 1 else f"{next(iter(found))} is"
-    newest = max(days, key=lambda name: _label(found[name]))
-    if len(ends) == 1:
-        return f"{whole} fresh to {ends.pop()}."
+    ends = {name: flow.tables[name].cadence.next(_label(found[name])) for name in names}
+    longest = max(names, key=lambda name: flow.tables[name].cadence.period.minutes)
+    newest = max(names, key=ends.__getitem__)
+    if len(set(ends.values())) == 1:  # windows of any length that end together
+        return f"{whole} fresh to {short_label(_label(found[longest]), flow.tables[longest].cadence, now)}."
     return f"{whole} fresh, the newest to {short_label(_label(found[newest]), flow.tables[newest].cadence, now)}."
 
 

@@ -117,7 +117,12 @@ def _page(reading: Reading, name: str, menu: str, told: Told, asked: Asked, requ
     is_part = request.headers.get("hx-request") == "true" or "part" in request.query_params
     template = f"_{name}.html" if is_part else f"{name}.html"
     around = {} if is_part else {"shell": shell(reading, menu, asked)}
-    return render(template, told=told, asked=asked, path=request.url.path, **around)
+    return render(template, told=told, asked=asked, path=request.url.path, query=_query(request), **around)
+
+
+def _query(request: Request) -> str:
+    """Return what the address asks for, as a part of another address."""
+    return f"?{request.url.query}" if request.url.query else ""
 
 
 def _told(live: LiveProject, at: _At, asked: Asked, request: Request) -> Response:

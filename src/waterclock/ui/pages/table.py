@@ -25,6 +25,7 @@ from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
+from waterclock.ui.pages.held import held_then
 
 TABS = ("overview", "batches", "code")
 _BARS = 60
@@ -53,7 +54,7 @@ def table(at: Reading, asked: Asked) -> Told:
     states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
     if tab == "batches":
         return told | {"batches": [_listed(declared, one) for one in reversed(states)]}
-    return told | _overview(at, declared, found, states, cells)
+    return told | _overview(at, declared, found, states, cells) | {"held": held_then(at, declared, asked, states)}
 
 
 def _head(declared: Table, fresh: Freshness) -> Told:

@@ -14,12 +14,13 @@ export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLEle
       if (answer.status === 304) return back(part);
       const text = await answer.text();
       if (!answer.ok) return away(part, text);
-      const first = !tag;
-      tag = answer.headers.get("ETag") ?? "";
       back(part);
-      if (first && part.dataset.tag === tag) return;
       const fresh = document.createElement("div");
       fresh.innerHTML = text;
+      const isFirst = !tag;
+      if (part.contains(document.activeElement) && document.activeElement?.matches("input, select")) return;
+      tag = answer.headers.get("ETag") ?? "";
+      if (isFirst && plain(fresh) === plain(part)) return;
       take(fresh);
       const clock = document.getElementById("clock");
       if (clock) clock.title = `looked at ${new Date().toLocaleTimeString()}`;
@@ -30,6 +31,9 @@ export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLEle
   setInterval(look, EVERY);
   document.addEventListener("visibilitychange", look);
 }
+
+/** What is in a part, without the blanks between. */
+const plain = (/** @type {HTMLElement} */ part) => part.innerHTML.replace(/\s+/g, "");
 
 function away(/** @type {HTMLElement} */ part, /** @type {string} */ text) {
   part.classList.add("is-old");

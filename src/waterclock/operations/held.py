@@ -1,0 +1,176 @@
+"""Shows what a batch held then: the rows of one of its revisions, beside those of another, straight from sealed files.
+
+No Spark is started: the rows of a label lie in files of their own, which stay as they were sealed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.audit_trail import Attempt, Audit, Revision
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from waterclock.storage.slices.manifest import Manifest
+
+MOST_COMPARED = 200_000  # rows of a revision that are loaded to be compared
+MOST_SHOWN = 50
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRow:
+    """A row as it is shown: `same`, `changed`, `new` or `gone`; `was` are its values before, where it changed."""
+
+    kind: str
+    values: Row
+    was: Row | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows of a revision, and against which other one they are held.
+
+    `differing`: how many of `rows` rows are not the same there, None where nothing is compared: there is no other
+    revision, or one of them has more than MOST_COMPARED rows.
+    """
+
+    columns: tuple[str, ...]
+    rows: int
+    shown: tuple[HeldRow, ...]
+    differing: int | None = None
+
+
+def revisions_of(audit: Audit) -> tuple[Attempt, ...]:
+    """Return the attempts that committed the label, newest first."""
+    return tuple(attempt for attempt in reversed(audit.attempts) if attempt.revision is not None)
+
+
+def held(
+    at: Reading, table: Table, audit: Audit, claim: int, against: int | None = None, *, only_differing: bool = False
+) -> Held:
+    """Return rows of what a claim made of a label, beside what another one made of it.
+
+    Cost: the first rows of a slice; with `against`, all rows of both slices, up to MOST_COMPARED each.
+    Raises  E516 for a claim that committed nothing of it, E605 where its files are gone or damaged
+    """
+    folder = _folder(at, table)
+    one = _manifest(folder, _revision(table, audit, claim))
+    other = None if against is None else _manifest(folder, _revision(table, audit, against))
+    if other is None or max(one.rows, other.rows) > MOST_COMPARED:
+        columns, rows = _rows(folder, one, MOST_SHOWN)
+        return Held(columns, one.rows, tuple(HeldRow("same", row) for row in rows))
+    columns, rows = _rows(folder, one, MOST_COMPARED)
+    before, old = _rows(folder, other, MOST_COMPARED)
+    old = _arranged(old, before, columns)
+    compared = list(_compared(rows, old, [columns.index(key) for key in table.keys if key in columns]))
+    differing = sum(1 for row in compared if row.kind != "same")
+    shown = [row for row in compared if row.kind != "same"] if only_differing else compared
+    return Held(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing)
+
+
+def _folder(at: Reading, table: Table) -> str:
+    from waterclock.storage.lake import Lake
+
+    return Lake(at.project.storage).folder(table.name)
+
+
+def _revision(table: Table, audit: Audit, claim: int) -> Revision:
+    found = next((each.revision for each in audit.attempts if each.claim == claim), None)
+    if found is None:
+        where = f"{table.name}@{label_of(audit.cell.label)}"
+        raise WaterclockError(
+            "E516",
+            f"claim {claim} committed nothing of it",
+            where=where,
+            why="a revision is the claim that committed it",
+            fix=f"waterclock audit {where} lists them",
+        )
+    return found
+
+
+def _manifest(folder: str, revision: Revision) -> Manifest:
+    from waterclock.storage.slices.manifest import read_manifest
+
+    return read_manifest(folder, revision.slice_path)
+
+
+def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], list[Row]]:
+    """Read the first rows of a slice, without its label. Raises  E605 where a file is gone or damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from waterclock.filesystem import at, readable
+
+    parts: list[pa.Table] = []
+    left = most
+    try:
+        for file in manifest.files:
+            if left <= 0:
+                break
+            with pq.ParquetFile(readable(at(folder, file.path), file.size)) as parquet:
+                for batch in parquet.iter_batches(batch_size=min(left, 50_000)):
+                    parts.append(pa.Table.from_batches([batch]).slice(0, left))
+                    left -= parts[-1].num_rows
+                    if left <= 0:
+                        break
+    except (OSError, pa.ArrowException) as error:
+        raise WaterclockError(
+            "E605",
+            "what it held cannot be read",
+            where=f"{manifest.table}@{label_of(manifest.label)}",
+            why=f"a file of claim {manifest.claim} is gone or damaged: {error}",
+            fix="`waterclock audit` tells of its other revisions",
+        ) from error
+    if not parts:
+        return (), []
+    found = pa.concat_tables(parts, promote_options="permissive")
+    names = tuple(name for name in found.column_names if name != TIMELABEL)
+    values = [found.column(name).to_pylist() for name in names]
+    return names, list(zip(*values, strict=True))
+
+
+def _arranged(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[str]) -> list[Row]:
+    """Bring the columns of rows into another order; one that was not there then is None."""
+    places = [have.index(name) if name in have else None for name in wanted]
+    return [tuple(None if place is None else row[place] for place in places) for row in rows]
+
+
+def _compared(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[HeldRow]:
+    """Hold rows against older ones: by their keys where there are some, else as a whole; in the order of the rows."""
+    if not keys:
+        left = Counter(map(_hashable, old))
+        for row in rows:
+            is_there = left[_hashable(row)] > 0
+            left[_hashable(row)] -= is_there
+            yield HeldRow("same" if is_there else "new", row)
+        for row in old:
+            if left[_hashable(row)] > 0:
+                left[_hashable(row)] -= 1
+                yield HeldRow("gone", row)
+        return
+    before: dict[Any, Row] = {_hashable(tuple(row[key] for key in keys)): row for row in old}
+    for row in rows:
+        was = before.pop(_hashable(tuple(row[key] for key in keys)), None)
+        if was is None:
+            yield HeldRow("new", row)
+        else:
+            yield HeldRow("same", row) if was == row else HeldRow("changed", row, was)
+    for row in before.values():
+        yield HeldRow("gone", row)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple((name, _hashable(inner)) for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_hashable, value))
+    return "nan" if isinstance(value, float) and value != value else value  # noqa: PLR0124 - NaN alone is not itself

@@ -1,0 +1,134 @@
+"""What a table held at a label, as known by one revision, against another: a part of a table's page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from waterclock.batches.audit_trail import Attempt, Audit
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.operations.held import MOST_COMPARED, Held, HeldRow, held, revisions_of
+from waterclock.operations.opening import Reading
+from waterclock.operations.words import count_words, local_label
+from waterclock.planner.label_states import LabelState
+from waterclock.selection import parse_labels
+from waterclock.timelabel.label import label_of
+from waterclock.ui.asking import Asked, Told
+
+_LONGEST = 120  # letters of a value that are shown
+
+
+def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]) -> Told | None:
+    """Return the rows of the label that the address names in `at`, of the newest that was made if it names none.
+
+    `known` and `against` are claims; `differing` shows what differs alone. None before the first batch, and of a
+    publish: its rows are its destination's.
+    Raises  E513 and E514 for labels that are none of the table's
+    """
+    label = _label(at, table, asked, states)
+    if at.ledger is None or label is None or table.destination is not None:
+        return None
+    audit = at.ledger.past.audit(table.name, label)
+    revisions = revisions_of(audit)
+    if not revisions:
+        return None
+    known = _claim(asked, "known") or audit.cell.current_claim or revisions[0].claim
+    against = _claim(asked, "against")
+    told = _chosen(table, audit, revisions, known, against)
+    try:
+        found = held(at, table, audit, known, against, only_differing="differing" in asked.values)
+    except WaterclockError as error:
+        return told | {"error": error.to_dict()}
+    return told | {"error": None} | _told(found, against)
+
+
+def _label(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]) -> datetime | None:
+    said = asked.values.get("at", "").strip()
+    if said:
+        start = at.planner.starts(at.snapshot, at.now)[table.name]
+        oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
+        begin = start if oldest is None else min(start, oldest)
+        return parse_labels(said).within(table, begin, max(table.cadence.last_due(at.now), begin))[0]
+    made = [one.label for one in states if one.stored is not None and one.stored.current_claim is not None]
+    return made[-1] if made else None
+
+
+def _claim(asked: Asked, name: str) -> int | None:
+    said = asked.values.get(name, "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 18 else None
+
+
+def _chosen(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int, against: int | None) -> Told:
+    """Tell which revisions there are, and which are chosen."""
+    last = len(revisions)
+    return {
+        "label": label_of(audit.cell.label),
+        "words": local_label(audit.cell.label, table.cadence),
+        "heading": "What came" if table.is_fold else "What it held",
+        "known": known,
+        "against": against,
+        "revisions": [
+            {
+                "claim": each.claim,
+                "words": _revision_words(each, last - index, is_now=each.claim == audit.cell.current_claim),
+            }
+            for index, each in enumerate(revisions)
+        ],
+    }
+
+
+def _revision_words(attempt: Attempt, number: int, *, is_now: bool) -> str:
+    made = "" if attempt.revision is None else f"{attempt.revision.recorded_at:%Y-%m-%d %H:%MZ}"
+    return f"now, revision {number} ({made})" if is_now else f"revision {number} ({made})"
+
+
+def _told(found: Held, against: int | None) -> Told:
+    said = count_words(found.rows, "row")
+    if found.differing is not None:
+        said = f"{found.differing} of {said} differ" if found.differing else f"all {said} are the same"
+    elif against is not None:
+        said = f"{said}: more than {count_words(MOST_COMPARED, 'row')} are compared by a query"
+    return {
+        "columns": list(found.columns),
+        "numbers": _numbers(found),
+        "rows": found.rows,
+        "differing": found.differing,
+        "says": said,
+        "shown": [_row(row) for row in found.shown],
+    }
+
+
+def _numbers(found: Held) -> list[bool]:
+    """Tell of each column whether its values are numbers, which stand to the right."""
+    columns = zip(*(row.values for row in found.shown), strict=True)
+    return [all(value is None or _is_number(value) for value in values) for values in columns]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _row(row: HeldRow) -> Told:
+    was = row.was or (None,) * len(row.values)
+    return {
+        "kind": row.kind,
+        "cells": [
+            {
+                "text": _text(value),
+                "was": _text(old) if row.was is not None and old != value else None,
+            }
+            for value, old in zip(row.values, was, strict=True)
+        ],
+    }
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ").replace("+00:00", "Z")
+    said = value.isoformat() if isinstance(value, date) else str(value)
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
