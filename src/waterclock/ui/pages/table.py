@@ -150,9 +150,10 @@ def _sentence(at: Reading, declared: Table, states: Sequence[LabelState]) -> lis
             continue
         newest = of_state[-1]
         what = short_label(newest.label, declared.cadence, at.now)
-        what = f"{what} is" if len(of_state) == 1 else f"{count_words(len(of_state), 'batch', 'batches')} are"
+        what = what if len(of_state) == 1 else count_words(len(of_state), "batch", "batches")
+        said = str(state) if state is State.FAILED else f"{'is' if len(of_state) == 1 else 'are'} {state}"
         reason = _short(newest.reason) if state in {State.FAILED, State.HELD, State.BLOCKED} else ""
-        told.append({"text": f"{what} {state}", "mark": str(state), "reason": reason})
+        told.append({"text": f"{what} {said}", "mark": str(state), "reason": reason})
     well = len(by_state.get(State.OK, ())) + len(by_state.get(State.WARNED, ()))
     due = len(by_state.get(State.DUE, ()))
     if due:

@@ -53,7 +53,8 @@ function choose(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ co
   reveal(column);
   const alike = found.cell.colSpan > 1 && !wide ? `, one of ${found.cell.colSpan} alike` : "";
   const where = document.getElementById("where");
-  if (where) where.textContent = `${row.dataset.t} @ ${labelsOf(found.cell, column)}: ${stateOf(found.cell)}${alike}`;
+  const words = wide ? labelsOf(found.cell, column) : heads()[column].dataset.l;
+  if (where) where.textContent = `${row.dataset.t} @ ${words}: ${stateOf(found.cell)}${alike}`;
   if (open && found.cell.classList[0] !== "e") show(`/batches/${encodeURIComponent(row.dataset.t ?? "")}/${encodeURIComponent(labelsOf(found.cell, column))}`);
 }
 
