@@ -13,6 +13,7 @@ from waterclock.cli.actions.run import Asked, carry_out
 from waterclock.cli.stopping import stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
+from waterclock.dpl.config.file_name import FILE
 from waterclock.operations.opening import open_project
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serving
@@ -23,10 +24,12 @@ def show_pages(
 ) -> int:
     """Serve the pages and give the exit code; a project with errors is served too, and shows them.
 
-    Raises  E909 where nothing can listen there
+    Raises  E244 where there is no project, E909 where nothing can listen there
     """
     if is_run:
         return carry_out(open_project(folder, env), Asked(command="ui", watch_seconds=30, pages=listen))
+    if not (folder / FILE).is_file():
+        open_project(folder, env)  # says that there is none
     to = console()
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()

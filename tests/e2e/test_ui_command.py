@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests import stocks
+
+LATER = stocks.HEADER.replace("2026-09-22", "2126-09-22")  # nothing is due, and no Spark is started
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stocks.make(tmp_path_factory.mktemp("ui") / "shop", header=LATER).folder
+
+
+@contextmanager
+def running(*words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "waterclock", *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **environment}
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def address_told(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.search(r"http://\S+", line):
+            return found.group().rstrip('",')
+    raise AssertionError("no address was told")
+
+
+def asked(address: str, path: str = "/grid.json") -> int:
+    try:
+        with urllib.request.urlopen(address.rstrip("/") + path, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_pages_are_served_until_they_are_told_to_end(project: Path, end: signal.Signals) -> None:
+    with running("ui", "--listen", "0", "--project", str(project)) as process:
+        address = address_told(process)
+        assert asked(address) == 200
+        process.send_signal(end)
+        assert process.wait(10) == 0
+
+
+def test_the_address_is_told_to_scripts(project: Path) -> None:
+    with running("ui", "--listen", "0", "--json", "--project", str(project)) as process:
+        assert process.stdout is not None
+        told = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+        assert asked(told["address"]) == 200
+        assert told["port"] > 0
+
+
+def test_a_run_that_watches_serves_them_beside_its_work(project: Path) -> None:
+    with running("run", "--watch", "--ui", "0", "--project", str(project)) as process:
+        address = address_told(process)
+        with urllib.request.urlopen(f"{address}runs.json", timeout=10) as answer:
+            told = json.load(answer)
+        assert [(each["command"], each["is_alive"]) for each in told["runners"]] == [("run --watch", True)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_others_on_the_network_need_the_token(project: Path) -> None:
+    where = ("--listen", "0.0.0.0:0", "--project", str(project))
+    with running("ui", *where, WATERCLOCK_UI_TOKEN="s3 cret") as process:
+        address = address_told(process)
+        assert address.endswith("/?token=s3%20cret")
+        here = re.sub(r"0\.0\.0\.0", "127.0.0.1", address.partition("?")[0])
+        assert asked(here) == 401
+        answer = urllib.request.Request(f"{here}grid.json", headers={"Authorization": "Bearer s3 cret"})
+        with urllib.request.urlopen(answer, timeout=10) as found:
+            assert found.status == 200
+
+
+def test_a_port_that_is_taken_is_said_to_be(project: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "waterclock", "ui", "--listen", port, "--project", str(project)],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.returncode, "E909" in done.stderr) == (1, True)
+
+
+def test_a_project_with_errors_is_served_and_shows_them(tmp_path: Path) -> None:
+    shop = stocks.make(tmp_path / "shop", flow="TRANSFORM a.b AS SELECT * FROM a.nowhere;\n")
+    with running("ui", "--listen", "0", "--project", str(shop.folder)) as process:
+        assert asked(address_told(process), "/") == 503
+
+
+def test_no_project_is_a_card_and_not_a_server(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "waterclock", "ui", "--listen", "0", "--project", str(tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "E244" in done.stderr) == (1, True)
