@@ -36,7 +36,7 @@ connections.erp = { path = "erp.sqlite" }
 _DAILY = ("inventory", "prices", "products", "returns", "sites", "weather")
 COLLECTS = "".join(
     f"""COLLECT raw.{name} PARTITIONED (sku STRING KEY COMMENT 'which good', qty INT, at TIMESTAMP)
-  FROM erp.{name} EVERY DAY BY DATA TIME at
+  FROM erp.{name} EVERY DAY BY DATA TIME at{" EXPECT count(*) > 100 AS few_rows ELSE WARN" if name == "weather" else ""}
   OWNER 'supply' COMMENT 'What the system of the shop says of {name}';
 """
     for name in _DAILY

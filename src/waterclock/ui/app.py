@@ -32,6 +32,7 @@ from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
 from waterclock.ui.pages.plan import carried_out, plan
+from waterclock.ui.pages.quality import quality
 from waterclock.ui.pages.runs import runs
 from waterclock.ui.pages.table import table
 from waterclock.ui.pages.today import errors, today
@@ -65,6 +66,7 @@ PAGES = (
     _At("table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog"),
     _At("batch", ("/batches/{table}/{labels}",), batch, "Grid"),
     _At("runs", ("/runs",), runs, "Runs"),
+    _At("quality", ("/quality",), quality, "Quality"),
     _At("errors", ("/errors",), errors, "Errors"),
     _At("plan", ("/plan",), plan, "Grid"),
 )

@@ -9,7 +9,14 @@ from waterclock.operations.opening import Reading
 from waterclock.timelabel.zone import nominal_zone
 from waterclock.ui.asking import Asked, Told
 
-MENU = (("Today", "/today"), ("Grid", "/"), ("Catalog", "/catalog"), ("Runs", "/runs"), ("Errors", "/errors"))
+MENU = (
+    ("Today", "/today"),
+    ("Grid", "/"),
+    ("Catalog", "/catalog"),
+    ("Runs", "/runs"),
+    ("Quality", "/quality"),
+    ("Errors", "/errors"),
+)
 
 
 def shell(at: Reading | None, menu: str, asked: Asked) -> Told:

@@ -165,12 +165,13 @@ def _labels(listed: str) -> tuple[datetime, ...]:
 
 def warned(
     database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
-) -> dict[tuple[str, datetime], int]:
-    """Count the warnings of the rows that readers see, for the batches with a label in `[low, high)` that have any."""
+) -> dict[tuple[str, datetime], tuple[str, ...]]:
+    """Return the warnings of the rows that readers see, for the batches with a label in `[low, high)` that have any."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         rows = connection.execute(_WARNED, values)
-        return {(row.table_name, row.label): count for row in rows if (count := len(row.measures.get("warnings", ())))}
+        found = {(row.table_name, row.label): tuple(row.measures.get("warnings", ())) for row in rows}
+        return {batch: said for batch, said in found.items() if said}
 
 
 def audit(database: Database, table: str, label: datetime) -> Audit:

@@ -1,0 +1,106 @@
+"""How the rules of tables held in their newest batches: which are broken, since when, and what was said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.batches.audit_trail import Cell
+from waterclock.flow.declarations import Rule, Table
+from waterclock.operations.opening import Reading
+from waterclock.operations.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a rule held in one batch: OK, WARNED, FAILED where the batch was refused for it, DUE where it never ran."""
+
+    label: datetime
+    state: State
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleKept:
+    """A rule, and its answers by label, oldest first."""
+
+    table: str
+    rule: str
+    expression: str
+    action: str
+    answers: tuple[Answer, ...]
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it did not hold in the newest batch that was tried."""
+        return bool(self._asked) and self._asked[-1].state is not State.OK
+
+    @property
+    def was_broken(self) -> bool:
+        """Whether it did not hold in the one before."""
+        return len(self._asked) > 1 and self._asked[-2].state is not State.OK
+
+    @property
+    def since(self) -> datetime | None:
+        """Since which label it has been broken without a break; None where it holds."""
+        found = None
+        for answer in reversed(self._asked):
+            if answer.state is State.OK:
+                break
+            found = answer.label
+        return found
+
+    @property
+    def _asked(self) -> tuple[Answer, ...]:
+        """Those of batches that came as far as the rule."""
+        return tuple(answer for answer in self.answers if answer.state is not State.DUE)
+
+
+def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleKept, ...]:
+    """Return the rules of some tables with their answers in the newest batches of each, the broken ones first.
+
+    Cost: two questions to the ledger for each table that has rules.
+    """
+    if at.ledger is None:
+        return ()
+    found: list[RuleKept] = []
+    for table in tables:
+        rules = list(_rules(table))
+        if not rules:
+            continue
+        cells = [
+            cell for cell in at.ledger.past.newest(table.name, newest) if cell.status in {"done", "failed", "held"}
+        ]
+        if cells:
+            span = cells[0].label, table.cadence.next(cells[-1].label)
+            said = {label: texts for (_, label), texts in at.ledger.past.warned([table.name], *span).items()}
+            found += [_kept(table, *rule, cells, said) for rule in rules]
+        else:
+            found += [RuleKept(table.name, *rule, ()) for rule in rules]
+    return tuple(sorted(found, key=lambda rule: (not rule.is_broken, rule.since is None, rule.table, rule.rule)))
+
+
+def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Yield name, expression and consequence of each rule, NOT NULL among them."""
+    every: tuple[Rule, ...] = (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
+    for rule in every:
+        yield rule.name, rule.expression, str(rule.action)
+    for column in table.columns.named:
+        if column.is_not_null or column.is_key:
+            yield column.name, f"{column.name} IS NOT NULL", "fail"
+
+
+def _kept(
+    table: Table, name: str, expression: str, action: str, cells: Sequence[Cell], said: Mapping[datetime, Sequence[str]]
+) -> RuleKept:
+    return RuleKept(table.name, name, expression, action, tuple(_answer(name, cell, said) for cell in cells))
+
+
+def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> Answer:
+    begins = (f"{name}: ", f"{name} is null in ")
+    if cell.status in {"failed", "held"}:
+        text = next((line for line in (cell.error or "").splitlines() if any(begin in line for begin in begins)), "")
+        return Answer(cell.label, State.FAILED if text else State.DUE, text)
+    text = next((text for text in said.get(cell.label, ()) if text.startswith(begins)), "")
+    return Answer(cell.label, State.WARNED if text else State.OK, text)

@@ -1,0 +1,60 @@
+"""Quality: every rule of every table over its newest batches; what is newly broken, newly mended, broken for long."""
+
+from __future__ import annotations
+
+from waterclock.operations.opening import Reading
+from waterclock.operations.rules_kept import Answer, RuleKept, rules_kept
+from waterclock.operations.states import State
+from waterclock.operations.words import short_label
+from waterclock.timelabel.label import label_of
+from waterclock.ui.asking import Asked, Told, batch_address, table_address
+
+NEWEST = 60
+
+
+def quality(at: Reading, asked: Asked) -> Told:
+    """Return the rules of the tables that are meant, the broken ones first. Cost: two questions a table with rules."""
+    tables, _ = asked.tables(at)
+    found = rules_kept(at, tables, NEWEST)
+    broken = [rule for rule in found if rule.is_broken]
+    return {
+        "rules": [_rule(at, rule) for rule in found],
+        "newest": NEWEST,
+        "broken": len(broken),
+        "newly_broken": [_name(rule) for rule in broken if not rule.was_broken],
+        "newly_mended": [_name(rule) for rule in found if rule.was_broken and not rule.is_broken],
+        "tables": len(tables),
+    }
+
+
+def _name(rule: RuleKept) -> Told:
+    return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table)}
+
+
+def _rule(at: Reading, rule: RuleKept) -> Told:
+    cadence = at.flow.tables[rule.table].cadence
+    last = next((answer for answer in reversed(rule.answers) if answer.state is not State.OK), None)
+    return {
+        "table": rule.table,
+        "rule": rule.rule,
+        "expression": rule.expression,
+        "else": rule.action,
+        "state": str(rule.answers[-1].state) if rule.answers else str(State.DUE),
+        "since": "" if rule.since is None else short_label(rule.since, cadence, at.now),
+        "said": "" if last is None else last.said,
+        "said_at": "" if last is None else short_label(last.label, cadence, at.now),
+        "said_of": "" if last is None else batch_address(rule.table, label_of(last.label)),
+        "pieces": _pieces(rule.answers),
+        "address": table_address(rule.table),
+    }
+
+
+def _pieces(answers: tuple[Answer, ...]) -> list[Told]:
+    """Join neighbours that answered alike."""
+    told: list[Told] = []
+    for column, answer in enumerate(answers, NEWEST - len(answers)):
+        if told and told[-1]["state"] == str(answer.state):
+            told[-1]["columns"] += 1
+        else:
+            told.append({"column": column, "columns": 1, "state": str(answer.state)})
+    return told
