@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
 from tests import stocks
+from waterclock.cli.app import app
 
 
 def sentence(told: list[dict[str, str]]) -> str:
@@ -107,3 +111,28 @@ def test_a_drawer_says_why_a_batch_is_not_running_to_the_root(page: TestClient) 
 def test_a_day_of_an_hourly_table_tells_its_hours(page: TestClient) -> None:
     told = page.get("/batches/raw.orders/2026-11-20.json").json()
     assert (told["of"], told["counts"]) == (24, {"ok": 24})
+
+
+@pytest.mark.parametrize("labels", ["", "2026-11", "2026-09-22..2026-10-03", "2026-11-08T00:00Z..2026-11-09T23:00Z"])
+def test_ribbons_say_what_the_grid_of_the_command_line_says_column_by_column(
+    shop: stocks.Stocks, page: TestClient, labels: str
+) -> None:
+    told = page.get("/grid.json", params={"t": "* except raw.suppliers", "l": labels}).json()
+    command = [
+        "status",
+        "* except raw.suppliers",
+        "--now",
+        "2026-11-21T01:30Z",
+        "--project",
+        str(shop.folder),
+        "--json",
+    ]
+    wanted = json.loads(CliRunner().invoke(app, command + (["--labels", labels] if labels else [])).stdout)
+    newest = len(told["columns"])
+    rows = {row["table"]: row for layer in told["layers"] for row in layer["rows"]}
+    for row in wanted["rows"]:
+        states: list[str | None] = [None] * newest
+        for piece in rows[row["table"]]["pieces"]:
+            states[piece["column"] : piece["column"] + piece["columns"]] = [piece["state"]] * piece["columns"]
+        cells = [cell and cell["state"] for cell in row["cells"]][-newest:]
+        assert states[-len(cells) :] == cells, row["table"]
