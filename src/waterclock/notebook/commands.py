@@ -11,12 +11,12 @@ from waterclock.cli.actions.plan import Planned, planned
 from waterclock.cli.actions.run import Asked, Ran, carried_out
 from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.check import Checked, checked, print_checked
-from waterclock.cli.views.query import asked
 from waterclock.cli.views.status import Seen, print_status, see, status_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult, Shown
+from waterclock.operations.answers import asked
 from waterclock.operations.opening import open_project, reading, selected
 from waterclock.timelabel.instant import utc_of
 

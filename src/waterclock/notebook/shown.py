@@ -8,8 +8,9 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.query import Told, count_line, is_number_type, moment_lines, print_answer, value_text
+from waterclock.cli.views.query import print_answer, value_text
 from waterclock.cli.views.theme import make_console, theme
+from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Shown(ABC):
 class QueryResult(Shown):
     """The rows that a query came to: iterate over them, or show them as a table."""
 
-    told: Told
+    told: Answered
 
     @property
     def columns(self) -> tuple[str, ...]:

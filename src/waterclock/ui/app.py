@@ -33,6 +33,7 @@ from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
 from waterclock.ui.pages.plan import carried_out, plan
 from waterclock.ui.pages.quality import quality
+from waterclock.ui.pages.query import Asker, as_csv, query
 from waterclock.ui.pages.runs import runs
 from waterclock.ui.pages.table import table
 from waterclock.ui.pages.today import errors, today
@@ -72,14 +73,19 @@ PAGES = (
 )
 
 
-def create_app(live: LiveProject, guard: Guard | None = None) -> Guarded:
-    """Return the application of one project."""
+def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | None = None) -> Guarded:
+    """Return the application of one project; `asker` answers its queries."""
+    asker = asker or Asker()
     routes: list[Route | Mount] = []
     for at in PAGES:
         for path in at.paths:
             if path != "/":
                 routes.append(Route(f"{path}.json", partial(_json, live, at)))
             routes.append(Route(path, partial(_html, live, at)))
+    queries = _At("query", ("/query",), partial(query, asker=asker), "Query")
+    routes.append(Route("/query.json", partial(_asked_for, live, queries, is_json=True)))
+    routes.append(Route("/query.csv", partial(_csv, live, asker)))
+    routes.append(Route("/query", partial(_asked_for, live, queries, is_json=False)))
     routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
     routes.append(Route("/tables.json", partial(_tables, live)))
     routes.append(Route("/livez", _livez))
@@ -143,6 +149,31 @@ def _with_tag(request: Request, body: str, kind: str = "text/html") -> Response:
     if request.headers.get("if-none-match", "").removeprefix("W/") == tag:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(content, media_type=kind, headers=headers)
+
+
+async def _asked_for(live: LiveProject, at: _At, request: Request, *, is_json: bool) -> Response:
+    """Answer a query, but not one that another site has the browser ask: it would cost Spark's time."""
+    _refuse_others(request)
+    return await (_json if is_json else _html)(live, at, request)
+
+
+async def _csv(live: LiveProject, asker: Asker, request: Request) -> Response:
+    _refuse_others(request)
+    asked = _asked(request)
+
+    def rows() -> Response:
+        try:
+            text = as_csv(live.look(), asked, asker)
+        except WaterclockError as error:
+            return _page_of_errors(live, error, "Query", asked, request)
+        return Response(text, media_type="text/csv")
+
+    return await run_in_threadpool(rows)
+
+
+def _refuse_others(request: Request) -> None:
+    if request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        raise HTTPException(HTTPStatus.FORBIDDEN)
 
 
 async def _decide(live: LiveProject, request: Request) -> Response:

@@ -17,6 +17,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import LOOPBACK, Guard
 from waterclock.ui.live import LiveProject
+from waterclock.ui.pages.query import Asker
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
 _SECONDS_TO_END = 3
@@ -47,9 +48,9 @@ def serving(live: LiveProject, host: str, port: int) -> Iterator[Served]:
     token = None if host in LOOPBACK else os.environ.get(TOKEN) or secrets.token_urlsafe(24)
     listener = _listener(host, port)
     served = Served(host, listener.getsockname()[1], token)
-    guard = Guard(_names(host), token)
+    guard, asker = Guard(_names(host), token), Asker()
     config = uvicorn.Config(
-        create_app(live, guard),
+        create_app(live, guard, asker),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -70,6 +71,7 @@ def serving(live: LiveProject, host: str, port: int) -> Iterator[Served]:
         server.should_exit = True
         thread.join(_SECONDS_TO_END + 2)
         live.close()
+        asker.close()
         listener.close()
 
 

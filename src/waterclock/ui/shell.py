@@ -13,6 +13,7 @@ MENU = (
     ("Today", "/today"),
     ("Grid", "/"),
     ("Catalog", "/catalog"),
+    ("Query", "/query"),
     ("Runs", "/runs"),
     ("Quality", "/quality"),
     ("Errors", "/errors"),

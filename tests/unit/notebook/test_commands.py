@@ -10,11 +10,11 @@ import pytest
 
 import waterclock as wc
 from tests.unit.cli.conftest import NOW, ask, day
-from waterclock.cli.views.query import Told
 from waterclock.engine.query.query import Answer
 from waterclock.engine.query.ticks import Moment
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult
+from waterclock.operations.answers import Answered
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Shop
@@ -91,7 +91,7 @@ def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:
 
 def test_rows_are_a_table_in_a_notebook(fresh: Path) -> None:
     answer = Answer((("name", "string"), ("n", "bigint")), (("<b>", 1), (None, 2)), True, Moment(day(19)))
-    rows = QueryResult(Told(answer))
+    rows = QueryResult(Answered(answer))
     assert (list(rows), len(rows), rows.columns, rows.is_cut) == ([("<b>", 1), (None, 2)], 2, ("name", "n"), True)
     assert (rows.as_of, rows.known_at, rows.types) == (day(19), None, {"name": "string", "n": "bigint"})
     page = rows._repr_html_()

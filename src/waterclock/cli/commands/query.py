@@ -55,7 +55,8 @@ def query(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Ask the tables as they are now or stood at a tick, and waterclock.batches, .inputs, .events, in Spark SQL."""
     from waterclock.cli.views.json import print_json
-    from waterclock.cli.views.query import asked, print_answer, text_of
+    from waterclock.cli.views.query import print_answer, text_of
+    from waterclock.operations.answers import asked
     from waterclock.operations.opening import open_project
 
     if known_at is not None and as_of is None:

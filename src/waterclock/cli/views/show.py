@@ -24,7 +24,7 @@ from waterclock.planner.request import Request
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.cli.views.query import Told
+    from waterclock.operations.answers import Answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Described:
     rows: int
     due: dict[str, int]
     left_out: int
-    sample: Told | None
+    sample: Answered | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the description for scripts; `sample` as `query --json`."""
@@ -80,7 +80,7 @@ def described(folder: Path, env: str | None, text: str, rows: int) -> Described:
         name, _ = one_table(at.flow, text)
         found = _described(at, at.flow.tables[name])
     if rows and found.newest is not None and found.table.destination is None:
-        from waterclock.cli.views.query import some_rows
+        from waterclock.operations.answers import some_rows
 
         return replace(found, sample=some_rows(folder, env, name, rows))
     return found

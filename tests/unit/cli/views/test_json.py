@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.views.error_card import card, flattened
 from waterclock.cli.views.json import print_json
-from waterclock.cli.views.query import Told, print_answer
+from waterclock.cli.views.query import print_answer
 from waterclock.cli.views.theme import make_console
 from waterclock.engine.query.query import Answer
 from waterclock.engine.query.ticks import Gap, Moment
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.operations.answers import Answered
 from waterclock.operations.json import instant_text
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ ANSWER = Answer(
 
 def told(answer: Answer) -> list[str]:
     out = io.StringIO()
-    print_answer(Told(answer), make_console(out))
+    print_answer(Answered(answer), make_console(out))
     return out.getvalue().splitlines()
 
 
@@ -74,7 +75,7 @@ def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> 
         "without a@20130101000000..20130102000000, 2 labels: not there",
         "newer ticks wait for c@20130104000000; `waterclock plan` says why",
     ]
-    shown = Told(Answer((), (), is_cut=False, moment=MOMENT)).to_json()
+    shown = Answered(Answer((), (), is_cut=False, moment=MOMENT)).to_json()
     assert shown["behind"] == [{"table": "b", "labels": ["20130101000000", "20130102000000"]}]
     assert shown["missing"] == [{"table": "a", "first": "20130101000000", "last": "20130102000000", "labels": 2}]
 
@@ -84,7 +85,7 @@ def test_a_value_with_brackets_is_text_and_no_markup() -> None:
 
 
 def test_rows_are_json_values() -> None:
-    found = json.loads(json.dumps(Told(ANSWER).to_json(), default=str))
+    found = json.loads(json.dumps(Answered(ANSWER).to_json(), default=str))
     assert found["columns"][1] == {"name": "revenue", "type": "double"}
     assert found["rows"][0][0] == "Ada"
     assert found["rows"][0][4] == "01ff"

@@ -1,0 +1,146 @@
+"""A query of the tables, as they are or stood at a tick: rows as a table and a plot, and to take away as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.engine.spark.session import Sessions
+from waterclock.engine.spark.settings import settings_of
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.operations.answers import Answered, asked, count_line, is_number_type, moment_lines, plain_value
+from waterclock.operations.opening import Reading
+from waterclock.ui.asking import Asked, Told
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+
+LIMIT = 200  # rows that a page shows
+LIMIT_OF_FILE = 100_000
+_MOST_BARS = 60
+_LONGEST = 10_000  # letters of a query
+
+
+@dataclass(slots=True)
+class Asker:
+    """Asks one query after another in a Spark of its own, which the first one starts and which is left open.
+
+    `given` sessions are used instead, and are their owner's to close.
+    """
+
+    given: Sessions | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _own: Sessions | None = None
+    _project: Project | None = None
+
+    def ask(self, project: Project, sql: str, limit: int, *, as_of: str | None) -> Answered:
+        """Return at most `limit` rows.
+
+        Raises  as `engine.query.query.query`, E701 to E704 where Spark does not start
+        """
+        with self._lock:
+            return asked(project, sql, limit, as_of=as_of, sessions=self.given or self._sessions(project))
+
+    def _sessions(self, project: Project) -> Sessions:
+        """Return the sessions of before, where the project still says the same of Spark."""
+        if self._own is None or self._project is None or self._project.spark != project.spark:
+            self._close()
+            self._own = Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project))
+            self._project = project
+        return self._own
+
+    def close(self) -> None:
+        """Stop the Spark that was started."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._own is not None:
+            self._own.close()
+        self._own = None
+
+
+def query(at: Reading, given: Asked, asker: Asker) -> Told:
+    """Return the rows that the address' `q` asks for, as of `as-of` where it is said. Without `q` nothing is asked.
+
+    The first query starts Spark (some ten seconds). What is wrong with a query is told in its place, and is no error
+    of the page.
+    """
+    sql, tick = given.values.get("q", "").strip()[:_LONGEST], given.values.get("as-of", "").strip()
+    told: Told = {"sql": sql, "as_of": tick, "example": _example(at), "errors": [], "answer": None}
+    if not sql:
+        return told
+    try:
+        found = asker.ask(at.project, sql, LIMIT, as_of=tick or None)
+    except WaterclockError as error:
+        every = error.errors if isinstance(error, ProjectErrors) else (error,)
+        return told | {"errors": [one.to_dict() for one in every]}
+    moment = found.answer.moment
+    return told | {
+        "answer": found.to_json(),
+        "says": count_line(found.answer, "CSV"),
+        "lines": [] if moment is None else moment_lines(moment, found.zone),
+        "numbers": [is_number_type(kind) for _, kind in found.answer.columns],
+        "texts": [[_text(value) for value in row] for row in found.answer.rows],
+        "plot": _plot(found),
+    }
+
+
+def as_csv(at: Reading, given: Asked, asker: Asker) -> str:
+    """Return the same rows, up to LIMIT_OF_FILE of them, as CSV with a line of names; NULL is empty."""
+    sql, tick = given.values.get("q", "").strip()[:_LONGEST], given.values.get("as-of", "").strip()
+    found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([name for name, _ in found.answer.columns])
+    writer.writerows(["" if value is None else _text(value) for value in row] for row in found.answer.rows)
+    return out.getvalue()
+
+
+def _example(at: Reading) -> str:
+    """Return a query that one may begin with: of the last table that is made."""
+    made = [name for name in at.flow.order if at.flow.tables[name].destination is None]
+    return f"SELECT * FROM {made[-1]}" if made else "SELECT * FROM waterclock.batches"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(plain_value(value))
+
+
+def _plot(found: Answered) -> Told | None:
+    """Return bars of the first column of numbers by the first of something else; None where that shows nothing."""
+    answer = found.answer
+    numbers = [index for index, (_, kind) in enumerate(answer.columns) if is_number_type(kind)]
+    others = [index for index in range(len(answer.columns)) if index not in numbers]
+    if not numbers or not others or not 2 <= len(answer.rows) <= _MOST_BARS:
+        return None
+    height, name = numbers[0], others[0]
+    values = [float(row[height]) for row in answer.rows if row[height] is not None]
+    if len(values) != len(answer.rows) or any(value != value or abs(value) == float("inf") for value in values):  # noqa: PLR0124 - NaN
+        return None
+    low, high = min(0.0, *values), max(0.0, *values)
+    scale = (high - low) or 1.0
+    return {
+        "of": answer.columns[height][0],
+        "by": answer.columns[name][0],
+        "zero": round((high / scale) * 100, 2),
+        "bars": [
+            {
+                "name": _text(row[name]),
+                "value": _text(row[height]),
+                "y": round((high - max(value, 0.0)) / scale * 100, 2),
+                "height": round(max(abs(value) / scale * 100, 0.5), 2),
+            }
+            for row, value in zip(answer.rows, values, strict=True)
+        ],
+    }

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from starlette.testclient import TestClient
+
+from tests.tiny import Tiny, day
+from waterclock.engine.spark.session import Sessions
+from waterclock.ui.app import create_app
+from waterclock.ui.live import LiveProject
+from waterclock.ui.pages.query import Asker
+
+COLLECT = "COLLECT shop.orders PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;"
+
+
+@pytest.fixture
+def page(tmp_path: Path, spark: SparkSession) -> Iterator[TestClient]:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(COLLECT)
+    rows = [(1, 10.5, "2020-01-01 06:00:00"), (2, 30.0, "2020-01-01 07:00:00"), (3, 20.0, "2020-01-02 06:00:00")]
+    tiny.source("orders", "id INTEGER, amount REAL, at TIMESTAMP", rows)
+    assert not tiny.run(day(3)).failed
+    live, asker = LiveProject(tmp_path), Asker(Sessions.of(spark))
+    yield TestClient(create_app(live, asker=asker), base_url="http://localhost")
+    live.close()
+    asker.close()
+
+
+@pytest.mark.spark
+def test_a_query_is_answered_as_it_is_and_as_it_was_with_a_plot_and_as_csv(page: TestClient) -> None:
+    sql = "SELECT date_format(at, 'yyyy-MM-dd') AS day, sum(amount) AS total FROM shop.orders GROUP BY 1 ORDER BY 1"
+    told = page.get("/query.json", params={"q": sql}).json()
+    assert told["texts"] == [["2020-01-01", "40.5"], ["2020-01-02", "20.0"]]
+    assert [(bar["name"], bar["height"]) for bar in told["plot"]["bars"]] == [
+        ("2020-01-01", 100),
+        ("2020-01-02", 49.38),
+    ]
+    then = page.get("/query.json", params={"q": sql, "as-of": "2020-01-02"}).json()
+    assert (then["texts"], len(then["lines"])) == ([["2020-01-01", "40.5"]], 1)
+    assert page.get("/query.csv", params={"q": sql}).text == "day,total\n2020-01-01,40.5\n2020-01-02,20.0\n"
+    assert "<rect" in page.get("/query", params={"q": sql}).text
+
+
+@pytest.mark.spark
+def test_what_is_wrong_with_a_query_is_told_below_it(page: TestClient) -> None:
+    for sql, code in (
+        ("SELECT nope FROM shop.orders", "E730"),
+        ("SELECT * FROM shop.ordres", "E213"),
+        ("DROP TABLE a", "E"),
+    ):
+        answer = page.get("/query.json", params={"q": sql})
+        assert answer.status_code == 200
+        assert answer.json()["errors"][0]["code"].startswith(code)
+        assert page.get("/query", params={"q": sql}).status_code == 200
+    assert page.get("/query.csv", params={"q": "SELECT * FROM shop.ordres"}).status_code == 503
+
+
+@pytest.mark.spark
+def test_other_sites_cannot_have_a_browser_ask(page: TestClient) -> None:
+    for path in ("/query", "/query.json", "/query.csv"):
+        answer = page.get(path, params={"q": "SELECT 1"}, headers={"Sec-Fetch-Site": "cross-site"})
+        assert answer.status_code == 403
