@@ -55,6 +55,7 @@ def main() -> None:
                 page.close()
 
             take("grid", "/", 960, why_blocked)
+            take("lineage", "/lineage", 800)
             held = f"?at={LABEL:%Y-%m-%d}&known={second}&against={first}"
             take("table", f"/tables/{TABLE}{held}", 760)
 

@@ -10,7 +10,7 @@ from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 from uuid import uuid4
 
 from starlette.applications import Starlette
@@ -31,6 +31,7 @@ from waterclock.ui.live import LiveProject
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
+from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carried_out, plan
 from waterclock.ui.pages.quality import quality
 from waterclock.ui.pages.query import Asker, as_csv, query
@@ -66,6 +67,7 @@ PAGES = (
     _At("catalog", ("/catalog",), catalog, "Catalog"),
     _At("table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog"),
     _At("batch", ("/batches/{table}/{labels}",), batch, "Grid"),
+    _At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage"),
     _At("runs", ("/runs",), runs, "Runs"),
     _At("quality", ("/quality",), quality, "Quality"),
     _At("errors", ("/errors",), errors, "Errors"),
@@ -76,7 +78,9 @@ PAGES = (
 def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | None = None) -> Guarded:
     """Return the application of one project; `asker` answers its queries."""
     asker = asker or Asker()
-    routes: list[Route | Mount] = []
+    routes: list[Route | Mount] = [
+        Route(f"{path}.svg", partial(_svg, live)) for path in ("/lineage", "/lineage/{table}")
+    ]
     for at in PAGES:
         for path in at.paths:
             if path != "/":
@@ -109,6 +113,22 @@ async def _html(live: LiveProject, at: _At, request: Request) -> Response:
 
 async def _json(live: LiveProject, at: _At, request: Request) -> Response:
     return await run_in_threadpool(_told, live, at, _asked(request), request)
+
+
+async def _svg(live: LiveProject, request: Request) -> Response:
+    """Answer with the drawing of the lineage alone, as a file that stands by itself."""
+    asked = _asked(request)
+
+    def drawn() -> Response:
+        try:
+            told = lineage(live.look(), asked)
+        except WaterclockError as error:
+            return _page_of_errors(live, error, "Lineage", asked, request)
+        name = quote(f"{told['table'] or 'lineage'}.svg")
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+        return Response(render("lineage.svg", told=told), media_type="image/svg+xml", headers=headers)
+
+    return await run_in_threadpool(drawn)
 
 
 def _drawn(live: LiveProject, at: _At, asked: Asked, request: Request) -> Response:

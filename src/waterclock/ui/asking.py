@@ -51,3 +51,14 @@ def table_address(name: str, tab: str = "") -> str:
 def batch_address(name: str, labels: str) -> str:
     """Return the address of the page of a table's batches of some labels."""
     return f"/batches/{quote(name, safe='')}/{quote(labels, safe='')}"
+
+
+_KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
+
+
+def lineage_address(table: str | None, asked: Asked, *, suffix: str = "", **changed: str) -> str:
+    """Return the address of the lineage around a table, or of all, as it is asked for but for what is changed."""
+    values = {key: asked.values.get(key, "") for key in _KEPT_BY_LINEAGE} | changed
+    kept = {key: value for key, value in values.items() if value}
+    path = "/lineage" if table is None else f"/lineage/{quote(table, safe='')}"
+    return f"{path}{suffix}{f'?{urlencode(kept)}' if kept else ''}"

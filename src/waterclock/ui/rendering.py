@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words
 from waterclock.ui.asking import batch_address, table_address
+from waterclock.ui.colours import attributes, classes
 
 GLYPHS = {
     State.FAILED: "✕", State.HELD: "‖", State.BLOCKED: "–", State.EXPIRED: "∅", State.RUNNING: "↻", State.STALE: "",
@@ -35,6 +36,7 @@ def environment() -> Environment:
         "number": number_words, "count": count_words, "slug": slug, "glyph": glyph, "at": quote,
     }  # fmt: skip
     made.globals |= {"table_address": table_address, "batch_address": batch_address, "static": static}
+    made.globals |= {"classes": classes, "attributes": attributes, "cut": cut}
     return made
 
 
@@ -46,6 +48,11 @@ def render(template: str, **told: Any) -> str:
 def slug(state: str) -> str:
     """Return a state as the name of a class: `not-needed`."""
     return state.replace(" ", "-")
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text that is no longer than there is room for."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def glyph(state: str) -> str:

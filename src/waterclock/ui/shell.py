@@ -13,6 +13,7 @@ MENU = (
     ("Today", "/today"),
     ("Grid", "/"),
     ("Catalog", "/catalog"),
+    ("Lineage", "/lineage"),
     ("Query", "/query"),
     ("Runs", "/runs"),
     ("Quality", "/quality"),

@@ -8,7 +8,10 @@ from starlette.testclient import TestClient
 from tests import stocks
 from waterclock.ui.guard import Guard
 
-PATHS = ("/", "/today", "/catalog", "/tables/marts.revenue", "/batches/marts.revenue/2026-11-09", "/runs", "/errors")
+PATHS = (
+    "/", "/today", "/catalog", "/tables/marts.revenue", "/lineage", "/lineage/marts.revenue",
+    "/batches/marts.revenue/2026-11-09", "/runs", "/errors",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PATHS)

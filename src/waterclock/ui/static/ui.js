@@ -55,7 +55,7 @@ function back(/** @type {HTMLElement} */ part) {
 }
 
 const part = document.getElementById("live");
-if (part && !document.getElementById("grid")) live(part, (fresh) => part.replaceChildren(...fresh.childNodes));
+if (part && !document.getElementById("grid") && !part.dataset.kept) live(part, (fresh) => part.replaceChildren(...fresh.childNodes));
 
 /** Ctrl-K: tables by any part of their name, and pages. */
 const finder = /** @type {HTMLDialogElement} */ (document.getElementById("finder"));

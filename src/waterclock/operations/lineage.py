@@ -1,0 +1,187 @@
+"""Finds what a table or a column is made of, and what is made of it: all the way, some steps, or between two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Flow
+from waterclock.operations.opening import columns_collected
+from waterclock.selection import select
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+    from waterclock.dpl.query.lineage import Branch
+
+Arrows = Mapping[str, Mapping[str, str]]
+"""By table the tables next to it, each with how it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A table on the way, by how it is read, with those beyond it; one that was shown before ends there."""
+
+    table: str
+    how: str = ""
+    beyond: tuple[Reach, ...] = ()
+    is_seen: bool = False
+
+    def names(self) -> list[str]:
+        """Return the tables of the tree but its root, nearest first, each once."""
+        found: dict[str, None] = {}
+        edge = [self]
+        while edge:
+            edge = [each for one in edge for each in one.beyond]
+            found.update(dict.fromkeys(each.table for each in edge))
+        found.pop(self.table, None)
+        return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class TableLineage:
+    """The tables around one table."""
+
+    flow: Flow
+    table: str
+    up: Reach
+    down: Reach
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the tables up and down, nearest first, and the arrows between them."""
+        return {
+            "table": self.table,
+            "made_from": self.up.names(),
+            "went_into": self.down.names(),
+            "arrows": [
+                {"from": read.table, "to": name, "read": str(read)}
+                for name in [*self.up.names(), self.table, *self.down.names()]
+                for read in self.flow.tables[name].reads
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTrees:
+    """What one column is made of, and what is made of it."""
+
+    column: str
+    up: Branch
+    down: Branch
+
+    def to_json(self) -> dict[str, Any]:
+        """Return both trees: each node with column, expression, note, and those beyond it in `from` or `into`."""
+        return {"column": self.column, "made_from": branch_json(self.up), "went_into": branch_json(self.down)}
+
+
+def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLineage:
+    """Find the tables around one, all the way or so many steps."""
+    up = {
+        table.name: [(read.table, str(read)) for read in table.reads if read.table in flow.tables]
+        for table in flow.tables.values()
+    }
+    down: dict[str, list[tuple[str, str]]] = {table: [] for table in flow.tables}
+    for table in flow.tables.values():
+        for read in table.reads:
+            if read.table in down:
+                down[read.table].append((table.name, f"as {read}" if str(read) != read.table else ""))
+    return TableLineage(flow, name, _reach(name, "", up, depth, set()), _reach(name, "", down, depth, set()))
+
+
+def column_trees(project: Project, table: str, column: str, depth: int | None = None) -> ColumnTrees:
+    """Find what a column is made of and what is made of it. Cost: a parse of each query on the way, some milliseconds.
+
+    Raises  E517 for a column that the table does not have, with the nearest
+    """
+    from waterclock.dpl.query.column_trace import ColumnOf
+    from waterclock.dpl.query.lineage import ColumnLineage
+
+    lineage = ColumnLineage(project.flow, columns_collected(project))
+    known = {each.lower(): each for each in lineage.columns(table)}
+    of = ColumnOf(table, known.get(column.lower(), column))
+    lineage.made(of)
+    return ColumnTrees(str(of), lineage.up(of, depth=depth), lineage.down(of, depth=depth))
+
+
+def columns_known(project: Project, table: str) -> tuple[str, ...]:
+    """Return the columns of a table that can be followed. Cost: as of `column_trees`."""
+    from waterclock.dpl.query.lineage import ColumnLineage
+
+    return ColumnLineage(project.flow, columns_collected(project)).columns(table)
+
+
+def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
+    """Read `schema.table` or `schema.table.column`.
+
+    Raises  E511 for an unknown table, with the nearest names
+    """
+    if which in flow.tables:
+        return which, None
+    name, _, column = which.rpartition(".")
+    if name in flow.tables and column:
+        return name, column
+    if "." in name:
+        raise WaterclockError(
+            "E511",
+            f"no table matches {name}",
+            why="a column is written schema.table.column",
+            fix=did_you_mean(name, flow.tables, otherwise="name a table of the project"),
+        )
+    return select(flow, which).tables[0], None
+
+
+def made_from(flow: Flow) -> Arrows:
+    """Return by table what it reads directly, each with how."""
+    return {
+        table.name: {read.table: str(read) for read in table.reads if read.table in flow.tables}
+        for table in flow.tables.values()
+    }
+
+
+def turned(arrows: Arrows) -> Arrows:
+    """Return the arrows the other way: what each goes into."""
+    found: dict[str, dict[str, str]] = {name: {} for name in arrows}
+    for name, others in arrows.items():
+        for other, how in others.items():
+            found[other][name] = how
+    return found
+
+
+def within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> set[str]:
+    """Return the tables that some tables come to in so many steps along the arrows, themselves among them."""
+    found, edge = set(names), set(names)
+    while edge and steps != 0:
+        edge = {other for name in edge for other in arrows[name]} - found
+        found |= edge
+        steps = None if steps is None else steps - 1
+    return found
+
+
+def between(arrows: Arrows, one: str, other: str) -> set[str]:
+    """Return the tables on all ways between two, whichever is upstream; nothing where there is no way."""
+    back = turned(arrows)
+    ways = (within(arrows, [low]) & within(back, [high]) for low, high in ((one, other), (other, one)))
+    return set().union(*ways)
+
+
+def branch_json(branch: Branch) -> dict[str, Any]:
+    """Return a tree of columns as scripts read it."""
+    return {
+        "table": branch.column.table,
+        "column": branch.column.column,
+        "expression": branch.made.expression,
+        "note": branch.made.note,
+        "is_seen": branch.is_seen,
+        "beyond": [branch_json(each) for each in branch.beyond],
+    }
+
+
+def _reach(
+    name: str, how: str, arrows: Mapping[str, Collection[tuple[str, str]]], depth: int | None, seen: set[str]
+) -> Reach:
+    if name in seen or depth == 0:
+        return Reach(name, how, is_seen=name in seen and bool(arrows[name]))
+    seen.add(name)
+    less = None if depth is None else depth - 1
+    return Reach(name, how, tuple(_reach(other, read, arrows, less, seen) for other, read in arrows[name]))

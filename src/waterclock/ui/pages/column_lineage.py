@@ -1,0 +1,123 @@
+"""One column's lineage: all columns that it is made of and that are made of it, each with its expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from waterclock.operations.lineage import column_trees, columns_known
+from waterclock.operations.opening import Reading
+from waterclock.operations.words import count_words
+from waterclock.ui.asking import Asked, Told, lineage_address, table_address
+from waterclock.ui.layout import Sizes, lay_out
+from waterclock.ui.pages.lineage_drawing import corner
+
+if TYPE_CHECKING:
+    from waterclock.dpl.query.lineage import Branch
+
+_SIZES = Sizes(width=196, height=56)
+
+
+def column_lineage(at: Reading, asked: Asked, table: str) -> Told:
+    """Return the drawing of a column's way, and both ways as lists. Cost: a parse of each query on the way.
+
+    Raises  E517 for a column that the table does not have
+    """
+    trees = column_trees(at.project, table, asked.values["column"])
+    column = trees.up.column.column
+    found: dict[str, Branch] = {}
+    edges = [*_edges(trees.up, found, is_up=True), *_edges(trees.down, found, is_up=False)]
+    laid = lay_out(sorted(found, key=lambda each: at.flow.order.index(found[each].column.table)), edges, _SIZES)
+    up, down = ({str(each.column) for each in _all(tree)} - {trees.column} for tree in (trees.up, trees.down))
+    made = f"is made from {count_words(len(up), 'column')}" if up else "is made from no other column"
+    went = f"went into {count_words(len(down), 'column')}" if down else "went into none"
+    return {
+        "kind": "columns",
+        "table": table,
+        "column": column,
+        "title": [{"text": f"{table}.{_name(trees.up)} {made} and {went}.", "mark": None}],
+        "more": [],
+        "note": "",
+        "every": "",
+        "view": "list" if asked.values.get("view") == "list" else "picture",
+        "picture": lineage_address(table, asked, view=""),
+        "list": lineage_address(table, asked, view="list"),
+        "svg": lineage_address(table, asked, suffix=".svg", view=""),
+        "page": table_address(table),
+        "is_whole": False,
+        "columns": list(columns_known(at.project, table)),
+        "depth": 0,
+        "fewer": "",
+        "further": "",
+        "to": "",
+        "nodes": [
+            _node(branch, asked, is_here=name == trees.column) | corner(laid.boxes[name])
+            for name, branch in found.items()
+        ],
+        "edges": [
+            {"from": line.source, "to": line.target, "read": "", "is_bad": False, "is_stub": False, "path": line.path}
+            for line in laid.lines
+        ],
+        "width": laid.width,
+        "height": laid.height,
+        "is_far": False,
+        "span": "",
+        "rows": [],
+        "trees": [
+            {"name": "Made from", "rows": list(_rows(trees.up, asked, 0))},
+            {"name": "Went into", "rows": list(_rows(trees.down, asked, 0))},
+        ],
+    }
+
+
+def _all(branch: Branch) -> Iterator[Branch]:
+    yield branch
+    for each in branch.beyond:
+        yield from _all(each)
+
+
+def _edges(branch: Branch, found: dict[str, Branch], *, is_up: bool) -> Iterator[tuple[str, str]]:
+    """Yield the edges of a tree, upstream first, and note each column by its name."""
+    if not branch.is_seen or str(branch.column) not in found:
+        found[str(branch.column)] = branch
+    for each in branch.beyond:
+        ends = str(each.column), str(branch.column)
+        yield ends if is_up else (ends[1], ends[0])
+        yield from _edges(each, found, is_up=is_up)
+
+
+def _name(branch: Branch) -> str:
+    return "every column" if branch.column.column == "*" else branch.column.column
+
+
+def _expression(branch: Branch) -> str:
+    """Return how a column is made, where that is more than its name."""
+    made = branch.made
+    is_bare = made.expression.rpartition(".")[2].lower() == branch.column.column.lower()
+    return "" if is_bare else made.expression
+
+
+def _node(branch: Branch, asked: Asked, *, is_here: bool = False) -> Told:
+    expression = _expression(branch)
+    table, column = branch.column.table, branch.column.column
+    return {
+        "id": str(branch.column),
+        "kind": "column",
+        "table": table,
+        "column": column,
+        "name": _name(branch),
+        "under": table,
+        "expression": expression,
+        "note": branch.made.note,
+        "state": "ok",
+        "is_here": is_here,
+        "words": f"{table}.{_name(branch)}{f' = {expression}' if expression else ''}",
+        "address": lineage_address(table, asked, column="" if column == "*" else column, depth="", open="", t=""),
+        "strip": [],
+    }
+
+
+def _rows(branch: Branch, asked: Asked, indent: int) -> Iterator[Told]:
+    yield _node(branch, asked, is_here=indent == 0) | {"indent": indent, "is_seen": branch.is_seen}
+    for each in branch.beyond:
+        yield from _rows(each, asked, indent + 1)

@@ -1,0 +1,102 @@
+"""Lineage: tables as a drawing from left to right; those that are named, those around one, those between two."""
+
+from __future__ import annotations
+
+from waterclock.errors import WaterclockError
+from waterclock.operations.lineage import between, columns_known, made_from, turned, within
+from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.states import State
+from waterclock.operations.words import count_words, number_words
+from waterclock.selection import select
+from waterclock.ui.asking import Asked, Told, lineage_address
+from waterclock.ui.pages.column_lineage import column_lineage
+from waterclock.ui.pages.grid import fresh_words
+from waterclock.ui.pages.lineage_drawing import LOUD, told
+from waterclock.ui.pages.lineage_scene import Scene
+
+
+def lineage(at: Reading, asked: Asked) -> Told:
+    """Return the drawing of the tables that are meant, and the same as a list. Cost: a plan, the layout, as a catalog.
+
+    Raises  E510 and E511 for tables that are not there, E517 for such a column, E910 for what cannot be asked for
+    """
+    if "table" not in asked.values:
+        tables, labels = asked.tables(at)
+        names = _opened(at, asked, {table.name for table in tables})
+        return told(Scene.of(at, asked, names, labels), asked, is_whole=not asked.selection)
+    name, _ = one_table(at.flow, f"`{asked.values['table']}`")
+    if asked.values.get("column"):
+        return column_lineage(at, asked, name)
+    if asked.values.get("to"):
+        return _between(at, asked, name)
+    return _around(at, asked, name)
+
+
+def _around(at: Reading, asked: Asked, name: str) -> Told:
+    up, depth = made_from(at.flow), _depth(asked)
+    down = turned(up)
+    names = within(up, [name], depth) | within(down, [name], depth)
+    is_all = names == within(up, [name]) | within(down, [name])
+    scene = Scene.of(at, asked, _opened(at, asked, names), here=name)
+    above, below = len(within(up, [name])) - 1, len(within(down, [name])) - 1
+    made = f"is made from {count_words(above, 'table')}" if above else "is made from no other table"
+    went = f"went into {count_words(below, 'table')}" if below else "went into none"
+    title = [_part(name), _part(f" {made} and {went}.")]
+    return told(scene, asked) | {
+        "title": title,
+        "more": _standing(scene, name),
+        "columns": list(columns_known(at.project, name)),
+        "depth": depth,
+        "fewer": lineage_address(name, asked, depth=str(depth - 1) if depth > 2 else "") if depth > 1 else "",
+        "further": "" if is_all else lineage_address(name, asked, depth=str(depth + 1)),
+    }
+
+
+def _between(at: Reading, asked: Asked, name: str) -> Told:
+    other, _ = one_table(at.flow, asked.values["to"])
+    found = between(made_from(at.flow), name, other)
+    scene = Scene.of(at, asked, found or {name, other}, here=name, has_stubs=False)
+    count = len(found) - len({name, other})
+    lie = "No table lies" if not count else "One table lies" if count == 1 else f"{number_words(count)} tables lie"
+    first, last = sorted((name, other), key=at.flow.order.index)
+    said = f"{lie} between {first} and {last}." if found else f"Neither of {name} and {other} is made from the other."
+    drawn = told(scene, asked)
+    return drawn | {"title": [_part(said)], "more": drawn["title"], "to": other}
+
+
+def _opened(at: Reading, asked: Asked, names: set[str]) -> set[str]:
+    """Add what lies next to the tables whose `+7 more` was opened."""
+    if not asked.values.get("open"):
+        return names
+    up = made_from(at.flow)
+    opened = select(at.flow, asked.values["open"]).tables
+    return names | within(up, opened, 1) | within(turned(up), opened, 1)
+
+
+def _depth(asked: Asked) -> int:
+    said = asked.values.get("depth") or "1"
+    if not said.isascii() or not said.isdecimal() or not 1 <= int(said[:4]) <= 999:
+        raise WaterclockError(
+            "E910",
+            f"a depth of {said[:20]} cannot be drawn",
+            why="it is how many steps are followed each way",
+            fix="write a whole number from 1 to 999",
+        )
+    return int(said[:4])
+
+
+def _part(text: str, mark: State | None = None) -> Told:
+    return {"text": text, "mark": None if mark is None else str(mark)}
+
+
+def _standing(scene: Scene, name: str) -> list[Told]:
+    """Say how far a table is, and what it waits for."""
+    fresh = scene.found[name]
+    words = fresh_words(scene.at.flow.tables[name], fresh, scene.at.now)
+    parts = [_part("Nothing of it was made yet" if fresh.label is None else f"Fresh to {words}")]
+    if fresh.state in LOUD:
+        roots = sorted(scene.roots.get(name, set()) - {name})
+        by = f" by {', '.join(roots[:3])}" if fresh.state is State.BLOCKED and roots else ""
+        is_so = "; a batch " if fresh.state is State.FAILED else "; a batch is "
+        parts += [_part(is_so), _part(str(fresh.state), fresh.state), _part(by)]
+    return [*parts, _part(".")]

@@ -1,0 +1,253 @@
+"""Draws tables from left to right, each in its state of now, or their schemas; and tells the same as a list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from itertools import groupby
+
+from waterclock.operations.freshness import fresh_of
+from waterclock.operations.lineage import turned
+from waterclock.operations.ribbons import Piece, ribbons
+from waterclock.operations.states import LOUDNESS, State
+from waterclock.operations.verdict import verdict
+from waterclock.operations.words import count_words, number_words, short_label
+from waterclock.ui.asking import Asked, Told, lineage_address, table_address
+from waterclock.ui.layout import Box, Sizes, lay_out
+from waterclock.ui.pages.grid import axis_of, fresh_words, part_told
+from waterclock.ui.pages.lineage_scene import Scene
+
+_STRIP = 30  # labels in each box
+_SCHEMAS_FROM = 150  # tables, above which schemas are drawn instead
+_NEAR = Sizes()
+_FAR = Sizes(height=26, across=44, below=8, line=7)
+_MORE = 20  # how high the box is that says how much more there is
+_PAD = 10
+LOUD = frozenset({State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.RUNNING})
+_QUIET = frozenset({State.STOOD_FOR, State.NOT_NEEDED})
+_FORGOTTEN = {"depth": "", "open": "", "to": "", "column": "", "t": "", "all": ""}  # on the way to another table
+
+
+def told(scene: Scene, asked: Asked, *, is_whole: bool = False) -> Told:
+    """Tell the drawing and the list, and what the page offers around them."""
+    said = verdict(scene.at.flow, scene.found, scene.plan)
+    layers = {name.rpartition(".")[0] for name in scene.names}
+    is_closed = len(scene.names) > _SCHEMAS_FROM and len(layers) > 1 and asked.values.get("all") != "1"
+    drawn = _schemas(scene, asked) if is_closed else _tables(scene, asked)
+    note = (
+        f"{count_words(len(scene.names), 'table')} are drawn as their {number_words(len(layers))} schemas; "
+        "open one, or name fewer tables"
+    )
+    here = scene.here
+    return {
+        "kind": "schemas" if is_closed else "tables",
+        "table": here or "",
+        "title": [part_told(part) for part in said.title],
+        "more": [part_told(part) for part in said.more],
+        "note": note if is_closed else "",
+        "every": lineage_address(here, asked, all="1") if is_closed else "",
+        "view": "list" if asked.values.get("view") == "list" else "picture",
+        "picture": lineage_address(here, asked, view=""),
+        "list": lineage_address(here, asked, view="list"),
+        "svg": lineage_address(here, asked, suffix=".svg", view=""),
+        "page": "" if here is None else table_address(here),
+        "is_whole": is_whole,
+        "columns": [],
+        "column": "",
+        "depth": 0,
+        "fewer": "",
+        "further": "",
+        "to": "",
+        **drawn,
+    }
+
+
+def _tables(scene: Scene, asked: Asked) -> Told:
+    """Draw each table as a box, with what more lies beyond as smaller ones."""
+    sizes = _FAR if scene.is_far else _NEAR
+    edges = scene.edges()
+    stubs = list(_stubs(scene, asked)) if scene.has_stubs else []
+    names = [
+        *(stub["id"] for stub in stubs if stub["is_up"]),
+        *scene.names,
+        *(stub["id"] for stub in stubs if not stub["is_up"]),
+    ]
+    beyond = [(each["id"], each["of"]) if each["is_up"] else (each["of"], each["id"]) for each in stubs]
+    laid = lay_out(names, [*edges, *beyond], sizes, {stub["id"]: _MORE for stub in stubs})
+    strips, span = ({}, "") if scene.is_far else _strips(scene, sizes)
+    nodes = [_node(scene, name, asked, strips.get(name, [])) for name in scene.names]
+    bad = {edge for edge in edges if scene.is_bad(*edge)} | {
+        (stub["id"], stub["of"]) for stub in stubs if stub["is_bad"]
+    }
+    return {
+        "nodes": [node | corner(laid.boxes[node["id"]]) for node in (*nodes, *stubs)],
+        "edges": [
+            {
+                "from": line.source,
+                "to": line.target,
+                "read": scene.reads.get(line.target, {}).get(line.source, ""),
+                "is_bad": (line.source, line.target) in bad,
+                "is_stub": (line.source, line.target) in beyond,
+                "path": line.path,
+            }
+            for line in laid.lines
+        ],
+        "width": laid.width,
+        "height": laid.height,
+        "is_far": scene.is_far,
+        "span": span,
+        "rows": _rows(scene, asked, edges),
+    }
+
+
+def corner(box: Box) -> Told:
+    """Tell where a box is."""
+    return asdict(box)
+
+
+def _node(scene: Scene, name: str, asked: Asked, strip: list[Told]) -> Told:
+    table, fresh = scene.at.flow.tables[name], scene.found[name]
+    words = fresh_words(table, fresh, scene.at.now)
+    return {
+        "id": name,
+        "kind": "table",
+        "table": name,
+        "name": name.rpartition(".")[2],
+        "under": name.rpartition(".")[0],
+        "fresh_to": words,
+        "state": str(fresh.state),
+        "is_fresh": fresh.is_fresh,
+        "is_here": name == scene.here,
+        "words": f"{name}: {fresh.state}, {words if fresh.label is None else f'fresh to {words}'}",
+        "address": table_address(name) if name == scene.here else lineage_address(name, asked, **_FORGOTTEN),
+        "strip": strip,
+    }
+
+
+def _stubs(scene: Scene, asked: Asked) -> Iterable[Told]:
+    """Yield what lies next to a table that is shown and is not shown itself: a link that opens it in place."""
+    shown = set(scene.names)
+    for is_up, arrows in ((True, scene.reads), (False, turned(scene.reads))):
+        for name in scene.names:
+            count = sum(1 for other in arrows[name] if other not in shown)
+            if count:
+                opened = f"{asked.values.get('open', '')} `{name}`".strip()
+                yield {
+                    "id": f"{'<' if is_up else '>'}{name}",
+                    "kind": "more",
+                    "of": name,
+                    "is_up": is_up,
+                    "is_bad": is_up and scene.is_hidden_bad(name),
+                    "name": f"+{number_words(count)} more",
+                    "words": f"{count_words(count, 'more table')} {'read by' if is_up else 'made from'} {name}",
+                    "is_here": False,
+                    "address": lineage_address(scene.here, asked, open=opened),
+                }
+
+
+def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Told]], str]:
+    """Return the newest labels of each table as rectangles, and which labels these are."""
+    tables = [scene.at.flow.tables[name] for name in scene.names]
+    axis = axis_of(scene.at, tables, scene.labels.values(), _STRIP)
+    if not axis.columns or not tables:
+        return {}, ""
+    unit = (sizes.width - 2 * _PAD) / len(axis.columns)
+    drawn = ribbons(scene.at, tables, axis, scene.plan.batches)
+    ends = (short_label(each, axis.by, scene.at.now) for each in (axis.columns[0], axis.columns[-1]))
+    return {row.table: [_rectangle(piece, unit) for piece in row.pieces] for row in drawn}, " to ".join(ends)
+
+
+def _rectangle(piece: Piece, unit: float) -> Told:
+    """Return a piece of a strip; what is loud is higher than the rest, and never narrower than is seen."""
+    is_loud = piece.state in LOUD
+    width = max(4.0 if is_loud else 1.0, piece.columns * unit * piece.part)
+    left = min(piece.column * unit, (piece.column + piece.columns) * unit - width) if is_loud else piece.column * unit
+    return _bar(_PAD + left, width, piece.state)
+
+
+def _bar(x: float, width: float, state: State) -> Told:
+    height = 11 if state in LOUD else 2 if state in _QUIET else 6
+    return {"x": round(x, 1), "width": round(width, 1), "height": height, "state": str(state)}
+
+
+def _rows(scene: Scene, asked: Asked, edges: Sequence[tuple[str, str]]) -> list[Told]:
+    """Tell the same tables as a list: each once, indented below what holds it up, else the last that it reads."""
+    rank = {name: number for number, name in enumerate(scene.names)}
+    by_weight = sorted(edges, key=lambda edge: (scene.is_bad(*edge), rank[edge[0]]))
+    above = {target: source for source, target in by_weight}  # the last counts
+    below: dict[str, list[str]] = {}
+    for target, source in above.items():
+        below.setdefault(source, []).append(target)
+    rows: list[Told] = []
+    reads: dict[str, list[str]] = {}
+    for source, target in edges:
+        reads.setdefault(target, []).append(source)
+    to_do = [(name, 0) for name in reversed(scene.names) if name not in above]
+    while to_do:
+        name, indent = to_do.pop()
+        rows.append(_node(scene, name, asked, []) | {"indent": indent, "reads": reads.get(name, [])})
+        to_do += [(each, indent + 1) for each in reversed(below.get(name, []))]
+    return rows
+
+
+def _schemas(scene: Scene, asked: Asked) -> Told:
+    """Draw each schema as one box; what share of its tables is in which state is told, never the worst for all."""
+    of_schema = {schema: list(names) for schema, names in groupby(sorted(scene.names, key=_schema), key=_schema)}
+    order = list(dict.fromkeys(map(_schema, scene.names)))
+    counts = Counter((_schema(source), _schema(target)) for source, target in scene.edges())
+    bad = {(_schema(source), _schema(target)) for source, target in scene.edges() if scene.is_bad(source, target)}
+    laid = lay_out(order, counts, _NEAR)
+    nodes = [_group(scene, schema, of_schema[schema], asked) | corner(laid.boxes[schema]) for schema in order]
+    return {
+        "nodes": nodes,
+        "edges": [
+            {
+                "from": line.source,
+                "to": line.target,
+                "read": count_words(counts[line.source, line.target], "arrow"),
+                "is_bad": (line.source, line.target) in bad,
+                "is_stub": False,
+                "path": line.path,
+            }
+            for line in laid.lines
+        ],
+        "width": laid.width,
+        "height": laid.height,
+        "is_far": False,
+        "span": "",
+        "rows": [
+            node | {"indent": 0, "reads": [source for source, target in counts if target == node["id"] != source]}
+            for node in nodes
+        ],
+    }
+
+
+def _schema(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _group(scene: Scene, schema: str, names: Sequence[str], asked: Asked) -> Told:
+    counts = Counter(scene.found[name].state for name in names)
+    unit, left = (_NEAR.width - 2 * _PAD) / len(names), float(_PAD)
+    strip: list[Told] = []
+    for state in sorted(counts, key=LOUDNESS.__getitem__):
+        width = counts[state] * unit
+        strip.append(_bar(left, width, state))
+        left += width
+    fresh = f"{number_words(fresh_of(scene.found, names))} of {number_words(len(names))} fresh"
+    loud = ", ".join(f"{number_words(counts[state])} {state}" for state in counts if state in LOUD)
+    return {
+        "id": schema,
+        "kind": "schema",
+        "table": "",
+        "name": schema or "no schema",
+        "under": count_words(len(names), "table"),
+        "fresh_to": fresh,
+        "state": str(State.OK),
+        "is_fresh": True,
+        "is_here": False,
+        "words": f"{schema}: {count_words(len(names), 'table')}, {fresh}{f', {loud}' if loud else ''}",
+        "address": lineage_address(None, asked, t=f"{schema}.*", open="", all="", depth="", to=""),
+        "strip": strip,
+    }

@@ -1,0 +1,78 @@
+"""Which tables a lineage shows, who of them reads whom, and how each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from waterclock.operations.freshness import Freshness, freshness
+from waterclock.operations.lineage import Arrows, made_from
+from waterclock.operations.opening import Reading
+from waterclock.operations.ribbons import causes_of
+from waterclock.operations.states import State
+from waterclock.planner.plan import Plan
+from waterclock.planner.request import Request
+from waterclock.selection import Labels
+from waterclock.ui.asking import Asked
+
+_FAR_FROM = 60  # tables, above which a box has a name and a state alone
+_ROOTS = frozenset({State.FAILED, State.HELD})
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The tables that are shown, upstream first, and how they stand."""
+
+    at: Reading
+    names: Sequence[str]
+    reads: Arrows
+    plan: Plan
+    found: Mapping[str, Freshness]
+    roots: Mapping[str, set[str]]
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    here: str | None = None
+    has_stubs: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        at: Reading,
+        asked: Asked,
+        names: set[str],
+        labels: Mapping[str, Labels] | None = None,
+        here: str | None = None,
+        *,
+        has_stubs: bool = True,
+    ) -> Scene:
+        """Look how some tables stand. Cost: a plan."""
+        shown = [name for name in at.flow.order if name in names]
+        if labels is None:
+            _, every = Asked(labels=asked.labels).tables(at)
+            labels = {name: each for name, each in every.items() if name in names}
+        plan = at.planner.plan(at.snapshot, at.now, Request(only=shown))
+        found = freshness(at.flow, shown, at.snapshot, plan)
+        roots: dict[str, set[str]] = {}
+        for (table, _), (root, _) in causes_of(plan.batches).items():
+            roots.setdefault(table, set()).add(root)
+        return cls(at, shown, made_from(at.flow), plan, found, roots, labels, here, has_stubs)
+
+    @property
+    def is_far(self) -> bool:
+        """True where there is no room for more than names and states."""
+        return len(self.names) > _FAR_FROM
+
+    def is_bad(self, source: str, target: str) -> bool:
+        """Tell whether a table waits for a failure that is its input's, or for which that input waits too."""
+        own = {source} if self.found[source].state in _ROOTS else set()
+        return bool(self.roots.get(target, set()) & (own | self.roots.get(source, set())))
+
+    def is_hidden_bad(self, name: str) -> bool:
+        """Tell whether a table waits for a failure that no input leads to that is shown."""
+        seen = {source for source in self.reads[name] if source in self.found}
+        led = seen.union(*(self.roots.get(source, set()) for source in seen))
+        return bool(self.roots.get(name, set()) - led)
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Return who is read by whom, of the tables that are shown."""
+        shown = set(self.names)
+        return [(source, target) for target in self.names for source in self.reads[target] if source in shown]
