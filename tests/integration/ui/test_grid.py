@@ -107,3 +107,18 @@ def test_a_drawer_says_why_a_batch_is_not_running_to_the_root(page: TestClient) 
 def test_a_day_of_an_hourly_table_tells_its_hours(page: TestClient) -> None:
     told = page.get("/batches/raw.orders/2026-11-20.json").json()
     assert (told["of"], told["counts"]) == (24, {"ok": 24})
+
+
+def test_a_ledger_put_in_the_place_of_another_is_the_one_that_is_read(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
+    page = served(shop.folder)
+    file = shop.folder / ".waterclock" / "ledger.db"
+    assert page.get("/grid.json").json()["counts"]["failed"] == 2
+    away = file.rename(file.with_suffix(".away"))
+    answer = page.get("/grid.json")
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (503, "E421")
+    file.write_bytes(away.read_bytes())
+    with shop.ledger() as ledger:
+        ledger.decisions.retry("raw.prices", [stocks.NOW.replace(day=20, hour=0, minute=0)], who="ann")
+    assert page.get("/grid.json").json()["counts"]["failed"] == 1
