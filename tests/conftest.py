@@ -24,6 +24,7 @@ EXAMPLES = 40  # of a property, every day; the soak tries ten times as many
 HERE = Path(__file__).parent
 DURATIONS = HERE / "durations.txt"
 TOGETHER = (
+    "tests/e2e/ui/",  # no JVM, one Chromium
     "tests/e2e/",
     "tests/faults/",
     "tests/integration/engine/",

@@ -9,9 +9,10 @@ from bisect import bisect_left
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 
 from waterclock.batches.audit_trail import Settled
-from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.declarations import Table
 from waterclock.operations.grid import GridCell, bounds, by_schema, cell_of
 from waterclock.operations.opening import Reading
 from waterclock.operations.states import State
@@ -77,7 +78,8 @@ def ribbons(at: Reading, tables: Sequence[Table], axis: Axis, batches: Sequence[
     """
     if not axis.columns or not tables:
         return ()
-    edges = {table.name: _edges(axis, table) for table in tables}
+    spans = {cadence: _Spans.of(axis, cadence) for cadence in {table.cadence for table in tables}}
+    edges = {table.name: spans[table.cadence].edges for table in tables}
     settled, warned = Settled(), {}
     if at.ledger is not None:
         wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())
@@ -88,7 +90,7 @@ def ribbons(at: Reading, tables: Sequence[Table], axis: Axis, batches: Sequence[
     states = count_states(at.planner, at.snapshot, at.now, settled, edges, apart=apart)
     causes = causes_of(batches)
     return tuple(
-        Ribbon(name, tuple(_joined(_pieces(at.flow, name, axis, edges[name], states[name], warned, causes))))
+        Ribbon(name, tuple(_joined(_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes))))
         for name in by_schema(at.flow, edges)
     )
 
@@ -102,42 +104,43 @@ def causes_of(batches: Sequence[Batch]) -> dict[At, At]:
     }
 
 
-def _edges(axis: Axis, table: Table) -> tuple[datetime, ...]:
-    """Return between which instants labels share a piece: columns, or a table's own windows where these are longer."""
-    cadence = table.cadence
-    if cadence.period.minutes <= axis.by.period.minutes:
-        return bounds(axis.by, axis.span, cadence)
-    low, high = cadence.floor(axis.span[0]), cadence.ceil(axis.span[1])
-    return (*(window.start for window in cadence.windows(low, high)), high)
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Between which instants labels of a cadence share a piece: columns, or its own windows where these are longer.
+
+    `edges`: one more than there are spans. Of each span `columns`, from which to before which it lies, and `due`,
+    how many labels it has once it is over.
+    """
+
+    edges: tuple[datetime, ...]
+    columns: tuple[tuple[int, int], ...]
+    due: tuple[int, ...]
+
+    @classmethod
+    def of(cls, axis: Axis, cadence: Cadence) -> _Spans:
+        if cadence.period.minutes <= axis.by.period.minutes:
+            edges = bounds(axis.by, axis.span, cadence)
+            starts = [cadence.ceil(edge) for edge in edges]
+            due = tuple(cadence.count(low, high) for low, high in pairwise(starts))
+            return cls(edges, tuple((index, index + 1) for index in range(len(due))), due)
+        low, high = cadence.floor(axis.span[0]), cadence.ceil(axis.span[1])
+        edges = (*(window.start for window in cadence.windows(low, high)), high)
+        places = [bisect_left(axis.columns, edge) for edge in edges]
+        return cls(edges, tuple(pairwise(places)), (1,) * (len(edges) - 1))
 
 
 def _pieces(
-    flow: Flow,
-    name: str,
-    axis: Axis,
-    edges: Sequence[datetime],
-    states: Sequence[StatesIn],
-    warned: Container[At],
-    causes: Mapping[At, At],
+    name: str, spans: _Spans, states: Sequence[StatesIn], warned: Container[At], causes: Mapping[At, At]
 ) -> Iterator[Piece]:
-    cadence = flow.tables[name].cadence
-    is_long = cadence.period.minutes > axis.by.period.minutes
     for index, found in enumerate(states):
         cell = cell_of(name, found, warned)
-        if cell is None:
+        first, last = spans.columns[index]
+        if cell is None or first == last:
             continue
-        low, high = edges[index], edges[index + 1]
-        if is_long:
-            first, last = bisect_left(axis.columns, low), bisect_left(axis.columns, high)
-            if first == last:
-                continue
-        else:
-            first, last = index, index + 1
-        due = 1 if is_long else cadence.count(cadence.ceil(low), cadence.ceil(high))
         cause = _cause(name, found, causes) if cell.state is State.BLOCKED else None
-        yield Piece(
-            first, last - first, cell.state, cell.count, cell.of, low, high, _part(cell, due), cause
-        )  # fmt: skip
+        low, high = spans.edges[index : index + 2]
+        part = _part(cell, spans.due[index])
+        yield Piece(first, last - first, cell.state, cell.count, cell.of, low, high, part, cause)
 
 
 def _part(cell: GridCell, due: int) -> float:
@@ -150,24 +153,28 @@ def _cause(name: str, found: StatesIn, causes: Mapping[At, At]) -> At | None:
 
 def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
     """Join neighbours that say the same; a piece of which only some labels are in its state stands alone."""
-    last: Piece | None = None
+    alike: list[Piece] = []
     for piece in pieces:
-        if last is not None and _are_alike(last, piece):
-            last = replace(
-                last,
-                columns=last.columns + piece.columns,
-                count=last.count + piece.count,
-                of=last.of + piece.of,
-                high=piece.high,
-            )
-            continue
-        if last is not None:
-            yield last
-        last = piece
-    if last is not None:
-        yield last
+        if alike and not _are_alike(alike[-1], piece):
+            yield _one(alike)
+            alike = []
+        alike.append(piece)
+    if alike:
+        yield _one(alike)
+
+
+def _one(alike: Sequence[Piece]) -> Piece:
+    if len(alike) == 1:
+        return alike[0]
+    return replace(
+        alike[0],
+        columns=sum(piece.columns for piece in alike),
+        count=sum(piece.count for piece in alike),
+        of=sum(piece.of for piece in alike),
+        high=alike[-1].high,
+    )
 
 
 def _are_alike(one: Piece, other: Piece) -> bool:
     is_next = one.column + one.columns == other.column and one.state is other.state and one.cause == other.cause
-    return is_next and all(each.count == each.of and each.part == 1.0 for each in (one, other))
+    return is_next and one.count == one.of and other.count == other.of and one.part == other.part == 1.0

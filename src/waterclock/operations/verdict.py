@@ -69,6 +69,8 @@ def _stopped(flow: Flow, batches: Sequence[Batch], held: Sequence[Batch], plan: 
     blocked = sum(1 for batch in plan.batches if batch.status is Status.BLOCKED)
     noun = ("failure", "failures") if is_failure else ("held batch", "held batches")
     number, word = _number(len(batches)), noun[len(batches) != 1]
+    if any(plan.left_out.get(batch.table) for batch in batches):  # there may be more of them among these
+        number = f"At least {number.lower()}"
     verb = "holds" if len(batches) == 1 else "hold"
     what = f" {verb} up {count_words(blocked, 'batch', 'batches')}: " if blocked else f" {verb} up nothing else: "
     parts = [Part(f"{number} "), Part(word, mark), Part(what), Part(_places(flow, batches, plan.now))]
@@ -100,13 +102,16 @@ def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[Part, .
         clauses.append((Part(f"{count_words(running, 'batch is', 'batches are')} "), Part("running", State.RUNNING)))
     if stale := counts[State.STALE]:
         clauses.append((Part(f"{count_words(stale, 'batch is', 'batches are')} "), Part("stale", State.STALE)))
-    due = counts[State.DUE] + sum(plan.left_out.values())
+    stopped = {batch.table for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD}}
+    due = counts[State.DUE] + sum(count for name, count in plan.left_out.items() if name not in stopped)
     if due:
         clauses.append((Part(f"{count_words(due, 'batch is', 'batches are')} due"),))
     if (blocked := counts[State.BLOCKED]) and State.BLOCKED not in told:
         clauses.append((Part(f"{count_words(blocked, 'batch is', 'batches are')} blocked", State.BLOCKED),))
     if expired := counts[State.EXPIRED]:
         clauses.append((Part(f"{count_words(expired, 'batch')} can never be made", State.EXPIRED),))
+    if more := sum(count for name, count in plan.left_out.items() if name in stopped):
+        clauses.append((Part(f"{count_words(more, 'more batch is', 'more batches are')} not there"),))
     parts: list[Part] = []
     for at, clause in enumerate(clauses):
         parts += [Part(", ")] if at else []

@@ -39,7 +39,7 @@ from waterclock.ui.pages.runs import runs
 from waterclock.ui.pages.table import table
 from waterclock.ui.pages.today import errors, today
 from waterclock.ui.rendering import render
-from waterclock.ui.shell import shell
+from waterclock.ui.shell import alive, now_words, runners_words, shell
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -59,6 +59,7 @@ class _At:
     paths: tuple[str, ...]
     page: Page
     menu: str
+    is_of_ledger: bool = True  # told by flow, ledger and time alone: not who is at work
 
 
 PAGES = (
@@ -68,10 +69,10 @@ PAGES = (
     _At("table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog"),
     _At("batch", ("/batches/{table}/{labels}",), batch, "Grid"),
     _At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage"),
-    _At("runs", ("/runs",), runs, "Runs"),
+    _At("runs", ("/runs",), runs, "Runs", is_of_ledger=False),
     _At("quality", ("/quality",), quality, "Quality"),
     _At("errors", ("/errors",), errors, "Errors"),
-    _At("plan", ("/plan",), plan, "Grid"),
+    _At("plan", ("/plan",), plan, "Grid", is_of_ledger=False),
 )
 
 
@@ -86,7 +87,7 @@ def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | Non
             if path != "/":
                 routes.append(Route(f"{path}.json", partial(_json, live, at)))
             routes.append(Route(path, partial(_html, live, at)))
-    queries = _At("query", ("/query",), partial(query, asker=asker), "Query")
+    queries = _At("query", ("/query",), partial(query, asker=asker), "Query", is_of_ledger=False)
     routes.append(Route("/query.json", partial(_asked_for, live, queries, is_json=True)))
     routes.append(Route("/query.csv", partial(_csv, live, asker)))
     routes.append(Route("/query", partial(_asked_for, live, queries, is_json=False)))
@@ -134,17 +135,33 @@ async def _svg(live: LiveProject, request: Request) -> Response:
 def _drawn(live: LiveProject, at: _At, asked: Asked, request: Request) -> Response:
     try:
         reading = live.look()
-        told = at.page(reading, asked)
+        told = _tell(live, at, reading, asked)
     except WaterclockError as error:
         return _page_of_errors(live, error, at.menu, asked, request)
-    return _with_tag(request, _page(reading, at.name, at.menu, told, asked, request))
+    answer = _with_tag(request, _page(reading, at.name, at.menu, told, asked, request))
+    if _is_part(request) and reading.ledger is not None:
+        answer.headers["Waterclock-Now"] = now_words(reading)
+        answer.headers["Waterclock-Runners"] = runners_words(told["alive"] if "alive" in told else len(alive(reading)))
+    return answer
+
+
+def _tell(live: LiveProject, at: _At, reading: Reading, asked: Asked) -> Told:
+    if not at.is_of_ledger:
+        return at.page(reading, asked)
+    key = at.name, tuple(sorted(asked.values.items()))
+    return live.memory.told(reading, key, partial(at.page, reading, asked))
+
+
+def _is_part(request: Request) -> bool:
+    """Tell whether a page asks for a part of itself."""
+    return request.headers.get("hx-request") == "true" or "part" in request.query_params
 
 
 def _page(reading: Reading, name: str, menu: str, told: Told, asked: Asked, request: Request) -> str:
     """Draw a page; for a request from within a page its part alone, without the shell around it."""
-    is_part = request.headers.get("hx-request") == "true" or "part" in request.query_params
+    is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
-    around = {} if is_part else {"shell": shell(reading, menu, asked)}
+    around = {} if is_part else {"shell": shell(reading, menu, asked, told.get("alive"))}
     return render(template, told=told, asked=asked, path=request.url.path, query=_query(request), **around)
 
 
@@ -155,7 +172,7 @@ def _query(request: Request) -> str:
 
 def _told(live: LiveProject, at: _At, asked: Asked, request: Request) -> Response:
     try:
-        told = at.page(live.look(), asked)
+        told = _tell(live, at, live.look(), asked)
     except WaterclockError as error:
         return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(error))
     return _with_tag(request, json_text(told, indent=None), "application/json")
@@ -266,14 +283,22 @@ def _status_of(error: WaterclockError) -> HTTPStatus:
 
 def _page_of_errors(live: LiveProject, error: WaterclockError, menu: str, asked: Asked, request: Request) -> Response:
     """Show what is wrong, each error as a card in the shell of the pages."""
-    is_part = request.headers.get("hx-request") == "true"
+    status = _status_of(error)
+    told = {"errors": [one.to_dict() for one in _flat(error)]}
+    return _answer_of_cards(live, told, status, menu, asked, request)
+
+
+def _answer_of_cards(
+    live: LiveProject, told: Told, status: HTTPStatus, menu: str, asked: Asked, request: Request
+) -> Response:
+    if _is_part(request):
+        return HTMLResponse(render("_cards.html", told=told), status)
     try:
         around = shell(live.look(), menu, asked)
     except WaterclockError:
         around = shell(None, menu, asked)
-    cards = [one.to_dict() for one in _flat(error)]
-    template = "_cards.html" if is_part else "cards.html"
-    return HTMLResponse(render(template, told={"errors": cards}, shell=around, asked=asked), _status_of(error))
+    is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE
+    return HTMLResponse(render("cards.html", told=told, shell=around, asked=asked, is_passing=is_passing), status)
 
 
 async def _refused(live: LiveProject, request: Request, error: Exception) -> Response:
@@ -302,11 +327,7 @@ def _card(live: LiveProject, card: Mapping[str, Any], status: HTTPStatus, reques
     told = {"errors": [{"excerpt": None, **card}]}
     if request.url.path.endswith(".json"):
         return _json_answer(told, status)
-    try:
-        around = shell(live.look(), "", Asked())
-    except WaterclockError:
-        around = shell(None, "", Asked())
-    return HTMLResponse(render("cards.html", told=told, shell=around, asked=Asked()), status)
+    return _answer_of_cards(live, told, status, "", Asked(), request)
 
 
 def _json_answer(told: Told, status: HTTPStatus) -> Response:

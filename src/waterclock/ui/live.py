@@ -12,8 +12,11 @@ from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.reloading import Stamps, stamps_of
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.store.backend import parse_url
+from waterclock.ledger.store.places import shown
 from waterclock.operations.opening import Reading, now_of, open_project
 from waterclock.planner.planning import Planner
+from waterclock.ui.memory import Memory
 
 
 @dataclass(slots=True)
@@ -26,11 +29,14 @@ class LiveProject:
     folder: Path
     env: str | None = None
     now: str | None = None
+    memory: Memory = field(default_factory=Memory)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _project: Project | None = None
     _planner: Planner | None = None
     _stamps: Stamps = field(default_factory=dict)
     _ledger: Ledger | None = None
+    _file: tuple[int, int] | None = None
+    _had_ledger: bool = False
     _snapshot: LedgerSnapshot | None = None
 
     def look(self) -> Reading:
@@ -61,8 +67,22 @@ class LiveProject:
         return self._project, self._planner
 
     def _opened(self, project: Project) -> Ledger | None:
+        url = ledger_url(project)
+        file = _file_of(url)
+        if self._ledger is not None and file != self._file:
+            self._forget()  # an open file is read on, when another lies at its place already
         if self._ledger is None:
-            self._ledger = open_ledger(project)
+            self._file, self._ledger = file, open_ledger(project)
+            if self._ledger is None and self._had_ledger:
+                raise WaterclockError(
+                    "E421",
+                    "the ledger is gone",
+                    where=shown(url),
+                    why="it was there when this page was asked for before",
+                    fix="put it back; where the project is to begin anew, start `waterclock ui` again",
+                    transient=True,
+                )
+            self._had_ledger = self._ledger is not None
         elif not self._ledger.answers():
             raise WaterclockError(
                 "E423",
@@ -82,3 +102,14 @@ class LiveProject:
         if self._ledger is not None:
             self._ledger.close()
         self._ledger = self._snapshot = None
+
+
+def _file_of(url: str) -> tuple[int, int] | None:
+    """Return what tells a ledger's file from another at its place; None of one on a server, or where there is none."""
+    if not url.startswith("sqlite:"):
+        return None
+    try:
+        found = Path(str(parse_url(url).database)).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from waterclock.batches.audit_trail import RunnerSeen
 from waterclock.operations.opening import Reading
+from waterclock.operations.words import count_words
 from waterclock.timelabel.zone import nominal_zone
 from waterclock.ui.asking import Asked, Told
 
@@ -21,9 +22,13 @@ MENU = (
 )
 
 
-def shell(at: Reading | None, menu: str, asked: Asked) -> Told:
-    """Return what the shell tells; `at` is None where the project cannot be read. Cost: a question to the ledger."""
-    runners = [] if at is None or at.ledger is None else alive(at)
+def shell(at: Reading | None, menu: str, asked: Asked, runners: int | None = None) -> Told:
+    """Return what the shell tells; `at` is None where the project cannot be read.
+
+    Cost: two questions to the ledger, where it is not known how many runners are at work
+    """
+    if runners is None:
+        runners = 0 if at is None else len(alive(at))
     return {
         "menu": [
             {"name": name, "address": f"{address}{asked.travelling}", "is_here": name == menu} for name, address in MENU
@@ -32,9 +37,22 @@ def shell(at: Reading | None, menu: str, asked: Asked) -> Told:
         "env": "" if at is None else at.project.env,
         "zone": "UTC" if at is None else at.zone,
         "now": (datetime.now(UTC) if at is None else at.now).astimezone(nominal_zone("UTC" if at is None else at.zone)),
-        "runners": len(runners),
+        "now_words": now_words(at),
+        "runners": runners,
+        "runners_words": runners_words(runners),
         "has_ledger": at is not None and at.ledger is not None,
     }
+
+
+def now_words(at: Reading | None) -> str:
+    """Write the instant that a page tells of, in the project's zone."""
+    now, zone = (datetime.now(UTC), "UTC") if at is None else (at.now, at.zone)
+    return f"{now.astimezone(nominal_zone(zone)):%Y-%m-%d %H:%M:%S}"
+
+
+def runners_words(count: int) -> str:
+    """Say how many runners are at work."""
+    return count_words(count, "runner") if count else "no runner is running"
 
 
 def alive(at: Reading) -> list[RunnerSeen]:

@@ -136,3 +136,18 @@ def test_ribbons_say_what_the_grid_of_the_command_line_says_column_by_column(
             states[piece["column"] : piece["column"] + piece["columns"]] = [piece["state"]] * piece["columns"]
         cells = [cell and cell["state"] for cell in row["cells"]][-newest:]
         assert states[-len(cells) :] == cells, row["table"]
+
+
+def test_a_ledger_put_in_the_place_of_another_is_the_one_that_is_read(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
+    page = served(shop.folder)
+    file = shop.folder / ".waterclock" / "ledger.db"
+    assert page.get("/grid.json").json()["counts"]["failed"] == 2
+    away = file.rename(file.with_suffix(".away"))
+    answer = page.get("/grid.json")
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (503, "E421")
+    file.write_bytes(away.read_bytes())
+    with shop.ledger() as ledger:
+        ledger.decisions.retry("raw.prices", [stocks.NOW.replace(day=20, hour=0, minute=0)], who="ann")
+    assert page.get("/grid.json").json()["counts"]["failed"] == 1

@@ -103,7 +103,7 @@ def _one(at: Reading, table: Table, one: LabelState, *, is_stored: bool) -> Told
         "due": instant_text(due),
         "due_words": instant_words(due, table.cadence.zone),
         "way": _way(at, way) if len(way) > 1 else [],
-        "error": None if audit is None else _error(audit),
+        "error": _error(audit) or _error_of_root(at, way),
         "facts": _facts(at, table, audit),
         "inputs": _inputs(at, audit),
         "holds_up": _held_up(plan, table.name, one.label),
@@ -141,8 +141,20 @@ def _link(at: Reading, step: Step) -> Told:
     }
 
 
-def _error(audit: Audit) -> Told | None:
+def _error_of_root(at: Reading, way: Sequence[Step]) -> Told | None:
+    """Return the error of the batch that the way leads to."""
+    if at.ledger is None or len(way) < 2 or way[-1].status not in _NEEDS_SOMEBODY:
+        return None
+    try:
+        return _error(at.ledger.past.audit(way[-1].table, way[-1].label))
+    except WaterclockError:  # it was never claimed
+        return None
+
+
+def _error(audit: Audit | None) -> Told | None:
     """Return the error of the newest attempt in the parts that its text has."""
+    if audit is None:
+        return None
     attempt = audit.attempts[-1] if audit.attempts else None
     text = (attempt.error if attempt else None) or audit.cell.error
     if not text or audit.cell.status not in {"failed", "held"}:

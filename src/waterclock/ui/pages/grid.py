@@ -108,6 +108,7 @@ def _columns(axis: Axis) -> Iterator[Told]:
         local = start.astimezone(zone)
         yield {
             "labels": column_text(axis.by, start),
+            "starts": label_of(start),
             "above": _above(local, before, unit),
             "number": _number(local, before, unit, is_last=index == last),
             "begins": _begins(local, before, unit),

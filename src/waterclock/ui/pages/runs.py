@@ -13,12 +13,14 @@ _MOST = 100
 
 
 def runs(at: Reading, _: Asked) -> Told:
-    """Return the newest runs, and the runners. Cost: two questions to the ledger."""
+    """Return the newest runs, and the runners. Cost: three questions to the ledger."""
     if at.ledger is None:
-        return {"runs": [], "runners": []}
+        return {"runs": [], "runners": [], "alive": 0}
+    runners = [runner_told(at, runner) for runner in at.ledger.runners.all()]
     return {
         "runs": [_run(at, run) for run in at.ledger.past.runs(_MOST)],
-        "runners": [runner_told(at, runner) for runner in at.ledger.runners.all()],
+        "runners": runners,
+        "alive": sum(each["is_alive"] for each in runners),
     }
 
 

@@ -21,9 +21,9 @@ _NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
 
 
 def today(at: Reading, asked: Asked) -> Told:
-    """Return what needs somebody, what is late, and what runs. Cost: a plan."""
+    """Return what needs somebody, what is late, and what runs. Cost: a plan of all that is due."""
     tables, _ = asked.tables(at)
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables]))
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables], cap=1 << 30))
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
     said = verdict(at.flow, found, plan)
     late = [name for name, one in found.items() if not one.is_fresh and one.label is not None]

@@ -1,7 +1,7 @@
 // @ts-check
 // The grid under keys and mouse: one batch is chosen, its drawer opens beside it, what it waits for is traced.
 // Neighbours in one state are one cell; which label is meant is counted from the columns.
-import { live } from "./ui.js";
+import { gone, live } from "./ui.js";
 
 const part = /** @type {HTMLElement} */ (document.getElementById("live"));
 const scroll = () => /** @type {HTMLElement} */ (document.getElementById("scroll"));
@@ -10,10 +10,13 @@ const drawer = () => /** @type {HTMLElement} */ (document.getElementById("drawer
 /** The chosen batch, by its table's name and its column, so that it survives a grid that is drawn anew. */
 let chosen = /** @type {{table: string, column: number} | null} */ (null);
 let pressed = "";
+let asked = 0; // how many drawers were asked for: an answer that is overtaken is not shown
 
 const rows = () => [...(grid()?.querySelectorAll("tr[data-t]") ?? [])].filter((row) => row.checkVisibility()).map((row) => /** @type {HTMLTableRowElement} */ (row));
 const heads = () => /** @type {HTMLElement[]} */ ([...(grid()?.tHead?.rows[1]?.cells ?? [])]).filter((cell) => cell.dataset.l);
 const rowOf = (/** @type {string} */ table) => /** @type {HTMLTableRowElement | null} */ (grid()?.querySelector(`tr[data-t="${CSS.escape(table)}"]`) ?? null);
+const isOne = (/** @type {HTMLElement} */ cell) => Boolean(cell.dataset.l) && !cell.dataset.l?.includes("..");
+const isEmpty = (/** @type {HTMLElement} */ cell) => cell.classList[0] === "e";
 
 /** The cell over a column, and the column that it begins with. */
 function cellAt(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ column) {
@@ -26,36 +29,65 @@ function cellAt(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ co
   return null;
 }
 
-/** The labels that are meant by a column of a row: the cell's own where it is one batch, else the column's. */
-function labelsOf(/** @type {HTMLTableCellElement} */ cell, /** @type {number} */ column) {
-  const own = cell.dataset.l ?? "";
-  return own && !own.includes("..") ? own : (heads()[column]?.dataset.l ?? own);
+/** The column that a cell begins with. */
+function firstOf(/** @type {HTMLTableCellElement} */ cell) {
+  let at = 0;
+  for (const each of /** @type {HTMLTableRowElement} */ (cell.parentElement).cells) {
+    if (each === cell) break;
+    if (each.tagName === "TD") at += each.colSpan;
+  }
+  return at;
 }
 
-const stateOf = (/** @type {HTMLElement} */ cell) => cell.classList[0] === "e" ? "nothing is due" : cell.classList[0].replaceAll("-", " ");
+/** The labels that are meant by a column of a row: the cell's own where it is one batch, else the column's. */
+function labelsOf(/** @type {HTMLTableCellElement} */ cell, /** @type {number} */ column) {
+  return isOne(cell) ? (cell.dataset.l ?? "") : (heads()[column]?.dataset.l ?? cell.dataset.l ?? "");
+}
+
+/** The same for people: a day rather than an instant, where a column is one. */
+function wordsOf(/** @type {HTMLTableCellElement} */ cell, /** @type {number} */ column) {
+  const head = heads()[column]?.dataset.l ?? "";
+  return cell.colSpan > 1 || head.includes("..") ? labelsOf(cell, column) : head;
+}
+
+const stateOf = (/** @type {HTMLElement} */ cell) => isEmpty(cell) ? "nothing is due" : cell.classList[0].replaceAll("-", " ");
 
 function choose(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ column, open = false) {
   const found = cellAt(row, column);
   if (!found) return;
   chosen = { table: row.dataset.t ?? "", column };
-  const ring = /** @type {HTMLElement} */ (document.getElementById("ring"));
-  const box = row.getBoundingClientRect();
-  const canvas = /** @type {HTMLElement} */ (ring.parentElement).getBoundingClientRect();
-  const own = found.cell.dataset.l ?? "";
-  const wide = found.cell.colSpan > 1 && own && !own.includes("..");
-  const width = heads()[0].getBoundingClientRect().width;
-  const start = heads()[0].getBoundingClientRect().left - canvas.left;
-  ring.hidden = false;
-  ring.style.width = `${wide ? width * found.cell.colSpan : width}px`;
-  ring.style.transform = `translate(${start + (wide ? found.first : column) * width}px, ${box.top - canvas.top}px)`;
+  place(row, found.cell, isOne(found.cell) ? found.first : column);
   trace(found.cell);
   row.scrollIntoView({ block: "nearest" });
   reveal(column);
-  const alike = found.cell.colSpan > 1 && !wide ? `, one of ${found.cell.colSpan} alike` : "";
+  const alike = found.cell.colSpan > 1 && !isOne(found.cell) && !isEmpty(found.cell) ? `, one of ${found.cell.colSpan} alike` : "";
   const where = document.getElementById("where");
-  const words = wide ? labelsOf(found.cell, column) : heads()[column].dataset.l;
-  if (where) where.textContent = `${row.dataset.t} @ ${words}: ${stateOf(found.cell)}${alike}`;
-  if (open && found.cell.classList[0] !== "e") show(`/batches/${encodeURIComponent(row.dataset.t ?? "")}/${encodeURIComponent(labelsOf(found.cell, column))}`);
+  if (where) where.textContent = `${row.dataset.t} @ ${wordsOf(found.cell, column)}: ${stateOf(found.cell)}${alike}`;
+  if (!open) return;
+  if (isEmpty(found.cell)) { if (!drawer().hidden) shut(); }
+  else void show(`/batches/${encodeURIComponent(row.dataset.t ?? "")}/${encodeURIComponent(labelsOf(found.cell, column))}`);
+}
+
+/** Draw the ring around one batch. */
+function place(/** @type {HTMLElement} */ row, /** @type {HTMLTableCellElement} */ cell, /** @type {number} */ column) {
+  const ring = /** @type {HTMLElement} */ (document.getElementById("ring"));
+  const canvas = /** @type {HTMLElement} */ (ring.parentElement).getBoundingClientRect();
+  const head = heads()[0].getBoundingClientRect();
+  const count = isOne(cell) ? cell.colSpan : 1;
+  ring.hidden = !row.checkVisibility();
+  ring.style.width = `${head.width * count}px`;
+  ring.style.transform = `translate(${head.left - canvas.left + column * head.width}px, ${row.getBoundingClientRect().top - canvas.top}px)`;
+}
+
+/** Put ring and traces where they belong, after the grid has changed. */
+function again() {
+  const row = chosen && rowOf(chosen.table);
+  const found = row && chosen && cellAt(row, chosen.column);
+  const ring = document.getElementById("ring");
+  if (row && chosen && found) place(row, found.cell, isOne(found.cell) ? found.first : chosen.column);
+  else if (ring) ring.hidden = true;
+  trace(found && !drawer().hidden ? found.cell : null);
+  mark();
 }
 
 /** Scroll so that a column lies between the names and what is fresh, which stay in place. */
@@ -93,42 +125,80 @@ function cellOf(/** @type {string} */ text) {
   return null;
 }
 
-async function show(/** @type {string} */ address) {
+/** Show a page in the drawer; `enter` takes the keys there. */
+async function show(/** @type {string} */ address, enter = false) {
   const panel = drawer();
   if (panel.hidden) {
     panel.hidden = false;
     scroll().scrollLeft = 1e6;
     if (chosen) reveal(chosen.column);
+    if (chosen) rowOf(chosen.table)?.scrollIntoView({ block: "nearest" });
   }
+  const mine = ++asked;
   panel.setAttribute("aria-busy", "true");
-  const answer = await fetch(address, { headers: { "HX-Request": "true" } });
-  panel.innerHTML = await answer.text();
+  const text = await content(address);
+  if (mine !== asked) return;
+  panel.innerHTML = text;
   panel.removeAttribute("aria-busy");
+  panel.dataset.address = address;
+  settle(enter);
+}
+
+async function content(/** @type {string} */ address) {
+  try {
+    return await (await fetch(address, { headers: { "HX-Request": "true" } })).text();
+  } catch {
+    return `<div class="head"><h2 tabindex="-1">Not known</h2><button type="button" class="btn shut" aria-label="Close">✕</button></div>${gone}`;
+  }
+}
+
+/** Bring to life what came into the drawer. */
+function settle(/** @type {boolean} */ enter) {
+  const panel = drawer();
   // @ts-ignore
   globalThis.htmx?.process(panel);
-  panel.dataset.address = address;
+  panel.setAttribute("aria-label", panel.querySelector("form") ? "Plan" : "Batch");
   mark();
+  if (enter) { panel.scrollTop = 0; panel.querySelector("h2")?.focus({ preventScroll: true }); }
 }
 
 /** Write the steps of a plan into the grid. */
 function mark() {
-  grid()?.querySelectorAll("td.step").forEach((cell) => cell.classList.remove("step"));
+  grid()?.querySelectorAll("i.step").forEach((each) => each.remove());
+  const starts = heads().map((head) => head.dataset.s ?? "");
+  const width = heads()[0]?.getBoundingClientRect().width ?? 0;
   drawer().querySelectorAll("[data-step]").forEach((item) => {
     const { t = "", step = "", labels = "" } = /** @type {HTMLElement} */ (item).dataset;
     for (const label of labels.split(" ")) {
       const cell = cellOf(`${t}@${label}`);
       if (!cell) continue;
-      cell.classList.add("step");
-      cell.dataset.n = step;
+      const first = firstOf(cell);
+      const at = Math.max(first, Math.min(first + cell.colSpan - 1, starts.findLastIndex((start) => start <= label)));
+      if (!isOne(cell) && cell.querySelector(`[data-at="${at}"]`)) continue;
+      const sign = document.createElement("i");
+      sign.className = "step";
+      sign.textContent = step;
+      sign.dataset.at = String(at);
+      sign.style.left = isOne(cell) ? "0" : `${(at - first) * width}px`;
+      sign.style.width = `${isOne(cell) ? width * cell.colSpan : width}px`;
+      cell.append(sign);
     }
   });
 }
 
-function close() {
+/** Close the drawer; the chosen batch stays. */
+function shut() {
   const panel = drawer();
-  if (!panel.hidden) { panel.hidden = true; panel.replaceChildren(); mark(); }
-  else { const ring = document.getElementById("ring"); if (ring) ring.hidden = true; chosen = null; }
+  asked += 1;
+  panel.hidden = true;
+  panel.replaceChildren();
+  mark();
   trace(null);
+}
+
+function close() {
+  if (!drawer().hidden) shut();
+  else { const ring = document.getElementById("ring"); if (ring) ring.hidden = true; chosen = null; trace(null); }
   grid()?.focus({ preventScroll: true });
 }
 
@@ -136,74 +206,88 @@ function move(/** @type {number} */ down, /** @type {number} */ right, jump = fa
   const all = rows();
   if (!all.length) return;
   const last = heads().length - 1;
-  let row = chosen ? rowOf(chosen.table) : null;
+  const row = chosen ? rowOf(chosen.table) : null;
   if (!row || !chosen) return choose(all[0], last);
-  row = all[Math.max(0, Math.min(all.length - 1, all.indexOf(row) + down))] ?? all[0];
+  const goal = all[Math.max(0, Math.min(all.length - 1, all.indexOf(row) + down))] ?? all[0];
   let column = Math.max(0, Math.min(last, chosen.column + right));
-  const found = cellAt(row, chosen.column);
-  if (jump && right && found) column = Math.max(0, Math.min(last, right > 0 ? found.first + found.cell.colSpan : found.first - 1));
-  choose(row, column, !drawer().hidden);
+  const found = cellAt(goal, chosen.column);
+  if (right && found && (jump || isOne(found.cell))) column = Math.max(0, Math.min(last, right > 0 ? found.first + found.cell.colSpan : found.first - 1));
+  choose(goal, column, !drawer().hidden);
 }
 
 /** Choose the next cell that failed, and open it. */
 function next() {
   const bad = [...(grid()?.querySelectorAll("td.failed") ?? [])].map((cell) => /** @type {HTMLTableCellElement} */ (cell));
   if (!bad.length) return;
-  const here = chosen && rowOf(chosen.table) ? cellAt(/** @type {HTMLTableRowElement} */ (rowOf(chosen.table)), chosen.column)?.cell : null;
+  const row = chosen && rowOf(chosen.table);
+  const here = row && chosen ? cellAt(row, chosen.column)?.cell : null;
   chooseCell(bad[(bad.indexOf(/** @type {any} */ (here)) + 1) % bad.length]);
 }
 
 function chooseCell(/** @type {HTMLTableCellElement | null} */ cell) {
   const row = /** @type {HTMLTableRowElement | null} */ (cell?.parentElement ?? null);
   if (!cell || !row) return;
-  let at = 0;
-  for (const each of row.cells) {
-    if (each === cell) break;
-    if (each.tagName === "TD") at += each.colSpan;
-  }
-  choose(row, at, true);
+  if (row.hidden) press(pressed);
+  fold(row.closest("tbody"), false);
+  choose(row, firstOf(cell), true);
+}
+
+function fold(/** @type {HTMLElement | null} */ layer, /** @type {boolean} */ isClosed) {
+  layer?.classList.toggle("closed", isClosed);
+  layer?.querySelector(".fold")?.setAttribute("aria-expanded", String(!isClosed));
+  again();
 }
 
 function press(/** @type {string} */ state) {
   pressed = pressed === state ? "" : state;
   narrow();
+  again();
 }
 
-/** Show the rows that have a cell in the pressed state; all where none is pressed. */
+/** Show the rows that have a cell in the pressed state, in closed layers too; all where none is pressed. */
 function narrow() {
   document.querySelectorAll(".chip").forEach((chip) => chip.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (chip).dataset.state === pressed)));
-  for (const row of grid()?.querySelectorAll("tr[data-t]") ?? []) /** @type {HTMLElement} */ (row).hidden = Boolean(pressed) && !row.querySelector(`td.${pressed}`);
+  grid()?.classList.toggle("narrow", Boolean(pressed));
+  for (const layer of grid()?.tBodies ?? []) {
+    let count = 0;
+    for (const row of layer.querySelectorAll("tr[data-t]")) count += Number(!(/** @type {HTMLElement} */ (row).hidden = Boolean(pressed) && !row.querySelector(`td.${CSS.escape(pressed)}`)));
+    layer.hidden = Boolean(pressed) && !count;
+  }
 }
 
 part.addEventListener("click", (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
   const chip = /** @type {HTMLElement | null} */ (target.closest(".chip"));
   if (chip) return press(chip.dataset.state ?? "");
-  const fold = target.closest(".fold");
-  if (fold) {
-    const isClosed = fold.closest("tbody")?.classList.toggle("closed");
-    return fold.setAttribute("aria-expanded", String(!isClosed));
-  }
+  const layer = target.closest(".fold")?.closest("tbody");
+  if (layer) return fold(layer, !layer.classList.contains("closed"));
   if (target.closest(".shut")) return close();
   const inDrawer = /** @type {HTMLAnchorElement | null} */ (target.closest("#drawer a[data-open], #drawer a[data-plan]"));
-  if (inDrawer && !event.ctrlKey && !event.metaKey) { event.preventDefault(); return void show(inDrawer.getAttribute("href") ?? "/"); }
+  if (inDrawer && !event.ctrlKey && !event.metaKey) { event.preventDefault(); return void show(inDrawer.getAttribute("href") ?? "/", true); }
   const cell = /** @type {HTMLTableCellElement | null} */ (target.closest("#grid tbody td:not(.z)"));
   const row = /** @type {HTMLTableRowElement | null} */ (cell?.closest("tr[data-t]") ?? null);
   if (!cell || !row || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
+  grid()?.focus({ preventScroll: true });
   const box = heads()[0].getBoundingClientRect();
   choose(row, Math.max(0, Math.min(heads().length - 1, Math.floor((event.clientX - box.left) / box.width))), true);
 });
 
 document.addEventListener("keydown", (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
-  if (target.matches("input, textarea, select") || target.closest("dialog") || event.altKey || event.metaKey) return;
+  if (target.closest("dialog") || event.altKey || event.metaKey) return;
+  if (event.key === "Escape" && (!drawer().hidden || !target.matches("input"))) return close();
+  if (target.matches("input, textarea, select")) return;
+  const onGrid = target === grid() || target === document.body || target === scroll();
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
-  if (step && (target === grid() || target === document.body || target === scroll())) { event.preventDefault(); return move(step[0], step[1], event.ctrlKey); }
+  if (step && onGrid) { event.preventDefault(); return move(step[0], step[1], event.ctrlKey); }
   if (event.ctrlKey) return;
-  if (event.key === "Escape") return close();
   if (event.key === "f") return next();
-  if (event.key === "Enter" && target === grid() && chosen) { const row = rowOf(chosen.table); if (row) choose(row, chosen.column, true); return; }
+  if (event.key === "Enter" && onGrid && chosen) {
+    if (!drawer().hidden) return settle(true); // open already: the keys go there
+    const row = rowOf(chosen.table);
+    if (row) choose(row, chosen.column, true);
+  }
   if (event.key === "w" && chosen) {
     const row = rowOf(chosen.table);
     const cause = row && cellAt(row, chosen.column)?.cell.dataset.c;
@@ -212,34 +296,68 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "p") /** @type {HTMLElement | null} */ (drawer().querySelector("[data-plan]"))?.click();
 });
 
-document.addEventListener("htmx:after:swap", mark);
+document.addEventListener("htmx:after:swap", () => settle(true));
+document.addEventListener("htmx:error", () => drawer().querySelector("form")?.insertAdjacentHTML("beforebegin", gone));
+window.addEventListener("resize", again);
 scroll().scrollLeft = 1e6;
 
 /** Take the rows that have changed, and leave the others, the drawer and the scroll where they are. */
 live(part, (fresh) => {
-  const table = grid();
-  const other = fresh.querySelector("table.g");
+  const [table, other] = [grid(), /** @type {HTMLTableElement | null} */ (fresh.querySelector("table.g"))];
   for (const id of ["verdict", "bar"]) {
     const [old, made] = [document.getElementById(id), fresh.querySelector(`#${id}`)];
-    const isTyping = old?.contains(document.activeElement) && document.activeElement?.matches("input");
+    const isTyping = old?.contains(document.activeElement);
     if (old && made && !isTyping && old.outerHTML !== made.outerHTML) old.replaceWith(made);
   }
-  const same = table && other && table.tHead?.innerHTML === /** @type {HTMLTableElement} */ (other).tHead?.innerHTML
-    && table.querySelectorAll("tr").length === other.querySelectorAll("tr").length;
-  if (!same) {
-    const [old, made] = [document.querySelector(".wrap"), fresh.querySelector(".wrap")];
-    if (old && made && drawer().hidden) { old.replaceWith(made); scroll().scrollLeft = 1e6; chosen = null; }
-  } else {
-    for (const made of other.querySelectorAll("tr[data-t]")) {
-      const old = rowOf(/** @type {HTMLElement} */ (made).dataset.t ?? "");
-      if (old && old.innerHTML !== made.innerHTML) old.innerHTML = made.innerHTML;
-    }
-    for (const made of other.querySelectorAll("tbody")) {
-      const old = table.querySelector(`tbody[data-layer="${CSS.escape(made.dataset.layer ?? "")}"] .L .z`);
-      const said = made.querySelector(".L .z");
-      if (old && said && old.textContent !== said.textContent) old.textContent = said.textContent;
-    }
-    mark();
-  }
+  const named = (/** @type {HTMLTableElement} */ of) => `${of.tHead?.innerHTML}${[...of.querySelectorAll("tr[data-t]")].map((row) => /** @type {HTMLElement} */ (row).dataset.t)}`;
+  if (table && other && named(table) === named(other)) takeRows(table, other);
+  else takeAll(fresh);
   narrow();
+  again();
+  void refresh();
 });
+
+function takeRows(/** @type {HTMLTableElement} */ table, /** @type {HTMLTableElement} */ other) {
+  table.querySelectorAll("i.step").forEach((each) => each.remove());
+  trace(null);
+  for (const made of other.querySelectorAll("tr[data-t]")) {
+    const old = rowOf(/** @type {HTMLElement} */ (made).dataset.t ?? "");
+    if (!old || old.innerHTML === made.innerHTML) continue;
+    const isIn = old.querySelector("th")?.contains(document.activeElement);
+    old.innerHTML = made.innerHTML;
+    if (isIn) old.querySelector("a")?.focus({ preventScroll: true });
+  }
+  for (const made of other.tBodies) {
+    const old = table.querySelector(`tbody[data-layer="${CSS.escape(made.dataset.layer ?? "")}"] .L .z`);
+    const said = made.querySelector(".L .z");
+    if (old && said && old.innerHTML !== said.innerHTML) old.innerHTML = said.innerHTML;
+  }
+}
+
+/** Other columns or other tables: all is drawn anew; the batch stays chosen, layers stay closed. */
+function takeAll(/** @type {HTMLElement} */ fresh) {
+  const [old, made] = [scroll(), fresh.querySelector("#scroll")];
+  if (!made) return;
+  const label = chosen && heads()[chosen.column]?.dataset.l;
+  const hadKeys = document.activeElement === grid();
+  const fromEnd = old.scrollWidth - old.scrollLeft;
+  const folded = new Map([...(grid()?.tBodies ?? [])].map((layer) => [layer.dataset.layer, layer.classList.contains("closed")]));
+  old.replaceWith(made);
+  for (const layer of grid()?.tBodies ?? []) fold(layer, folded.get(layer.dataset.layer) ?? layer.classList.contains("closed"));
+  scroll().scrollLeft = scroll().scrollWidth - fromEnd;
+  const column = heads().findIndex((head) => head.dataset.l === label);
+  if (chosen) chosen = column < 0 ? null : { ...chosen, column };
+  if (hadKeys) grid()?.focus({ preventScroll: true });
+}
+
+/** Look again at the batch in the drawer, unless somebody is at work there. */
+async function refresh() {
+  const panel = drawer();
+  const address = panel.dataset.address ?? "";
+  if (panel.hidden || !address.startsWith("/batches/") || panel.contains(document.activeElement) || panel.hasAttribute("aria-busy")) return;
+  const mine = asked;
+  const text = await content(address);
+  if (mine !== asked || panel.contains(document.activeElement)) return;
+  panel.innerHTML = text;
+  settle(false);
+}

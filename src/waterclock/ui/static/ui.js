@@ -3,18 +3,21 @@
 
 /** Live pages: the part of the page is asked for again, and taken only where it has changed. */
 const EVERY = 3000;
+export const gone = '<p class="err">The server of this page does not answer: what you see is what was last known.</p>';
 
 export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLElement) => void} */ take) {
   let tag = "";
+  let isLooking = false;
   const look = async () => {
-    if (document.hidden) return;
-    const address = part.dataset.address ?? location.pathname;
+    if (document.hidden || isLooking) return;
+    isLooking = true;
     try {
-      const answer = await fetch(address, { headers: { "HX-Request": "true", ...(tag && { "If-None-Match": tag }) }, cache: "no-store" });
-      if (answer.status === 304) return back(part);
+      const answer = await fetch(part.dataset.address ?? location.pathname, { headers: { "HX-Request": "true", ...(tag && { "If-None-Match": tag }) }, cache: "no-store" });
       const text = await answer.text();
-      if (!answer.ok) return away(part, text);
+      if (answer.status !== 304 && !answer.ok) return away(part, text);
       back(part);
+      told(answer.headers);
+      if (answer.status === 304) return;
       const fresh = document.createElement("div");
       fresh.innerHTML = text;
       const isFirst = !tag;
@@ -22,10 +25,10 @@ export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLEle
       tag = answer.headers.get("ETag") ?? "";
       if (isFirst && plain(fresh) === plain(part)) return;
       take(fresh);
-      const clock = document.getElementById("clock");
-      if (clock) clock.title = `looked at ${new Date().toLocaleTimeString()}`;
     } catch {
-      away(part, "");
+      away(part, gone);
+    } finally {
+      isLooking = false;
     }
   };
   setInterval(look, EVERY);
@@ -35,7 +38,17 @@ export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLEle
 /** What is in a part, without the blanks between. */
 const plain = (/** @type {HTMLElement} */ part) => part.innerHTML.replace(/\s+/g, "");
 
-function away(/** @type {HTMLElement} */ part, /** @type {string} */ text) {
+/** Write above the page of which instant it tells now, and who is at work. */
+function told(/** @type {Headers} */ headers) {
+  const [clock, runners] = [document.getElementById("clock"), document.getElementById("runners")];
+  const said = [headers.get("Waterclock-Now"), headers.get("Waterclock-Runners")];
+  if (clock && said[0]) clock.textContent = said[0];
+  if (!runners || !said[1]) return;
+  runners.textContent = said[1];
+  runners.className = said[1].startsWith("no ") ? "idle" : "live";
+}
+
+function away(/** @type {HTMLElement} */ part, /** @type {string} */ said) {
   part.classList.add("is-old");
   let banner = document.getElementById("away");
   if (!banner) {
@@ -45,7 +58,6 @@ function away(/** @type {HTMLElement} */ part, /** @type {string} */ text) {
     banner.setAttribute("role", "alert");
     part.before(banner);
   }
-  const said = text || '<p class="err">The server of this page does not answer: what you see is what was last known.</p>';
   if (banner.dataset.said !== said) banner.innerHTML = banner.dataset.said = said;
 }
 
@@ -54,32 +66,51 @@ function back(/** @type {HTMLElement} */ part) {
   document.getElementById("away")?.remove();
 }
 
+/** Take a part as it is now, unless it says what is there already; a link that has the keys keeps them. */
+function takeWhole(/** @type {HTMLElement} */ part, /** @type {HTMLElement} */ fresh) {
+  if (fresh.innerHTML === part.innerHTML) return;
+  const address = part.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
+  part.replaceChildren(...fresh.childNodes);
+  if (address) /** @type {HTMLElement | null} */ (part.querySelector(`a[href="${CSS.escape(address)}"]`))?.focus({ preventScroll: true });
+}
+
 const part = document.getElementById("live");
-if (part && !document.getElementById("grid") && !part.dataset.kept) live(part, (fresh) => part.replaceChildren(...fresh.childNodes));
+if (part && !document.getElementById("drawer") && !part.dataset.kept) live(part, (fresh) => takeWhole(part, fresh));
+
+/** A page that could not be shown is asked for again until it can. */
+const waiting = document.getElementById("waiting");
+if (waiting) {
+  setInterval(async () => {
+    const answer = document.hidden ? null : await fetch(location.href, { headers: { "HX-Request": "true" }, cache: "no-store" }).catch(() => null);
+    if (answer?.ok) location.reload();
+  }, EVERY);
+}
 
 /** Ctrl-K: tables by any part of their name, and pages. */
 const finder = /** @type {HTMLDialogElement} */ (document.getElementById("finder"));
 const text = /** @type {HTMLInputElement} */ (document.getElementById("finder-text"));
 const found = /** @type {HTMLElement} */ (document.getElementById("finder-found"));
-/** @type {{name: string, address: string}[] | null} */
-let known = null;
+/** @type {{name: string, address: string}[]} */
+let known = [];
+let isWhole = false;
 let chosen = 0;
 
 async function find() {
   finder.showModal();
   text.value = "";
   text.focus();
-  if (!known) {
+  if (!isWhole) {
     known = [...document.querySelectorAll("header nav a")].map((a) => ({ name: a.textContent ?? "", address: a.getAttribute("href") ?? "/" }));
-    const answer = await fetch("/tables.json");
-    if (answer.ok) known.push(...(await answer.json()).tables.map((/** @type {string} */ name) => ({ name, address: `/tables/${encodeURIComponent(name)}` })));
+    const answer = await fetch("/tables.json").catch(() => null);
+    isWhole = Boolean(answer?.ok);
+    if (answer?.ok) known.push(...(await answer.json()).tables.map((/** @type {string} */ name) => ({ name, address: `/tables/${encodeURIComponent(name)}` })));
   }
   show();
 }
 
 function matches() {
   const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
-  return (known ?? []).filter((each) => words.every((word) => each.name.toLowerCase().includes(word))).slice(0, 12);
+  return known.filter((each) => words.every((word) => each.name.toLowerCase().includes(word))).slice(0, 12);
 }
 
 function show() {

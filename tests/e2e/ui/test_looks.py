@@ -1,0 +1,114 @@
+"""Every screen in both themes, wide and narrow: nothing hinders anybody (axe-core), nothing sticks out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.ui.conftest import WIDE, World, box_of
+
+NARROW = (400, 860)
+SCREENS = {
+    "grid": "",
+    "drawer": "",
+    "plan": "",
+    "keys": "",
+    "finder": "",
+    "days": "?l=2026-11-01..2026-11-07",
+    "today": "today",
+    "catalog": "catalog",
+    "table": "tables/marts.stock_health",
+    "batches": "tables/raw.inventory/batches",
+    "code": "tables/raw.inventory/code",
+    "batch": "batches/marts.stock_health/2026-11-09",
+    "hours": "batches/raw.orders/2026-11-20",
+    "runs": "runs",
+    "errors": "errors",
+    "plan-alone": "plan?verb=retry&t=raw.inventory&l=2026-11-09",
+    "recompute": "plan?verb=recompute&t=core.returns_daily&l=2026-11-10..2026-11-12",
+    "not-there": "?t=marts.revenu",
+}
+AXE = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(
+  each => [each.id, each.nodes.length, each.nodes[0].html.slice(0, 160), each.nodes[0].failureSummary]))"""
+
+
+def reach(page: Page, name: str) -> None:
+    """Go from a page to the screen that is meant, as somebody would."""
+    if name in {"drawer", "plan"}:
+        page.get_by_role("link", name="marts.stock_health 9 Nov: blocked").click()
+        expect(page.get_by_role("link", name="Retry inventory + 6 blocked…")).to_be_visible()
+    if name == "plan":
+        page.keyboard.press("p")
+        expect(page.get_by_role("button", name="Retry 1 batch")).to_be_visible()
+    if name == "keys":
+        page.keyboard.press("?")
+    if name == "finder":
+        page.keyboard.press("Control+k")
+        expect(page.get_by_role("option").first).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("theme", "size"),
+    [  # contrasts hang on the theme, places on the size: each once every day
+        pytest.param("light", WIDE, id="light-wide"),
+        pytest.param("dark", NARROW, id="dark-narrow"),
+        pytest.param("dark", WIDE, id="dark-wide", marks=pytest.mark.soak),
+        pytest.param("light", NARROW, id="light-narrow", marks=pytest.mark.soak),
+    ],
+)
+def test_every_screen_is_without_findings(
+    shown: str,
+    opened: Callable[..., Page],
+    closed_world: World,
+    axe: str,
+    pictures: Path,
+    theme: str,
+    size: tuple[int, int],
+) -> None:
+    closed_world.forgiven.append("404 (Not Found)")
+    page = opened(shown, theme=theme, size=size)
+    found: dict[str, Any] = {}
+    for name, address in SCREENS.items():
+        page.goto(f"{shown}{address}")
+        reach(page, name)
+        page.screenshot(path=pictures / f"{name}_{theme}_{size[0]}.png")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if wide > size[0]:
+            found[f"{name} sticks out"] = wide
+        page.evaluate(axe)
+        found |= {f"{name}: {each[0]}": each[1:] for each in page.evaluate(AXE)}
+    assert found == {}
+
+
+def test_on_a_phone_a_table_takes_two_lines_and_shows_thirty_labels(shown: str, opened: Callable[..., Page]) -> None:
+    page = opened(shown, size=NARROW)
+    row = page.locator('tr[data-t="raw.inventory"]')
+    name, fresh = row.get_by_role("link", name="inventory", exact=True), row.locator("td.z span")
+    band = row.locator("td.ok").last
+    at_name, at_fresh, at_band = (box_of(each) for each in (name, fresh, band))
+    assert abs(at_name["y"] - at_fresh["y"]) < 6
+    assert at_fresh["x"] + at_fresh["width"] <= 400 - 15
+    column = box_of(page.locator("thead td[data-l]").first)
+    assert 29.9 < (400 - 32) / column["width"] < 30.1
+    assert row.evaluate("row => row.getBoundingClientRect().height") == 46
+    assert at_band["height"] == 46  # the band is in its lower part
+
+
+def test_on_a_phone_the_drawer_is_a_sheet_above_which_the_batch_is_seen(
+    shown: str, opened: Callable[..., Page]
+) -> None:
+    page = opened(shown, size=NARROW)
+    reach(page, "drawer")
+    sheet, ring = box_of(page.locator("#drawer")), box_of(page.locator("#ring"))
+    assert (round(sheet["x"]), round(sheet["width"]), round(sheet["y"] + sheet["height"])) == (0, 400, 860)
+    assert ring["y"] + ring["height"] <= sheet["y"]

@@ -1,0 +1,128 @@
+"""What a page asks of the ledger and sends, counted, however large the project is."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+from tests import stocks
+from waterclock.operations.freshness import Freshness
+from waterclock.operations.opening import now_of
+from waterclock.operations.ribbons import Axis, Piece, Ribbon
+from waterclock.operations.states import State
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import Period, TimeUnit
+from waterclock.ui.app import create_app
+from waterclock.ui.asking import Asked
+from waterclock.ui.live import LiveProject
+from waterclock.ui.pages import grid
+from waterclock.ui.rendering import render
+
+LOOKED_AT_AGAIN = (
+    "/",
+    "/today",
+    "/catalog",
+    "/tables/marts.revenue",
+    "/tables/marts.revenue/batches",
+    "/tables/marts.revenue/code",
+    "/batches/marts.revenue/2026-11-09",
+    "/batches/marts.stock_health/2026-11-09",
+    "/runs",
+    "/errors",
+)
+
+
+@pytest.fixture
+def asked(shop: stocks.Stocks) -> tuple[TestClient, list[str]]:
+    live, said = LiveProject(shop.folder, now="2026-11-21T01:30Z"), list[str]()
+    page = TestClient(create_app(live), base_url="http://localhost")
+    page.get("/")
+    assert live._ledger is not None
+    sa.event.listen(live._ledger._database._engine, "before_cursor_execute", lambda *told: said.append(told[2]))
+    return page, said
+
+
+@pytest.mark.parametrize("path", LOOKED_AT_AGAIN)
+def test_a_page_asks_at_most_five_statements_when_nothing_has_changed(
+    asked: tuple[TestClient, list[str]], path: str
+) -> None:
+    page, said = asked
+    for headers in ({}, {"HX-Request": "true"}):
+        page.get(path, headers=headers)
+        said.clear()
+        assert page.get(path, headers=headers).status_code == 200
+        assert len(said) <= 5, said
+
+
+def test_what_a_page_remembers_is_of_one_state_of_the_ledger_and_one_minute(
+    shop: stocks.Stocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = ["2026-11-21T01:30Z"]
+    monkeypatch.setattr("waterclock.ui.live.now_of", lambda _, flow, ledger: now_of(now[0], flow, ledger))
+    page = TestClient(create_app(LiveProject(shop.folder)), base_url="http://localhost")
+    first = page.get("/grid.json").json()
+    assert page.get("/grid.json").json() == first
+    now[0] = "2026-11-22T01:30Z"
+    assert page.get("/grid.json").json()["counts"]["due"] > 0
+    now[0] = "2026-11-21T01:30Z"
+    with shop.ledger() as ledger:
+        ledger.decisions.retry("raw.prices", [stocks.NOW.replace(day=20, hour=0, minute=0)], who="ann")
+    assert page.get("/grid.json").json()["counts"]["failed"] == 1
+
+
+def test_a_page_loads_with_at_most_three_requests_beside_files_that_a_browser_keeps(page: TestClient) -> None:
+    for path in LOOKED_AT_AGAIN:
+        loaded = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.get(path).text)
+        assert len(loaded) <= 5
+        for file in loaded:
+            assert "immutable" in page.get(file).headers["cache-control"]
+            assert "?" in file  # named by its content
+
+
+def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
+    tmp_path: Path,
+) -> None:
+    """Every table has failures in other places, so that few neighbours are alike."""
+    flow = "CREATE CONNECTION erp TYPE sqlite;\n" + "".join(
+        f"COLLECT raw.a_table_number_{n} PARTITIONED (sku STRING, at TIMESTAMP) FROM erp.t EVERY DAY BY DATA TIME at;\n"
+        for n in range(500)
+    )
+    shop = stocks.make(tmp_path / "wide", flow=flow)
+    at = LiveProject(shop.folder, now="2026-12-21T01:30Z").look()
+    by = Cadence(Period(TimeUnit.DAY))
+    axis = Axis.over(by, (stocks.FIRST, stocks.FIRST + timedelta(days=90)))
+    drawn = [Ribbon(name, tuple(pieces(axis, n))) for n, name in enumerate(at.flow.order)]
+    fresh = {name: Freshness(axis.columns[-1], 1, 0, None, State.FAILED) for name in at.flow.order}
+    rows = [grid._row(at, ribbon, fresh[ribbon.table], is_root=False) for ribbon in drawn]
+    told = page_of(axis, rows)
+    assert len(gzip.compress(told.encode(), 9)) <= 100_000  # as it is sent
+
+
+def pieces(axis: Axis, number: int) -> list[Piece]:
+    """Cut a ribbon at places of its own: three failures, a warning and stretches of ok between them."""
+    cuts = sorted({(number * step) % 90 for step in (7, 31, 53, 71)})
+    found, before = [], 0
+    for cut in [*cuts, 90]:
+        if cut > before:
+            low, high = axis.columns[before], axis.columns[cut] if cut < 90 else axis.end
+            found.append(Piece(before, cut - before, State.OK, cut - before, cut - before, low, high))
+        if cut < 90:
+            high = axis.columns[cut + 1] if cut < 89 else axis.end
+            found.append(Piece(cut, 1, State.FAILED, 1, 1, axis.columns[cut], high))
+        before = cut + 1
+    return found
+
+
+def page_of(axis: Axis, rows: list[dict[str, object]]) -> str:
+    told = {
+        "title": [], "more": [], "counts": {"failed": 4 * len(rows)}, "tables": len(rows), "cell": 15,
+        "columns": list(grid._columns(axis)), "are_closed": True,
+        "layers": [{"schema": "raw", "tables": len(rows), "fresh": 0, "rows": rows}],
+    }  # fmt: skip
+    return render("_grid.html", told=told, asked=Asked())
