@@ -34,6 +34,7 @@ BENCHES = (
     "restate",
     "temporal",
     "timelines",
+    "ui",
 )
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"

@@ -153,6 +153,26 @@ def make(folder: Path, flow: str | None = None, header: str = HEADER) -> Stocks:
     return Stocks(folder)
 
 
+def all_failed(folder: Path, count: int) -> Stocks:
+    """Make a project of one table, so many of whose newest batches failed."""
+    first = NOW.replace(minute=30) - timedelta(minutes=15) * count
+    flow = """CREATE CONNECTION erp TYPE sqlite;
+COLLECT raw.a PARTITIONED (sku STRING, at TIMESTAMP) FROM erp.a EVERY 15 MINUTES BY DATA TIME at;
+"""
+    shop = make(folder, flow, HEADER.replace("2026-09-22", f"{first:%Y-%m-%dT%H:%MZ}"))
+    declared = shop.project.flow
+    with shop.ledger() as ledger:
+        ledger.declared.apply(declared, who="ann", now=NOW, runner="vm:1:a")
+        ready = Planner(declared).ready(
+            ledger.reads.snapshot(declared), NOW, Request(clock=ledger.now(), cap=count, group_cap=count)
+        )
+        group = Group("raw.a", tuple(batch for each in ready for batch in each.batches)[:count])
+        ledger.claims.record_failed(
+            take(ledger, shop.project, group, NOW), error="E731 it is broken", is_transient=False
+        )
+    return shop
+
+
 def take(ledger: Ledger, project: Project, group: Group, now: datetime) -> Claim:
     flow, inputs = project.flow, {}
     for batch in group.batches:

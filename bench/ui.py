@@ -1,0 +1,133 @@
+"""What a page of `waterclock ui` costs: the server's CPU, what is sent, and the time until Chromium shows a row.
+
+    python bench/ui.py [--sizes 30x60 500x90 200x365] [--failed 10000] [--rounds 3]
+
+A size is so many hourly tables and so many labels, all done but for the newest hour; 10,000 failures are of one table,
+at Today, which lists them. `first` is a server's first look at the project, its flow read and its ledger opened;
+`changed` a look after something was recorded; `unchanged` one after that. CPU is of this process, which serves: a
+client that only reads takes next to none of it. Aims for 500x90: a second of CPU, 1.5 s in the browser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from urllib.parse import urlsplit
+
+import scale_history as history
+from measure import grid
+from playwright.sync_api import Browser, sync_playwright
+from scale_history import HOUR
+
+from tests import stocks
+from tests.chromium import launch
+from waterclock.ledger.ledger import Ledger
+from waterclock.operations.opening import open_project
+from waterclock.ui.live import LiveProject
+from waterclock.ui.serving import serving
+
+END = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="*", default=["30x60", "500x90", "200x365"])
+    parser.add_argument("--failed", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    rows = []
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        for size in asked.sizes:
+            tables, hours = map(int, size.split("x"))
+            with tempfile.TemporaryDirectory() as root:
+                folder = done(Path(root) / "project", tables, hours)
+                address = f"/?l={END - hours * HOUR:%Y-%m-%dT%H:%MZ}..{END:%Y-%m-%dT%H:%MZ}"
+                rows.append([size, *measured(browser, folder, f"{END:%Y-%m-%dT%H:%MZ}", address, asked.rounds)])
+        if asked.failed:
+            with tempfile.TemporaryDirectory() as root:
+                folder = stocks.all_failed(Path(root) / "project", asked.failed).folder
+                now = f"{stocks.NOW:%Y-%m-%dT%H:%MZ}"
+                rows.append([f"{asked.failed:,} failed", *measured(browser, folder, now, "/today", asked.rounds)])
+        browser.close()
+    heads = ["tables x labels", "first, s CPU", "changed, s CPU", "unchanged, s CPU", "KB sent", "browser, s"]
+    print(grid(heads, rows))
+
+
+def done(folder: Path, tables: int, hours: int) -> Path:
+    """Write a project all of whose hours are done but for the newest."""
+    start = END - hours * HOUR
+    history.make(folder, tables, start)
+    history.fill(f"sqlite:///{folder / '.waterclock' / 'ledger.db'}", open_project(folder, None).flow, start, hours - 1)
+    return folder
+
+
+def measured(browser: Browser, folder: Path, now: str, address: str, rounds: int) -> list[str]:
+    first, changed, unchanged, seen, size = [], [], [], [], 0
+    for turn in range(rounds):
+        with served(folder, now) as root:
+            first.append(looked(root, address)[0])
+            change(folder, 2 * turn)
+            spent, size = looked(root, address)
+            changed.append(spent)
+            unchanged.append(looked(root, address)[0])
+            change(folder, 2 * turn + 1)
+            seen.append(until_seen(browser, f"{root}{address}"))
+    return [
+        *(f"{median(each):.2f}" for each in (first, changed, unchanged)),
+        f"{size / 1000:.1f}",
+        f"{median(seen):.2f}",
+    ]
+
+
+@contextmanager
+def served(folder: Path, now: str) -> Iterator[str]:
+    with serving(LiveProject(folder, now=now), "127.0.0.1", 0) as found:
+        yield found.address.rstrip("/")
+
+
+def looked(root: str, address: str) -> tuple[float, int]:
+    """Ask for a page; give the CPU that it took, and the bytes that were sent."""
+    begun = time.process_time()
+    connection = HTTPConnection(urlsplit(root).netloc, timeout=120)
+    connection.request("GET", address, headers={"Accept-Encoding": "gzip"})
+    answer = connection.getresponse()
+    sent = len(answer.read())
+    connection.close()
+    if answer.status != 200:
+        sys.exit(f"{address} gave {answer.status}")
+    return time.process_time() - begun, sent
+
+
+def change(folder: Path, turn: int) -> None:
+    """Record a decision about one batch: what pages remember is of no use then."""
+    flow = open_project(folder, None).flow
+    with Ledger.open(f"sqlite:///{folder / '.waterclock' / 'ledger.db'}") as ledger:
+        if "raw.a" in flow.tables:
+            ledger.decisions.retry("raw.a", [stocks.NOW - timedelta(minutes=15 * (turn + 10))], who="bench")
+        else:
+            ledger.decisions.request_restate("raw.a0", [END - (turn + 3) * HOUR], "recompute", who="bench")
+
+
+def until_seen(browser: Browser, address: str) -> float:
+    """Open the page in a window that has kept nothing; give the seconds until a row is seen."""
+    context = browser.new_context(viewport={"width": 1280, "height": 960})
+    page = context.new_page()
+    begun = time.perf_counter()
+    page.goto(address, wait_until="commit")
+    page.locator("tbody tr, article").first.wait_for()
+    spent = time.perf_counter() - begun
+    context.close()
+    return spent
+
+
+if __name__ == "__main__":
+    main()
