@@ -32,6 +32,10 @@ SCREENS = {
     "plan-alone": "plan?verb=retry&t=raw.inventory&l=2026-11-09",
     "recompute": "plan?verb=recompute&t=core.returns_daily&l=2026-11-10..2026-11-12",
     "not-there": "?t=marts.revenu",
+    "quality": "quality",
+    "query": "query",
+    "lineage": "lineage",
+    "lineage-list": "lineage/marts.stock_health?view=list",
 }
 AXE = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(
   each => [each.id, each.nodes.length, each.nodes[0].html.slice(0, 160), each.nodes[0].failureSummary]))"""
