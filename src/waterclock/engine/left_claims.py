@@ -8,9 +8,14 @@ from waterclock.engine.workplace import Workplace
 
 
 def left_claims(work: Workplace) -> list[Claim]:
-    """Return the open claims whose lease has run out by the ledger's real clock, or whose runner has ended here.
+    """Return the open claims whose lease has run out by the ledger's real clock, and those that wait for no lease.
 
-    Each is to be killed first, then settled: a runner that is gone may have left a JVM at work.
+    These are the claims of a runner that has ended here, and those that this runner left open itself. Each is to be
+    killed first, then settled: a runner that is gone may have left a JVM at work.
     """
-    now = work.real_now()
-    return [claim for claim in work.ledger.claims.open() if claim.lease_until < now or has_ended(claim.request.runner)]
+    now, left = work.real_now(), work.left()
+    return [
+        claim
+        for claim in work.ledger.claims.open()
+        if claim.lease_until < now or claim.number in left or has_ended(claim.request.runner)
+    ]

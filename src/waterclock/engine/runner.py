@@ -232,9 +232,12 @@ class Runner:
                 )
 
     def _has_waited(self) -> bool:
-        """Wait until another runner that has what is due here has moved on; False where there is none to wait for."""
+        """Wait until another runner that has what is due here has moved on; False where there is none to wait for.
+
+        What was left open here is settled first: nobody else will do it before its lease is out.
+        """
         if not self._waits:
-            return False
+            return bool(self._work.left()) and self._take_over()
         ledger = self._work.ledger
         before = ledger.sequence()
         if self._take_over():

@@ -35,6 +35,7 @@ class Workplace:
     listener: Listener = field(default_factory=Silent)
     run: str | None = None
     _held: dict[int, Claim] = field(default_factory=dict)
+    _left: set[int] = field(default_factory=set)
     _noted: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -61,6 +62,16 @@ class Workplace:
         """Stop renewing the claim's lease."""
         with self._lock:
             self._held.pop(claim.number, None)
+
+    def leave(self, claim: Claim) -> None:
+        """Note that nobody here works on the claim any more, though it is open: what became of it is not known."""
+        with self._lock:
+            self._left.add(claim.number)
+
+    def left(self) -> frozenset[int]:
+        """Return the numbers of the claims that were left open here."""
+        with self._lock:
+            return frozenset(self._left)
 
     def held(self) -> tuple[Claim, ...]:
         """Return the claims this runner is working on."""

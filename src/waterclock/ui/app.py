@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _ERRORS_OF_ASKING = {"E510", "E511", "E512", "E513", "E514", "E515", "E516", "E517", "E518", "E519", "E903", "E413"}
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E910"}
-_AWAY = {"E415", "E416", "E421", "E422", "E423", "E424", "E425"}
 Page = Callable[[Reading, Asked], Told]
 
 
@@ -113,7 +112,8 @@ async def _html(live: LiveProject, at: _At, request: Request) -> Response:
 
 
 async def _json(live: LiveProject, at: _At, request: Request) -> Response:
-    return await run_in_threadpool(_told, live, at, _asked(request), request)
+    asked = _asked(request)
+    return await run_in_threadpool(_told, request, lambda: _tell(live, at, live.look(), asked))
 
 
 async def _svg(live: LiveProject, request: Request) -> Response:
@@ -170,9 +170,10 @@ def _query(request: Request) -> str:
     return f"?{request.url.query}" if request.url.query else ""
 
 
-def _told(live: LiveProject, at: _At, asked: Asked, request: Request) -> Response:
+def _told(request: Request, tell: Callable[[], Told]) -> Response:
+    """Answer in JSON what is told, or each error."""
     try:
-        told = _tell(live, at, live.look(), asked)
+        told = tell()
     except WaterclockError as error:
         return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(error))
     return _with_tag(request, json_text(told, indent=None), "application/json")
@@ -240,16 +241,7 @@ def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> 
 
 async def _tables(live: LiveProject, request: Request) -> Response:
     """Answer with the names of all tables, upstream first."""
-
-    def named() -> Response:
-        try:
-            return _with_tag(
-                request, json_text({"tables": list(live.look().flow.order)}, indent=None), "application/json"
-            )
-        except WaterclockError as error:
-            return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(error))
-
-    return await run_in_threadpool(named)
+    return await run_in_threadpool(_told, request, lambda: {"tables": list(live.look().flow.order)})
 
 
 async def _livez(_: Request) -> Response:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from datetime import datetime
 
 from waterclock.operations.opening import Reading
 from waterclock.ui.asking import Told
 
+_State = tuple[object, object, datetime]  # planner, snapshot, minute
 _MOST = 24  # pages of one state of the project; those of 500 tables take some 3 MB each
 
 
@@ -21,7 +23,7 @@ class Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._told: OrderedDict[Hashable, Told] = OrderedDict()
-        self._state: tuple[object, ...] = ()
+        self._state: _State | None = None
 
     def told(self, at: Reading, key: Hashable, tell: Callable[[], Told]) -> Told:
         """Return what `tell` tells, or told before of the same state under the same key."""
@@ -41,9 +43,9 @@ class Memory:
                     self._told.popitem(last=False)
         return told
 
-    def _is_of(self, state: tuple[object, ...]) -> bool:
+    def _is_of(self, state: _State) -> bool:
         """Tell whether this is the state that is remembered: planner and snapshot are made anew for another."""
-        return len(self._state) == len(state) and all(
-            one is other or (index == len(state) - 1 and one == other)
-            for index, (one, other) in enumerate(zip(self._state, state, strict=True))
-        )
+        if self._state is None:
+            return False
+        (planner, snapshot, minute), (known, seen, then) = state, self._state
+        return planner is known and snapshot is seen and minute == then

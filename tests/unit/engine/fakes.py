@@ -134,6 +134,9 @@ class FakeWork:
     sessions: FakeSessions = field(default_factory=FakeSessions)
     lake: Lake = field(default_factory=lambda: Lake("/nowhere"))
 
+    def left(self) -> frozenset[int]:
+        return frozenset()
+
 
 def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:
     """Return a workplace around a flow of `tables`; typed loosely, for it stands for the real one."""

@@ -50,7 +50,7 @@ def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
     """Take a group through its life, once. Never raises for what befalls the batch: the report holds the error.
 
     A claim that was taken is closed when this returns, as done, failed or lost; one whose outcome cannot be settled
-    now stays open, and is settled by a takeover once its lease has run out.
+    now stays open: this run settles it before it ends, as a takeover does, or says that it cannot.
     """
     attempt = _Attempt(work, work.flow.tables[group.table], group, now)
     try:
@@ -275,14 +275,17 @@ class _Attempt:
             # recorded already: what failed came after, such as moving files to the archive; the next run does it
             self.work.listener.said(f"{self.table.name}: {error.what}")
             return None
+        claim = self.claim
         try:
-            claim = self.claim or self.work.ledger.claims.take(self._request(self.bound or self._bind()))
+            claim = claim or self.work.ledger.claims.take(self._request(self.bound or self._bind()))
             if self.may_have_committed and record_if_committed(self.work, self.table, claim):
                 return None
             self._give_back(claim, error)
         except (ClaimClosed, ClaimRefused):
             pass  # another runner has taken it over, or has the batch: it closes its own claim
         except Exception as unsettled:  # noqa: BLE001 - it stays open, and is settled by a takeover
+            if claim is not None:
+                self.work.leave(claim)
             said = to_error(unsettled, where=self._where()).what
             self.work.listener.said(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
         return error

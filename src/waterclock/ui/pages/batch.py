@@ -13,6 +13,7 @@ from waterclock.operations.audit_json import audit_parts
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.proposals import Verb
+from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.states import LOUDNESS, State, state_of
 from waterclock.operations.why import Step, way_to_cause
 from waterclock.operations.words import (
@@ -25,7 +26,6 @@ from waterclock.operations.words import (
 )
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Plan, Status
-from waterclock.planner.request import Request
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
@@ -254,8 +254,6 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
         actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
         if table.kind is Kind.COLLECT:
             try:
-                from waterclock.operations.restating import labels_of_sources
-
                 labels_of_sources(at, f"`{table.name}`", label_of(one.label))
             except WaterclockError:
                 pass
@@ -266,8 +264,3 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
 
 def _action(verb: Verb, words: str, table: str, label: datetime) -> Told:
     return {"verb": verb.value, "words": words, "table": table, "labels": label_of(label)}
-
-
-def planned(at: Reading, names: Sequence[str]) -> Plan:
-    """Return the plan of some tables."""
-    return at.planner.plan(at.snapshot, at.now, Request(only=names))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,8 @@ import pytest
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.opening import apply_flow
+from waterclock.errors import WaterclockError
+from waterclock.faults import striking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,3 +41,33 @@ def test_claims_of_a_runner_that_has_ended_here_do_not_wait_for_their_lease(
     assert tiny.done("raw.sales") == labels(1, 2)
     assert [said for said in tiny.heard.said_ if f"was left behind by {ended}: killed" in said]
     assert sorted(row[0] for row in tiny.rows("SELECT id FROM raw.sales")) == [1, 2]
+
+
+@pytest.mark.parametrize("often", [1, 3])
+def test_a_claim_that_the_run_itself_left_open_is_settled_by_it_before_it_ends(
+    tmp_path: Path, spark: SparkSession, often: int
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("sales", "id INT, at TEXT", [(1, "2020-01-01 12:00:00")])
+    tiny.declare(FLOW)
+    tiny.settings = replace(tiny.settings, lease=1.0)
+    passed: list[str] = []
+
+    def strike(point: str) -> None:
+        passed.append(point)
+        away = point == "settling" and passed.count(point) <= often
+        if away or (point == "before_commit" and passed.count(point) == 1):
+            raise WaterclockError("E609", "the store is away", transient=True)
+
+    with striking(strike):
+        outcome = tiny.run(day(2))
+    if often == 1:
+        assert not outcome.has_failed, described(outcome)
+        assert (tiny.done("raw.sales"), tiny.open_claims()) == (labels(1), 0)
+        assert tiny.rows("SELECT count(*) FROM raw.sales") == [(1,)]
+    else:  # it still cannot be settled as the run ends, which says so
+        assert outcome.has_failed
+        assert [error.code for error in outcome.unsettled] == ["E609"]
+        time.sleep(1.1)  # a run of another process would not wait for the lease
+        assert not tiny.run(day(2)).has_failed
+        assert (tiny.done("raw.sales"), tiny.open_claims()) == (labels(1), 0)

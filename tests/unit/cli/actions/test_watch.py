@@ -47,6 +47,9 @@ class Looking:
     def real_now(self) -> datetime:
         return self.now
 
+    def left(self) -> frozenset[int]:
+        return frozenset()
+
     def run_once(self, now: datetime) -> RunOutcome:
         self.now = now + timedelta(minutes=1)
         found = replace(self.outcomes.pop(0), plan=Plan(now=now, next_due=self.now))
