@@ -16,8 +16,10 @@ from waterclock.timelabel.intervals import IntervalSet
 
 # The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
 FOLLOW = "follow"
+# The verb of a request to make a label that is not done, though nobody needs it.
+BACKFILL = "backfill"
 # Of two requests for one batch the stronger one counts.
-STRENGTH = {FOLLOW: 0, "recompute": 1, "recollect": 2, "skip": 2}
+STRENGTH = {BACKFILL: 0, FOLLOW: 0, "recompute": 1, "recollect": 2, "skip": 2}
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -73,14 +75,14 @@ class OpenClaim:
 class TableFacts:
     """One table's past.
 
-    `covered`: done, skipped or stood for. `suspects`: done batches whose recorded inputs may differ from what is there
-    now, or that stand on such batches, with their inputs (an upper bound; the planner compares). `requested`: done
-    batches that somebody asked to make again, by `recompute` or `recollect`, or to give up, by `skip`. `following`:
-    done batches that somebody asked to follow what they read: they are made again where it has changed, though nobody
-    needs them. `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: how many done
-    labels ran under which fingerprint.
-    `stands`: from when on a snapshot label that is requested or claimed stands. `dropped_before`: what RETAIN has
-    dropped on disk; no window before it can be read.
+    `covered`: done, skipped or stood for. `suspects`: done batches whose recorded inputs may differ from what is
+    there now, or that stand on such batches, with their inputs (an upper bound; the planner compares). `requested`:
+    done batches that somebody asked to make again, by `recompute` or `recollect`, or to give up, by `skip`.
+    `following`: done batches that somebody asked to follow what they read: they are made again where it has
+    changed, though nobody needs them. `wanted`: labels that are not done, and that somebody asked to be made.
+    `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: how many done labels ran
+    under which fingerprint. `stands`: from when on a snapshot label that is requested or claimed stands.
+    `dropped_before`: what RETAIN has dropped on disk; no window before it can be read.
     """
 
     start: datetime | None = None
@@ -89,6 +91,7 @@ class TableFacts:
     open_claims: tuple[OpenClaim, ...] = ()
     requested: Mapping[datetime, str] = field(default_factory=dict)
     following: frozenset[datetime] = frozenset()
+    wanted: frozenset[datetime] = frozenset()
     suspects: Mapping[datetime, tuple[InputFact, ...]] = field(default_factory=dict)
     latest: Mapping[datetime, Mapping[str, datetime]] = field(default_factory=dict)
     codes: Mapping[str, int] = field(default_factory=dict)

@@ -47,6 +47,7 @@ class Decisions(Section):
 
     skip = on_its_database(decisions.record_skipped)
     retry = on_its_database(decisions.retry)
+    request_backfill = on_its_database(decisions.request_backfill)
     request_restate = on_its_database(decisions.request_restate)
     withdraw_restate = on_its_database(decisions.withdraw_restate)
     end_following = on_its_database(decisions.end_following)

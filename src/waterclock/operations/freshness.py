@@ -9,9 +9,9 @@ from datetime import datetime
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.states import State, look_of, worst
-from waterclock.planner.plan import Batch, Plan, Status
+from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 
-_NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.BLOCKED, Status.HELD, Status.EXPIRED})
+_LATE_AT_ONCE = NEEDS_SOMEBODY | {Status.BLOCKED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def newest_covered(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
 
 def _late_since(table: Table, batch: Batch, now: datetime) -> datetime | None:
     due = table.cadence.due_at(batch.window)
-    if batch.status in _NEEDS_SOMEBODY or due + (batch.window.end - batch.window.start) <= now:
+    if batch.status in _LATE_AT_ONCE or due + (batch.window.end - batch.window.start) <= now:
         return due
     return None
 

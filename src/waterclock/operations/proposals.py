@@ -15,9 +15,10 @@ from hashlib import sha256
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.restating import asking_of, done_labels, labels_of_sources
-from waterclock.operations.retrying import blocked_by, troubled
+from waterclock.operations.retrying import blocked_by, plan_of_all, troubled
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
@@ -32,6 +33,7 @@ class Verb(StrEnum):
     RETRY = "retry"
     RECOMPUTE = "recompute"
     RECOLLECT = "recollect"
+    BACKFILL = "backfill"
     SKIP = "skip"
 
 
@@ -39,9 +41,10 @@ class Verb(StrEnum):
 class Proposal:
     """What would be done.
 
-    `asked`: the batches that are asked for. `following`: those that run after them, or, where something is made again,
-    may run where rows turn out to differ; both by table, upstream first and oldest first. `steps`: in which step each
-    table is. `command`: the same on a command line, but for its reason.
+    `asked`: the batches that are asked for. `following`: those that run after them, or, where something is made
+    again, may run where rows turn out to differ, or that a state which is asked for needs; both by table, upstream
+    first and oldest first. `steps`: in which step each table is. `command`: the same on a command line, but for its
+    reason.
     """
 
     verb: Verb
@@ -58,9 +61,8 @@ class Proposal:
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
-        """All of them by table."""
-        names = dict.fromkeys((*self.asked, *self.following))
-        return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
+        """All of them by table, upstream first."""
+        return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in self.steps}
 
     @property
     def digest(self) -> str:
@@ -86,21 +88,24 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None) -> Propo
             "E910", f"{verb!r} is nothing that can be done with batches", fix=did_you_mean(verb, list(Verb))
         ) from None
     asked, following = _FOUND[wanted](at, selection, labels)
+    made = {} if wanted is Verb.SKIP else asked
     both = {
-        name: len({*asked.get(name, ()), *following.get(name, ())})
+        name: len({*made.get(name, ()), *following.get(name, ())})
         for name in _upstream_first(at.flow, {*asked, *following})
     }
-    words = ["waterclock", wanted.value, selection, *([labels] if labels else [])]
+    words = ["waterclock", wanted.value, selection, *([labels] if labels else []), *_ONLY_ASKED.get(wanted, ())]
     return Proposal(wanted, asked, following, _steps(at.flow, both), cost_of(both, at.snapshot), shlex.join(words))
 
 
 def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
     """Record what was decided, by whom and why; the next planning of a runner carries it out.
 
-    Raises  E903 where a skip has no reason, E413 where a batch has changed since
+    Raises  E903 where a skip has no reason, E413 where a batch has changed since, E412 where nothing has run yet
     """
     if at.ledger is None:
-        return
+        raise WaterclockError(
+            "E412", "there is no ledger yet in which this could be asked for", fix="`waterclock run` makes what is due"
+        )
     if proposal.verb is Verb.SKIP and not why.strip():
         raise WaterclockError(
             "E903",
@@ -116,6 +121,9 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
     elif proposal.verb is Verb.SKIP:
         for name, windows in proposal.asked.items():
             decisions.skip(name, windows, who=who, why=why)
+    elif proposal.verb is Verb.BACKFILL:
+        for name, found in labels.items():
+            decisions.request_backfill(name, found, who=who, why=why)
     else:
         for (verb, name), meant in asking_of(at, at.ledger, proposal.verb, labels).items():
             decisions.request_restate(name, sorted(meant), verb, who=who, why=why)
@@ -128,7 +136,12 @@ def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
 
 def _retry(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
     cleared = troubled(at, selection, labels)
-    return _windows(at.flow, cleared), _windows(at.flow, blocked_by(at, cleared))
+    return _windows(at.flow, cleared), _windows(at.flow, blocked_by(plan_of_all(at), cleared))
+
+
+def _backfill(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
+    missing = missing_labels(at, selection, labels)
+    return _windows(at.flow, missing), _windows(at.flow, made_besides(at, missing))
 
 
 def _recompute(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
@@ -164,11 +177,21 @@ def _skip(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Win
             why="it is done, and its rows are read by others",
             fix="recompute makes it again",
         )
-    freed = blocked_by(at, {name: [window.start for window in windows]})
+    freed = blocked_by(plan_of_all(at), {name: [window.start for window in windows]})
     return {name: windows}, _windows(at.flow, freed)
 
 
-_FOUND = {Verb.RETRY: _retry, Verb.RECOMPUTE: _recompute, Verb.RECOLLECT: _recollect, Verb.SKIP: _skip}
+_FOUND = {
+    Verb.RETRY: _retry,
+    Verb.RECOMPUTE: _recompute,
+    Verb.RECOLLECT: _recollect,
+    Verb.BACKFILL: _backfill,
+    Verb.SKIP: _skip,
+}
+
+
+# what a command line does besides: here a runner carries it out
+_ONLY_ASKED = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT), ("--no-run",))
 
 
 def _windows(flow: Flow, found: Mapping[str, Iterable[datetime]]) -> dict[str, tuple[Window, ...]]:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from waterclock.batches.facts import BatchStatus
 from waterclock.operations.opening import Reading, selected
-from waterclock.planner.plan import Status
+from waterclock.planner.plan import NEEDS_SOMEBODY, Plan, Status
 from waterclock.planner.request import Request
 
 _NO_CAP = 1 << 30
@@ -34,12 +34,17 @@ def troubled(at: Reading, selection: str | None, labels: str | None) -> Found:
     return {name: frozenset(found) for name, found in batches.items()}
 
 
-def blocked_by(at: Reading, cleared: Mapping[str, Iterable[datetime]]) -> Found:
-    """Find the batches that wait for nothing but what is cleared."""
+def plan_of_all(at: Reading) -> Plan:
+    """Plan all that is due, however much it is."""
+    return at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP))
+
+
+def blocked_by(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:
+    """Find the batches of a plan of all that wait for nothing but what is cleared."""
     roots = {(name, label) for name, labels in cleared.items() for label in labels}
     freed: defaultdict[str, set[datetime]] = defaultdict(set)
-    for batch in at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP)).batches:
-        causes = [cause for cause in batch.causes if cause.status in {Status.FAILED, Status.HELD}]
-        if batch.status is Status.BLOCKED and all((it.table, it.window.start) in roots for it in causes):
+    for batch in plan.batches:
+        causes = {(cause.table, cause.window.start) for cause in batch.causes if cause.status in NEEDS_SOMEBODY}
+        if batch.status is Status.BLOCKED and causes <= roots:
             freed[batch.table].add(batch.label)
     return {name: frozenset(labels) for name, labels in freed.items()}

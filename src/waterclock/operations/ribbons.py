@@ -48,8 +48,8 @@ class Piece:
     """Neighbouring columns of a table in one state.
 
     `count` of its `of` labels are in that state, which is the loudest; the labels begin in `[low, high)`. `part`: what
-    share of a single column is there at all, below 1 where the column is not over. `cause`: the failed or held batch
-    that it waits for.
+    share of a single column is there at all, below 1 where the column is not over. `cause`: the batch that needs
+    somebody and for which it waits.
     """
 
     column: int
@@ -96,7 +96,7 @@ def ribbons(at: Reading, tables: Sequence[Table], axis: Axis, batches: Sequence[
 
 
 def causes_of(batches: Sequence[Batch]) -> dict[At, At]:
-    """Return by blocked batch which failed or held batch it waits for, be it through others."""
+    """Return by blocked batch which one that needs somebody it waits for, be it through others."""
     return {
         (batch.table, batch.label): (batch.causes[0].table, batch.causes[0].window.start)
         for batch in batches

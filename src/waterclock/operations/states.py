@@ -9,7 +9,7 @@ from waterclock.planner.plan import Batch, Status
 
 
 class State(StrEnum):
-    """What a cell of the grid or a batch of a list is: one of the eight looks, and its quiet kin; loudest first."""
+    """What a cell of the grid or a batch of a list is: what there is to see of its status; loudest first."""
 
     FAILED = "failed"
     HELD = "held"
@@ -26,6 +26,7 @@ class State(StrEnum):
     NOT_NEEDED = "not needed"
 
 
+QUIET = frozenset({State.OK, State.STOOD_FOR, State.NOT_NEEDED})
 LOUDNESS = {state: rank for rank, state in enumerate(State)}
 
 _STATES = {

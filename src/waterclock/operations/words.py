@@ -1,4 +1,4 @@
-"""Writes labels for people: the local date beside the label, for a label is UTC and days are of a zone."""
+"""Writes labels, durations, counts and sizes for people; a label in the zone of its table, for it is UTC itself."""
 
 from __future__ import annotations
 

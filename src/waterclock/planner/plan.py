@@ -37,6 +37,10 @@ class Status(StrEnum):
     BEHIND = "behind"
 
 
+NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
+"""What goes no further by itself, and blocks what reads it."""
+
+
 class ReadScope(StrEnum):
     """Whether a reference means rows by timelabel or the table's whole content at a tick."""
 

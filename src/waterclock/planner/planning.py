@@ -144,7 +144,7 @@ class Planner:
         return _shared(node, past, tuple(ready), most_together(node, request.group_cap))
 
     def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: Request) -> Judge:
-        starts, force, only, clock = self.starts(snapshot, now), request.force, request.only, request.clock
+        starts, force, only, clock = self.starts(snapshot, now), _forced(snapshot, request), request.only, request.clock
         settlement = settle(self.graph, snapshot, force)
         to_do = to_do_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
@@ -217,6 +217,17 @@ class Planner:
 def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
     """Say what is to be done at `now`, as `Planner.plan`; keep a `Planner` to ask more than once."""
     return Planner(flow).plan(snapshot, now, request)
+
+
+def _forced(snapshot: LedgerSnapshot, request: Request) -> Mapping[str, frozenset[datetime]]:
+    """Return the labels to run that nobody needs: those of the request, and those that somebody has asked for."""
+    wanted = {
+        name: frozenset(label for label in facts.wanted if not facts.covered.covers_instant(label))
+        for name, facts in snapshot.tables.items()
+        if facts.wanted
+    }
+    names = {*request.force, *wanted}
+    return {name: request.force.get(name, frozenset()) | wanted.get(name, frozenset()) for name in names}
 
 
 def _holds(spans: IntervalSet | None, label: datetime) -> bool:

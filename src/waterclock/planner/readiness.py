@@ -10,7 +10,7 @@ from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Tr
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
 from waterclock.planner.graph import FlowGraph, Node, is_circular
-from waterclock.planner.plan import Batch, BoundRead, Cause, Status
+from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, BoundRead, Cause, Status
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, is_dropped
 from waterclock.planner.to_do import ToDo, stands_from
@@ -19,7 +19,6 @@ from waterclock.timelabel.zone import local_text
 
 # How many batches a chain of causes is followed; upstream is judged first, so that most chains are short.
 _FAR = 50
-_NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +89,10 @@ class Judge:
         causes: tuple[Cause, ...],
     ) -> Batch:
         """Return a batch with what stops it: blocked where somebody must act, else waiting."""
-        ordered = tuple(sorted(causes, key=lambda cause: cause.status not in _NEEDS_SOMEBODY))
+        ordered = tuple(sorted(causes, key=lambda cause: cause.status not in NEEDS_SOMEBODY))
         first = ordered[0]
         where = f"{first.table}@{first.window.label}"
-        if first.status in _NEEDS_SOMEBODY:
+        if first.status in NEEDS_SOMEBODY:
             reason = f"blocked by {where}, {first.status}: {first.detail}"
             return self._found(node, window, past, Status.BLOCKED, reason, reads, ordered)
         reason = f"waits for {where}, {first.detail or first.status}"
@@ -215,8 +214,8 @@ class Judge:
 
     def _cause(self, batch: Batch) -> Cause:
         if batch.status is Status.BLOCKED:
-            return next(cause for cause in batch.causes if cause.status in _NEEDS_SOMEBODY)
-        if batch.status in _NEEDS_SOMEBODY:
+            return next(cause for cause in batch.causes if cause.status in NEEDS_SOMEBODY)
+        if batch.status in NEEDS_SOMEBODY:
             return Cause(batch.table, batch.window, batch.status, batch.reason)
         detail = "" if batch.table in self.facts.selected else "not selected"
         return Cause(batch.table, batch.window, batch.status, detail)
@@ -229,7 +228,7 @@ def _is_due_again(trouble: Trouble, clock: datetime) -> bool:
 def _why(past: TableFacts, label: datetime) -> str:
     """Say why a batch is to be made, or made again."""
     if not past.covered.covers_instant(label):
-        return "due"
+        return "backfill asked for" if label in past.wanted else "due"
     changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
     return f"stale: {', '.join(sorted(changed))} changed since" if changed else _asked(past.requested.get(label))
 

@@ -29,6 +29,7 @@ from waterclock.ui.asking import Asked, Told
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.pages.batch import batch
+from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
 from waterclock.ui.pages.lineage import lineage
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _LOG = logging.getLogger(__name__)
-_ERRORS_OF_ASKING = {"E510", "E511", "E512", "E513", "E514", "E515", "E516", "E517", "E518", "E519", "E903", "E413"}
-_NOT_THERE = {"E511", "E513", "E516", "E517", "E910"}
+_NOT_THERE = {"E511", "E513", "E516", "E517"}
 Page = Callable[[Reading, Asked], Told]
 
 
@@ -67,6 +67,7 @@ PAGES = (
     _At("catalog", ("/catalog",), catalog, "Catalog"),
     _At("table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog"),
     _At("batch", ("/batches/{table}/{labels}",), batch, "Grid"),
+    _At("batch", ("/batches",), batches, "Grid"),
     _At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage"),
     _At("runs", ("/runs",), runs, "Runs", is_of_ledger=False),
     _At("quality", ("/quality",), quality, "Quality"),
@@ -113,7 +114,7 @@ async def _html(live: LiveProject, at: _At, request: Request) -> Response:
 
 async def _json(live: LiveProject, at: _At, request: Request) -> Response:
     asked = _asked(request)
-    return await run_in_threadpool(_told, request, lambda: _tell(live, at, live.look(), asked))
+    return await run_in_threadpool(_told, live, request, lambda: _tell(live, at, live.look(), asked))
 
 
 async def _svg(live: LiveProject, request: Request) -> Response:
@@ -148,7 +149,7 @@ def _drawn(live: LiveProject, at: _At, asked: Asked, request: Request) -> Respon
 def _tell(live: LiveProject, at: _At, reading: Reading, asked: Asked) -> Told:
     if not at.is_of_ledger:
         return at.page(reading, asked)
-    key = at.name, tuple(sorted(asked.values.items()))
+    key = at.page, tuple(sorted(asked.values.items()))
     return live.memory.told(reading, key, partial(at.page, reading, asked))
 
 
@@ -170,12 +171,12 @@ def _query(request: Request) -> str:
     return f"?{request.url.query}" if request.url.query else ""
 
 
-def _told(request: Request, tell: Callable[[], Told]) -> Response:
+def _told(live: LiveProject, request: Request, tell: Callable[[], Told]) -> Response:
     """Answer in JSON what is told, or each error."""
     try:
         told = tell()
     except WaterclockError as error:
-        return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(error))
+        return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(live, error))
     return _with_tag(request, json_text(told, indent=None), "application/json")
 
 
@@ -241,7 +242,7 @@ def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> 
 
 async def _tables(live: LiveProject, request: Request) -> Response:
     """Answer with the names of all tables, upstream first."""
-    return await run_in_threadpool(_told, request, lambda: {"tables": list(live.look().flow.order)})
+    return await run_in_threadpool(_told, live, request, lambda: {"tables": list(live.look().flow.order)})
 
 
 async def _livez(_: Request) -> Response:
@@ -265,17 +266,20 @@ def _flat(error: WaterclockError) -> list[WaterclockError]:
     return list(error.errors) if isinstance(error, ProjectErrors) else [error]
 
 
-def _status_of(error: WaterclockError) -> HTTPStatus:
-    if error.code in _NOT_THERE:
-        return HTTPStatus.NOT_FOUND
-    if error.code in _ERRORS_OF_ASKING or error.code.startswith("E1"):
-        return HTTPStatus.UNPROCESSABLE_ENTITY
-    return HTTPStatus.SERVICE_UNAVAILABLE
+def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
+    """Tell whether the project cannot be looked at now, or what was asked for is not there, or cannot be done."""
+    try:
+        live.look()
+    except WaterclockError:
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    if error.transient:
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    return HTTPStatus.NOT_FOUND if error.code in _NOT_THERE else HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 def _page_of_errors(live: LiveProject, error: WaterclockError, menu: str, asked: Asked, request: Request) -> Response:
     """Show what is wrong, each error as a card in the shell of the pages."""
-    status = _status_of(error)
+    status = _status_of(live, error)
     told = {"errors": [one.to_dict() for one in _flat(error)]}
     return _answer_of_cards(live, told, status, menu, asked, request)
 

@@ -223,3 +223,38 @@ def test_without_scripts_a_square_is_a_link_to_its_batch(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("marts.stock_health")
     page.get_by_role("link", name="Retry inventory + 6 blocked…").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Retry raw.inventory @ 9 Nov")
+
+
+def test_a_block_is_taken_by_shift_and_arrows_and_planned_as_one(page: Page) -> None:
+    page.keyboard.press("f")
+    expect(where(page)).to_have_text("raw.inventory @ 2026-11-09: failed")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Shift+ArrowDown")
+    expect(where(page)).to_have_text("2 tables @ 2026-11-08 to 2026-11-09: 2 columns")
+    expect(drawer(page).get_by_role("heading", level=2)).to_have_text(
+        re.compile("2 tables.*@ 2026-11-08 to 2026-11-09")
+    )
+    expect(drawer(page)).to_contain_text("1 of 4 batches")
+    drawer(page).get_by_role("link", name="Recompute 3…").click()
+    plan = page.get_by_role("complementary", name="Plan")
+    expect(plan).to_contain_text("waterclock recompute '`raw.inventory` `raw.prices`' 2026-11-08..2026-11-09")
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowUp")  # one batch again
+    expect(where(page)).not_to_contain_text("tables")
+
+
+def test_a_block_is_taken_by_dragging_over_cells_that_are_joined_or_not(page: Page) -> None:
+    top, bottom = (box_of(row(page, name).locator("td.ok").last) for name in ("raw.products", "raw.sites"))
+    right = top["x"] + top["width"] - 7
+    page.mouse.move(right - 15 * 4, top["y"] + 11)
+    page.mouse.down()
+    page.mouse.move(right - 15, top["y"] + 11)
+    page.mouse.move(right, bottom["y"] + 11)
+    ring = box_of(page.locator("#ring"))
+    assert (round(ring["width"]), round(ring["height"])) == (75, round(bottom["y"] - top["y"] + 20))
+    page.mouse.up()
+    expect(where(page)).to_have_text("3 tables @ 2026-11-16 to 2026-11-20: 5 columns")
+    expect(drawer(page).get_by_role("link", name="Recompute 15…")).to_be_visible()
+    row(page, "raw.products").locator("td.ok").last.click(position={"x": 20, "y": 11})  # a click is one batch, as ever
+    expect(where(page)).to_have_text(re.compile("raw.products @ .*: ok"))

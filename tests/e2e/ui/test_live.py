@@ -46,7 +46,7 @@ def test_a_plan_is_decided_by_keys_alone_and_the_grid_follows(shop: stocks.Stock
     page.keyboard.press("Tab")
     page.keyboard.type("bo")
     page.keyboard.press("Enter")
-    expect(plan.or_(page.get_by_role("complementary", name="Batch")).get_by_role("status")).to_contain_text("Asked for")
+    expect(plan.or_(page.get_by_role("complementary", name="Batch")).get_by_role("status")).to_contain_text("Recorded")
     with shop.ledger() as ledger:
         event = ledger.past.audit("raw.inventory", FAILED).events[-1]
         assert (event.kind, event.who, event.data) == ("retried", "bo", {"why": "MUC2 sent its file"})

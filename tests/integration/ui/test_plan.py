@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from starlette.testclient import TestClient
 
@@ -20,7 +21,7 @@ def test_a_plan_names_each_batch_its_step_and_the_same_command(page: TestClient)
         "marts.out_of_stock": 4, "reports.board_kpis": 4, "reports.reorder_list": 5,
     }  # fmt: skip
     assert (told["count"], told["total"]) == (1, 7)
-    assert told["command"] == "waterclock retry raw.inventory 2026-11-09"
+    assert told["command"] == "waterclock retry raw.inventory 2026-11-09 --no-run"
 
 
 def test_looking_at_a_plan_changes_nothing(shop: stocks.Stocks, page: TestClient) -> None:
@@ -35,7 +36,7 @@ def test_what_was_shown_is_done_with_name_and_reason(shop: stocks.Stocks, page: 
     form = {**RETRY, "digest": digest, "why": "MUC2 sent its file", "who": "bo"}
     answer = page.post("/plan", data=form, headers=HERE | {"HX-Request": "true"})
     assert answer.status_code == 200
-    assert "Asked for" in answer.text
+    assert "Recorded" in answer.text
     with shop.ledger() as ledger:
         events = ledger.past.audit("raw.inventory", FAILED).events
     assert [(event.kind, event.who, event.data) for event in events][-1] == (
@@ -61,6 +62,30 @@ def test_a_recompute_asks_for_its_batches(page: TestClient) -> None:
     assert grid["counts"] == {"stale": 3}
 
 
+def test_a_skip_says_what_no_longer_waits_for_it(page: TestClient) -> None:
+    told = page.get("/plan.json", params={"verb": "skip", "t": "raw.inventory", "l": "2026-11-09"}).json()
+    assert told["title"] == "Skip raw.inventory @ 9 Nov; 6 batches no longer wait for it"
+    assert "raw.inventory" not in told["unknown"]
+
+
+def test_a_button_says_what_its_plan_says(page: TestClient) -> None:
+    for table, label in (("raw.inventory", "2026-11-09"), ("raw.prices", "2026-11-20"), ("marts.margin", "2026-11-20")):
+        [retry, *_] = page.get(f"/batches/{table}/{label}.json").json()["actions"]
+        plan = page.get("/plan.json", params={key: retry[key] for key in ("verb", "t", "l")}).json()
+        assert f"+ {plan['total'] - plan['count']} blocked" in retry["words"]
+
+
+def test_addresses_that_name_the_same_in_another_way_do_not_answer_for_each_other(page: TestClient) -> None:
+    asked = {"t": "raw.inventory", "l": "2026-11-09"}
+    one = page.get("/batches/raw.inventory/2026-11-09.json", params=asked).json()
+    other = page.get("/batches.json", params=asked | {"table": "raw.inventory", "labels": "2026-11-09"}).json()
+    assert (one["kind"], other["kind"]) == ("one", "several")
+    unbounded = page.get("/batches", params={"t": "raw.inventory"})
+    assert (unbounded.status_code, "no label is said" in unbounded.text) == (422, True)
+    assert page.get("/batches", params={"t": "raw.inventory", "l": "2026-11"}).status_code == 200
+    assert page.get("/batches", params={"t": "raw.* marts.*", "l": "2031-11"}).status_code == 200
+
+
 def test_a_skip_needs_a_reason(page: TestClient) -> None:
     asked = {"verb": "skip", "t": "raw.inventory", "l": "2026-11-09"}
     digest = page.get("/plan.json", params=asked).json()["digest"]
@@ -70,7 +95,7 @@ def test_a_skip_needs_a_reason(page: TestClient) -> None:
 
 
 def test_a_verb_that_there_is_not_is_refused(page: TestClient) -> None:
-    assert page.get("/plan", params={"verb": "drop", "t": "raw.inventory"}).status_code == 404
+    assert page.get("/plan", params={"verb": "drop", "t": "raw.inventory"}).status_code == 422
 
 
 def test_nothing_is_done_for_pages_of_others(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
@@ -83,3 +108,53 @@ def test_nothing_is_done_for_pages_of_others(shop: stocks.Stocks, served: Callab
             assert page.post("/plan", data=form, headers=headers).status_code == 403
         assert page.post("/plan", data=form, headers=HERE | {"Host": "evil.example"}).status_code == 421
         assert ledger.sequence() == before
+
+
+def test_a_block_of_batches_is_counted_by_state_and_acted_on_by_kind(page: TestClient) -> None:
+    block = {"t": "`raw.inventory` `core.stock_daily` `raw.suppliers`", "l": "2026-11-08..2026-11-10"}
+    told = page.get("/batches.json", params=block).json()
+    assert told["counts"] == {"failed": 1, "blocked": 1, "ok": 4}
+    assert [(each["table"], each["label"], each["state"]) for each in told["shown"]] == [
+        ("raw.inventory", "20261109000000", "failed"), ("core.stock_daily", "20261109000000", "blocked"),
+    ]  # fmt: skip
+    assert [(each["words"], each["t"]) for each in told["actions"]] == [
+        ("Retry 1…", "`raw.inventory`"), ("Recompute 4…", "`raw.inventory` `core.stock_daily`"),
+    ]  # fmt: skip
+    for action in told["actions"]:  # each leads to a plan: no month begins in the block
+        assert page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()["count"] > 0
+
+
+def test_a_state_that_nobody_needs_is_asked_for_with_what_it_needs(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    flow = stocks.FLOW.partition("TRANSFORM")[0] + (
+        "TRANSFORM core.totals REPLACE EVERY DAY AS SELECT sku, count(*) AS n FROM HISTORY(raw.sites) GROUP BY sku;\n"
+        "TRANSFORM marts.top REPLACE EVERY DAY AS SELECT sku, n FROM core.totals;\n"
+    )
+    shop = stocks.make(tmp_path / "states", flow=flow)
+    shop.fill()
+    with served(shop.folder) as page:
+        batch = page.get("/batches/marts.top/2026-11-12.json").json()
+        assert (batch["state"], [each["words"] for each in batch["actions"]]) == ("not needed", ["Make it…"])
+        asked = {key: batch["actions"][0][key] for key in ("verb", "t", "l")}
+        told = page.get("/plan.json", params=asked).json()
+        assert told["title"] == "Make marts.top @ 12 Nov, and 1 batch that it needs"
+        assert [(step["table"], step["labels"]) for step in told["steps"]] == [
+            ("core.totals", ["20261112000000"]), ("marts.top", ["20261112000000"]),
+        ]  # fmt: skip
+        assert told["command"] == "waterclock backfill '`marts.top`' 20261112000000"
+        form = {**asked, "digest": told["digest"], "why": "the audit asks", "who": "bo"}
+        assert page.post("/plan", data=form, headers=HERE | {"HX-Request": "true"}).status_code == 200
+        shop.fill()  # as a runner that finds it in the ledger
+        assert page.get("/batches/marts.top/2026-11-12.json").json()["state"] == "ok"
+        assert page.get("/batches/marts.top/2026-11-11.json").json()["state"] == "not needed"
+
+
+def test_nothing_is_asked_for_where_there_is_no_ledger_yet(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+    with served(stocks.make(tmp_path / "new").folder) as page:
+        asked = {"verb": "backfill", "t": "raw.sites", "l": "2026-11-19"}
+        told = page.get("/plan.json", params=asked).json()
+        assert told["count"] == 1
+        answer = page.post("/plan", data={**asked, "digest": told["digest"]}, headers=HERE)
+        assert "`waterclock run` makes what is due" in answer.text.replace("<code>", "`").replace("</code>", "`")
+        assert answer.status_code == 422

@@ -13,6 +13,7 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import Asked, carry_out
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
+from waterclock.operations.backfilling import missing_labels
 from waterclock.operations.opening import Reading, reading, selected
 from waterclock.operations.words import count_words, seconds_words
 from waterclock.planner.estimate import Estimate, estimate
@@ -72,17 +73,7 @@ def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:
     Raises  E513 where no label of a table is in the range, with the nearest
     """
     found, by_table = selected(at.flow, [selection], labels)
-    starts = at.planner.starts(at.snapshot, at.now)
-    force: dict[str, frozenset[datetime]] = {}
-    for name in found.tables:
-        table = at.flow.tables[name]
-        low, high = by_table[name].within(table, starts[name], table.cadence.last_due(at.now))
-        node = at.planner.graph.nodes[name]
-        if node.is_made_if_needed or node.is_newest_only:
-            gaps = at.snapshot.of(name).covered.gaps(low, high)
-            missing = frozenset(window.start for span in gaps for window in table.cadence.windows(*span))
-            if missing:
-                force[name] = missing
+    force = missing_labels(at, selection, labels)
     plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables, labels=by_table, force=force))
     return Backfill(found.tables, by_table, force, plan)
 

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.facts import (
+    BACKFILL,
     FOLLOW,
     STRENGTH,
     BatchStatus,
@@ -137,8 +138,11 @@ def snapshot(
                 covered=_covered(read["coverage"].get(name)),
                 troubles={it.label: _trouble(it) for it in read["troubles"].get(name, ())},
                 open_claims=_open_claims(claimed.get(name, ())),
-                requested={it.label: it.requested for it in requested.get(name, ()) if it.requested != FOLLOW},
+                requested={
+                    it.label: it.requested for it in requested.get(name, ()) if it.requested not in {FOLLOW, BACKFILL}
+                },
                 following=frozenset(it.label for it in requested.get(name, ()) if it.requested == FOLLOW),
+                wanted=frozenset(it.label for it in requested.get(name, ()) if it.requested == BACKFILL),
                 suspects=facts.get(name, {}),
                 latest=_latest(reads.get(name, ())),
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},

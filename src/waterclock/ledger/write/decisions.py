@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import FOLLOW, STRENGTH, BatchStatus
+from waterclock.batches.facts import BACKFILL, FOLLOW, STRENGTH, BatchStatus
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
@@ -40,6 +40,7 @@ _REQUEST = (
     .where(_OF_BATCH)
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
 )
+_ADD_REQUESTED = sa.insert(batches).values(attempts=0, is_suspect=False, hash_high=0, hash_low=0, requested=BACKFILL)
 _NEWEST_SNAPSHOT = (
     sa.select(sa.func.max(batches.c.label))
     .join(tables, tables.c.name == batches.c.table_name)
@@ -127,6 +128,27 @@ def request_restate(
         _each(write, _REQUEST, [told | {"at": row.label, "verb": _stronger(row.requested, verb)} for row in asked])
         _log_each(write, f"{verb} requested", table, asked, who, why)
         return tuple(row.label for row in asked)
+
+
+def request_backfill(
+    database: Database, table: str, labels: Collection[datetime], *, who: str, why: str = ""
+) -> tuple[datetime, ...]:
+    """Ask that labels are made that are not done, though nobody may need them; give those not asked for before.
+
+    What is done, skipped, failed, held or being made is left as it is. Raises  E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        known = _known(write, table, labels)
+        old = [row.label for row in known.values() if (row.status, row.current_claim, row.requested) == (None,) * 3]
+        new = sorted({*labels} - known.keys())
+        told = {"of": table, "sequence": write.sequence, "verb": BACKFILL}
+        _each(write, _REQUEST, [told | {"at": label} for label in old])
+        added = [{"table_name": table, "label": label, "requested_sequence": write.sequence} for label in new]
+        _each(write, _ADD_REQUESTED, added)
+        asked = tuple(sorted([*old, *new]))
+        write.log(f"{BACKFILL} requested", who=who, table=table, labels=asked, data={"why": why} if why else None)
+        return asked
 
 
 def _is_asked(row: AnyRow, verb: str) -> bool:

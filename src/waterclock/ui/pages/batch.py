@@ -14,7 +14,8 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
-from waterclock.operations.states import LOUDNESS, State, state_of
+from waterclock.operations.retrying import blocked_by, plan_of_all
+from waterclock.operations.states import state_of
 from waterclock.operations.why import Step, way_to_cause
 from waterclock.operations.words import (
     count_words,
@@ -24,15 +25,15 @@ from waterclock.operations.words import (
     seconds_words,
     short_label,
 )
-from waterclock.planner.label_states import LabelState, label_states
+from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Plan, Status
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.pages.batches import is_done, several, states_of
 
-_MOST_LISTED = 60
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
-_NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD})
+_CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 
 def batch(at: Reading, asked: Asked) -> Told:
@@ -41,52 +42,22 @@ def batch(at: Reading, asked: Asked) -> Told:
     Raises  E511 for an unknown table, E513 where no label is meant, E514 for labels that cannot be read
     """
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
-    table = at.flow.tables[name]
-    labels = parse_labels(asked.values["labels"])
+    table, text = at.flow.tables[name], asked.values["labels"]
+    labels = parse_labels(text)
     start = at.planner.starts(at.snapshot, at.now)[name]
     oldest = None if at.ledger is None else at.ledger.past.oldest_label(name)
     begin = start if oldest is None else min(start, oldest)
-    low, high = labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
-    stored = [] if at.ledger is None else at.ledger.past.grid([name], low, high)
-    states = label_states(at.planner, at.snapshot, at.now, stored, (low, high), only=[name])[name]
-    told: Told = {"table": name, "name": name.rpartition(".")[2], "labels": asked.values["labels"]}
-    if len(states) == 1:
-        return told | _one(at, table, states[0], is_stored=bool(stored))
-    return told | _several(at, table, states)
+    labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
+    states = states_of(at, [table], {name: labels})
+    told: Told = {"table": name, "name": name.rpartition(".")[2], "labels": text}
+    if len(states[name]) == 1:
+        return told | _one(at, table, states[name][0])
+    return several(at, states, text) | told
 
 
-def _several(at: Reading, table: Table, states: Sequence[LabelState]) -> Told:
-    """Tell how many labels are in which state, and those that are not quiet."""
-    counts: dict[State, int] = {}
-    for one in states:
-        counts[state_of(one.status)] = counts.get(state_of(one.status), 0) + 1
-    loud = [one for one in states if state_of(one.status) not in {State.OK, State.STOOD_FOR, State.NOT_NEEDED}]
-    shown = (loud or list(states))[-_MOST_LISTED:]
-    span = (states[0].label, states[-1].label) if states else None
-    return {
-        "kind": "several",
-        "words": "" if span is None else " to ".join(short_label(each, table.cadence, at.now) for each in span),
-        "range": "" if span is None else f"{label_of(span[0])}..{label_of(span[1])}",
-        "of": len(states),
-        "counts": {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__)},
-        "shown": [
-            {
-                "label": label_of(one.label),
-                "words": local_label(one.label, table.cadence),
-                "state": str(state_of(one.status)),
-                "reason": one.reason,
-                "rows": None if one.stored is None else one.stored.rows,
-                "address": batch_address(table.name, label_of(one.label)),
-            }
-            for one in reversed(shown)
-        ],
-        "actions": [],
-    }
-
-
-def _one(at: Reading, table: Table, one: LabelState, *, is_stored: bool) -> Told:
-    plan = at.planner.plan(at.snapshot, at.now)
-    audit = at.ledger.past.audit(table.name, one.label) if is_stored and at.ledger is not None else None
+def _one(at: Reading, table: Table, one: LabelState) -> Told:
+    plan = plan_of_all(at)
+    audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
     zone, state = table.cadence.zone, state_of(one.status)
@@ -143,7 +114,7 @@ def _link(at: Reading, step: Step) -> Told:
 
 def _error_of_root(at: Reading, way: Sequence[Step]) -> Told | None:
     """Return the error of the batch that the way leads to."""
-    if at.ledger is None or len(way) < 2 or way[-1].status not in _NEEDS_SOMEBODY:
+    if at.ledger is None or len(way) < 2 or way[-1].status not in _CAN_BE_RETRIED:
         return None
     try:
         return _error(at.ledger.past.audit(way[-1].table, way[-1].label))
@@ -194,7 +165,7 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
     else:
         facts.append({"name": "Holds", "text": "nothing"})
         if usual is not None:
-            facts.append({"name": "Usual", "text": seconds_words(usual)})
+            facts.append({"name": "Usually takes", "text": seconds_words(usual)})
     if audit is not None and len(audit.attempts) > 1:
         facts.append({"name": "Attempts", "text": number_words(len(audit.attempts))})
     return facts
@@ -226,19 +197,13 @@ def _inputs(at: Reading, audit: Audit | None) -> list[Told]:
 
 
 def _held_up(plan: Plan, table: str, label: datetime) -> int:
-    """Count the batches that wait for this one at last."""
-    return sum(
-        1
-        for other in plan.batches
-        if other.status is Status.BLOCKED
-        and other.causes
-        and (other.causes[0].table, other.causes[0].window.start) == (table, label)
-    )
+    """Count the batches that wait for this one and for nothing else."""
+    return sum(map(len, blocked_by(plan, {table: [label]}).values()))
 
 
 def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequence[Step]) -> list[Told]:
     """Return what can be done, the most helpful first: each leads to a plan, and changes nothing by itself."""
-    root = way[-1] if way and way[-1].is_root and way[-1].status in _NEEDS_SOMEBODY else None
+    root = way[-1] if way and way[-1].is_root and way[-1].status in _CAN_BE_RETRIED else None
     actions: list[Told] = []
     if root is not None:
         held = _held_up(plan, root.table, root.label)
@@ -246,11 +211,14 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
         more = f" + {number_words(held)} blocked" if held else ""
         actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
         actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
-    elif one.status in {Status.READY, Status.WAITING} and (one.stored is None or one.stored.current_claim is None):
-        actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
+    elif one.status in {Status.READY, Status.WAITING, Status.NOT_NEEDED} and not is_done(one):
+        if one.status is not Status.WAITING:
+            actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))
+        if one.status is not Status.NOT_NEEDED:
+            actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
     elif one.status is Status.SKIPPED:
         actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
-    if one.stored is not None and one.stored.current_claim is not None:
+    if is_done(one):
         actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
         if table.kind is Kind.COLLECT:
             try:
@@ -263,4 +231,4 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
 
 
 def _action(verb: Verb, words: str, table: str, label: datetime) -> Told:
-    return {"verb": verb.value, "words": words, "table": table, "labels": label_of(label)}
+    return {"verb": verb.value, "words": words, "t": f"`{table}`", "l": label_of(label)}

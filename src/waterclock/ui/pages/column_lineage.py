@@ -44,7 +44,6 @@ def column_lineage(at: Reading, asked: Asked, table: str) -> Told:
         "list": lineage_address(table, asked, view="list"),
         "svg": lineage_address(table, asked, suffix=".svg", view=""),
         "page": table_address(table),
-        "is_whole": False,
         "columns": list(columns_known(at.project, table)),
         "depth": 0,
         "fewer": "",

@@ -14,7 +14,7 @@ from waterclock.operations.grid import column_cadence, newest_span, wider
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading
 from waterclock.operations.ribbons import Axis, Piece, Ribbon, causes_of, ribbons
-from waterclock.operations.states import LOUDNESS, State
+from waterclock.operations.states import LOUDNESS, QUIET, State
 from waterclock.operations.verdict import Part, verdict
 from waterclock.operations.words import count_words, short_label
 from waterclock.planner.plan import Plan
@@ -230,8 +230,7 @@ def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
     for row in drawn:
         for piece in row.pieces:
             counts[piece.state] += piece.count
-    quiet = {State.OK, State.STOOD_FOR, State.NOT_NEEDED}
-    return {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__) if state not in quiet}
+    return {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__) if state not in QUIET}
 
 
 def part_told(part: Part) -> Told:

@@ -23,7 +23,7 @@ def lineage(at: Reading, asked: Asked) -> Told:
     if "table" not in asked.values:
         tables, labels = asked.tables(at)
         names = _opened(at, asked, {table.name for table in tables})
-        return told(Scene.of(at, asked, names, labels), asked, is_whole=not asked.selection)
+        return told(Scene.of(at, asked, names, labels), asked)
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     if asked.values.get("column"):
         return column_lineage(at, asked, name)

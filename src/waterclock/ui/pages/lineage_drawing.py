@@ -29,7 +29,7 @@ _QUIET = frozenset({State.STOOD_FOR, State.NOT_NEEDED})
 _FORGOTTEN = {"depth": "", "open": "", "to": "", "column": "", "t": "", "all": ""}  # on the way to another table
 
 
-def told(scene: Scene, asked: Asked, *, is_whole: bool = False) -> Told:
+def told(scene: Scene, asked: Asked) -> Told:
     """Tell the drawing and the list, and what the page offers around them."""
     said = verdict(scene.at.flow, scene.found, scene.plan)
     layers = {name.rpartition(".")[0] for name in scene.names}
@@ -52,7 +52,6 @@ def told(scene: Scene, asked: Asked, *, is_whole: bool = False) -> Told:
         "list": lineage_address(here, asked, view="list"),
         "svg": lineage_address(here, asked, suffix=".svg", view=""),
         "page": "" if here is None else table_address(here),
-        "is_whole": is_whole,
         "columns": [],
         "column": "",
         "depth": 0,

@@ -12,6 +12,7 @@ from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told
 from waterclock.ui.shell import alive
 
+_WORDS = {verb: verb.capitalize() for verb in Verb} | {Verb.BACKFILL: "Make"}
 _MOST_LABELS = 200  # of a table, that are told one by one
 
 
@@ -51,6 +52,7 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
         "selection": asked.selection,
         "labels": asked.labels,
         "title": _title(at, proposal),
+        "word": _WORDS[proposal.verb],
         "count": proposal.count,
         "total": total,
         "may_differ": proposal.verb in {Verb.RECOMPUTE, Verb.RECOLLECT},
@@ -72,7 +74,7 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
         "about": seconds_words(proposal.cost.seconds),
         "unknown": list(proposal.cost.unknown),
         "command": proposal.command,
-        "why_option": shlex.quote("…"),
+        "why_option": "" if proposal.verb is Verb.BACKFILL else f" --why {shlex.quote('…')}",
         "digest": proposal.digest,
         "needs_reason": proposal.verb is Verb.SKIP,
         "runners": len(alive(at)),
@@ -84,18 +86,23 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
 def _title(at: Reading, proposal: Proposal) -> str:
     """Say what it is in a line: `Retry inventory @ 9 Nov and the 6 batches it blocks`."""
     if not proposal.count:
-        return f"Nothing there to {proposal.verb}"
+        return f"Nothing there to {_WORDS[proposal.verb].lower()}"
     names = list(proposal.asked)
     what = f"{names[0]} @ {_span(at, names[0], [window.start for window in proposal.asked[names[0]]])}"
     if len(names) > 1:
         what = f"{count_words(proposal.count, 'batch', 'batches')} of {number_words(len(names))} tables"
     following = sum(map(len, proposal.following.values()))
     if not following:
-        return f"{proposal.verb.capitalize()} {what}"
+        return f"{_WORDS[proposal.verb]} {what}"
+    if proposal.verb is Verb.SKIP:
+        freed = count_words(following, "batch", "batches")
+        return f"Skip {what}; {freed} no longer {'waits' if following == 1 else 'wait'} for it"
+    if proposal.verb is Verb.BACKFILL:
+        return f"{_WORDS[proposal.verb]} {what}, and {count_words(following, 'batch', 'batches')} that it needs"
     if proposal.verb in {Verb.RECOMPUTE, Verb.RECOLLECT}:
         upto = count_words(following, "batch", "batches")
-        return f"{proposal.verb.capitalize()} {what}, and up to {upto} that rest on it"
-    return f"{proposal.verb.capitalize()} {what} and the {count_words(following, 'batch', 'batches')} it blocks"
+        return f"{_WORDS[proposal.verb]} {what}, and up to {upto} that rest on it"
+    return f"{_WORDS[proposal.verb]} {what} and the {count_words(following, 'batch', 'batches')} it blocks"
 
 
 def _span(at: Reading, name: str, labels: list[datetime]) -> str:

@@ -1,4 +1,4 @@
-"""A table's page: how it stands in a sentence, rows per batch, columns, neighbours, code, batches and events."""
+"""A table's page: how it stands in a sentence, rows per batch, columns, neighbours, code and batches."""
 
 from __future__ import annotations
 

@@ -10,14 +10,13 @@ from waterclock.operations.opening import Reading
 from waterclock.operations.states import look_of
 from waterclock.operations.verdict import verdict
 from waterclock.operations.words import likeness, short_label
-from waterclock.planner.plan import Batch, Plan, Status
+from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 from waterclock.planner.request import Request
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
 from waterclock.ui.pages.grid import fresh_words, part_told
 
 _MOST = 50
-_NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
 
 
 def today(at: Reading, asked: Asked) -> Told:
@@ -57,7 +56,7 @@ def troubles(at: Reading, plan: Plan) -> list[Told]:
     blocks = {(table, label): count for table, label, _, count in causes_at_root(plan.batches)}
     alike: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
-        if batch.status in _NEEDS_SOMEBODY:
+        if batch.status in NEEDS_SOMEBODY:
             alike.setdefault((batch.table, batch.status.value, likeness(batch.reason)), []).append(batch)
     told = [
         _trouble(at, batches, sum(blocks.get((each.table, each.label), 0) for each in batches))

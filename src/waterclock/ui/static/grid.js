@@ -9,6 +9,8 @@ const grid = () => /** @type {HTMLTableElement | null} */ (document.getElementBy
 const drawer = () => /** @type {HTMLElement} */ (document.getElementById("drawer"));
 /** The chosen batch, by its table's name and its column, so that it survives a grid that is drawn anew. */
 let chosen = /** @type {{table: string, column: number} | null} */ (null);
+/** The other corner of a block of batches, where one is chosen; it begins at the chosen batch. */
+let corner = /** @type {{table: string, column: number} | null} */ (null);
 let pressed = "";
 let asked = 0; // how many drawers were asked for: an answer that is overtaken is not shown
 
@@ -56,6 +58,7 @@ function choose(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ co
   const found = cellAt(row, column);
   if (!found) return;
   chosen = { table: row.dataset.t ?? "", column };
+  corner = null;
   place(row, found.cell, isOne(found.cell) ? found.first : column);
   trace(found.cell);
   row.scrollIntoView({ block: "nearest" });
@@ -76,7 +79,48 @@ function place(/** @type {HTMLElement} */ row, /** @type {HTMLTableCellElement} 
   const count = isOne(cell) ? cell.colSpan : 1;
   ring.hidden = !row.checkVisibility();
   ring.style.width = `${head.width * count}px`;
+  ring.style.height = "";
   ring.style.transform = `translate(${head.left - canvas.left + column * head.width}px, ${row.getBoundingClientRect().top - canvas.top}px)`;
+}
+
+/** Take all batches between the chosen one and another into a block. */
+function extend(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ column, open = true) {
+  if (!chosen) return choose(row, column);
+  corner = { table: row.dataset.t ?? "", column };
+  trace(null);
+  frame();
+  row.scrollIntoView({ block: "nearest" });
+  reveal(column);
+  const { names, labels, columns } = /** @type {NonNullable<ReturnType<typeof block>>} */ (block());
+  const where = document.getElementById("where");
+  if (where) where.textContent = `${names.length} ${names.length === 1 ? "table" : "tables"} @ ${labels.replace("..", " to ")}: ${columns} ${columns === 1 ? "column" : "columns"}`;
+  const tables = names.map((name) => `\`${name}\``).join(" ");
+  if (open) void show(`/batches?t=${encodeURIComponent(tables)}&l=${encodeURIComponent(labels)}`);
+}
+
+/** The rows, columns and labels of the block. */
+function block() {
+  const all = rows();
+  const [one, other] = [chosen, corner].map((each) => all.findIndex((row) => row.dataset.t === each?.table));
+  if (!chosen || !corner || one < 0 || other < 0) return null;
+  const within = all.slice(Math.min(one, other), Math.max(one, other) + 1);
+  const [first, last] = [Math.min(chosen.column, corner.column), Math.max(chosen.column, corner.column)];
+  const [low, high] = [first, last].map((column) => heads()[column]?.dataset.l ?? "");
+  const labels = first === last ? low : `${low.split("..")[0]}..${high.split("..").at(-1)}`;
+  return { within, first, columns: last - first + 1, labels, names: within.map((row) => row.dataset.t ?? "") };
+}
+
+/** Draw the ring around the block. */
+function frame() {
+  const [ring, found] = [document.getElementById("ring"), block()];
+  if (!ring || !found) return;
+  const canvas = /** @type {HTMLElement} */ (ring.parentElement).getBoundingClientRect();
+  const head = heads()[0].getBoundingClientRect();
+  const [top, bottom] = [found.within[0].getBoundingClientRect(), found.within[found.within.length - 1].getBoundingClientRect()];
+  ring.hidden = false;
+  ring.style.width = `${head.width * found.columns}px`;
+  ring.style.height = `${bottom.bottom - top.top - 2}px`;
+  ring.style.transform = `translate(${head.left - canvas.left + found.first * head.width}px, ${top.top - canvas.top}px)`;
 }
 
 /** Put ring and traces where they belong, after the grid has changed. */
@@ -84,9 +128,10 @@ function again() {
   const row = chosen && rowOf(chosen.table);
   const found = row && chosen && cellAt(row, chosen.column);
   const ring = document.getElementById("ring");
-  if (row && chosen && found) place(row, found.cell, isOne(found.cell) ? found.first : chosen.column);
+  if (corner && block()) frame();
+  else if (row && chosen && found) place(row, found.cell, isOne(found.cell) ? found.first : chosen.column);
   else if (ring) ring.hidden = true;
-  trace(found && !drawer().hidden ? found.cell : null);
+  trace(found && !corner && !drawer().hidden ? found.cell : null);
   mark();
 }
 
@@ -198,14 +243,20 @@ function shut() {
 
 function close() {
   if (!drawer().hidden) shut();
-  else { const ring = document.getElementById("ring"); if (ring) ring.hidden = true; chosen = null; trace(null); }
+  else { const ring = document.getElementById("ring"); if (ring) ring.hidden = true; chosen = corner = null; trace(null); }
   grid()?.focus({ preventScroll: true });
 }
 
-function move(/** @type {number} */ down, /** @type {number} */ right, jump = false) {
+function move(/** @type {number} */ down, /** @type {number} */ right, jump = false, widen = false) {
   const all = rows();
   if (!all.length) return;
   const last = heads().length - 1;
+  if (widen && chosen) {
+    const from = corner ?? chosen;
+    const index = all.findIndex((row) => row.dataset.t === from.table);
+    const goal = all[Math.max(0, Math.min(all.length - 1, index + down))] ?? all[0];
+    return extend(goal, Math.max(0, Math.min(last, from.column + right)));
+  }
   const row = chosen ? rowOf(chosen.table) : null;
   if (!row || !chosen) return choose(all[0], last);
   const goal = all[Math.max(0, Math.min(all.length - 1, all.indexOf(row) + down))] ?? all[0];
@@ -215,9 +266,9 @@ function move(/** @type {number} */ down, /** @type {number} */ right, jump = fa
   choose(goal, column, !drawer().hidden);
 }
 
-/** Choose the next cell that failed, and open it. */
+/** Choose the next cell that failed or is held, and open it. */
 function next() {
-  const bad = [...(grid()?.querySelectorAll("td.failed") ?? [])].map((cell) => /** @type {HTMLTableCellElement} */ (cell));
+  const bad = [...(grid()?.querySelectorAll("td.failed, td.held") ?? [])].map((cell) => /** @type {HTMLTableCellElement} */ (cell));
   if (!bad.length) return;
   const row = chosen && rowOf(chosen.table);
   const here = row && chosen ? cellAt(row, chosen.column)?.cell : null;
@@ -269,8 +320,48 @@ part.addEventListener("click", (event) => {
   if (!cell || !row || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
   grid()?.focus({ preventScroll: true });
+  if (wasDragged) return;
+  if (event.shiftKey) extend(row, columnOf(event));
+  else choose(row, columnOf(event), true);
+});
+
+/** The column under the pointer. */
+function columnOf(/** @type {MouseEvent} */ event) {
   const box = heads()[0].getBoundingClientRect();
-  choose(row, Math.max(0, Math.min(heads().length - 1, Math.floor((event.clientX - box.left) / box.width))), true);
+  return Math.max(0, Math.min(heads().length - 1, Math.floor((event.clientX - box.left) / box.width)));
+}
+
+// A block by the mouse: from where the button goes down to where it is let go.
+let wasDragged = false; // the click that follows when a block is let go chooses nothing
+const rowUnder = (/** @type {Event} */ event) => {
+  const cell = /** @type {HTMLElement} */ (event.target).closest?.("#grid tbody td:not(.z)");
+  return /** @type {HTMLTableRowElement | null} */ (cell?.closest("tr[data-t]") ?? null);
+};
+let isDragging = false;
+let start = /** @type {{table: string, column: number} | null} */ (null);
+part.addEventListener("dragstart", (event) => { if (rowUnder(event)) event.preventDefault(); });
+part.addEventListener("pointerdown", (event) => {
+  wasDragged = false;
+  const row = rowUnder(event);
+  const isPlain = event.button === 0 && event.pointerType === "mouse" && !event.shiftKey && !event.ctrlKey && !event.metaKey;
+  start = row && isPlain ? { table: row.dataset.t ?? "", column: columnOf(event) } : null;
+});
+part.addEventListener("pointermove", (event) => {
+  const row = start && event.buttons === 1 ? rowUnder(event) : null;
+  if (!row || !start) return;
+  const column = columnOf(event);
+  const here = isDragging && corner ? corner : start;
+  if (here.table === row.dataset.t && here.column === column) return;
+  [isDragging, chosen] = [true, start];
+  extend(row, column, false);
+});
+document.addEventListener("pointerup", () => {
+  const row = isDragging && corner ? rowOf(corner.table) : null;
+  [start, isDragging] = [null, false];
+  if (!row || !corner) return;
+  wasDragged = true;
+  grid()?.focus({ preventScroll: true });
+  extend(row, corner.column);
 });
 
 document.addEventListener("keydown", (event) => {
@@ -280,7 +371,7 @@ document.addEventListener("keydown", (event) => {
   if (target.matches("input, textarea, select")) return;
   const onGrid = target === grid() || target === document.body || target === scroll();
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
-  if (step && onGrid) { event.preventDefault(); return move(step[0], step[1], event.ctrlKey); }
+  if (step && onGrid) { event.preventDefault(); return move(step[0], step[1], event.ctrlKey, event.shiftKey); }
   if (event.ctrlKey) return;
   if (event.key === "f") return next();
   if (event.key === "Enter" && onGrid && chosen) {
@@ -347,6 +438,7 @@ function takeAll(/** @type {HTMLElement} */ fresh) {
   scroll().scrollLeft = scroll().scrollWidth - fromEnd;
   const column = heads().findIndex((head) => head.dataset.l === label);
   if (chosen) chosen = column < 0 ? null : { ...chosen, column };
+  corner = null;
   if (hadKeys) grid()?.focus({ preventScroll: true });
 }
 
@@ -354,7 +446,7 @@ function takeAll(/** @type {HTMLElement} */ fresh) {
 async function refresh() {
   const panel = drawer();
   const address = panel.dataset.address ?? "";
-  if (panel.hidden || !address.startsWith("/batches/") || panel.contains(document.activeElement) || panel.hasAttribute("aria-busy")) return;
+  if (panel.hidden || !address.startsWith("/batches") || panel.contains(document.activeElement) || panel.hasAttribute("aria-busy")) return;
   const mine = asked;
   const text = await content(address);
   if (mine !== asked || panel.contains(document.activeElement)) return;

@@ -174,3 +174,32 @@ def test_decisions_about_an_unknown_table_are_refused(at_desk: Desk, verb: str) 
     with pytest.raises(WaterclockError, match=r"no table raw\.b") as refused:
         DECISIONS[verb](at_desk)
     assert (refused.value.code, refused.value.fix) == ("E412", "did you mean raw.a?")
+
+
+def test_what_is_asked_to_be_made_is_known_until_it_is(at_desk: Desk) -> None:
+    at_desk.done("raw.a", 0)
+    at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 1), error="no", is_transient=False)
+    at_desk.ledger.decisions.skip("raw.a", [window(2)], who="ann", why="x")
+    held = at_desk.claim("raw.a", 3)
+    asked = [day(n) for n in range(6)]
+    ask = at_desk.ledger.decisions.request_backfill
+    assert ask("raw.a", asked, who="bo", why="the audit") == (day(4), day(5))
+    assert ask("raw.a", asked, who="bo") == ()
+    [event] = at_desk.ledger.past.audit("raw.a", day(4)).events
+    assert (event.kind, event.who, event.data) == ("backfill requested", "bo", {"why": "the audit"})
+    at_desk.done("raw.a", 3, claim=held)
+    assert _wanted(at_desk) == {day(4), day(5)}
+    at_desk.done("raw.a", 4)
+    at_desk.ledger.decisions.withdraw_restate("raw.a", [day(5)], who="bo")
+    assert _wanted(at_desk) == set()
+
+
+def test_what_was_asked_to_be_made_and_failed_stays_asked_for(at_desk: Desk) -> None:
+    at_desk.ledger.decisions.request_backfill("raw.a", [day(0)], who="bo")
+    at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 0), error="no", is_transient=False)
+    at_desk.ledger.decisions.retry("raw.a", [day(0)], who="bo")
+    assert _wanted(at_desk) == {day(0)}
+
+
+def _wanted(at_desk: Desk) -> set[object]:
+    return set(at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").wanted)

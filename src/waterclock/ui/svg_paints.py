@@ -7,18 +7,18 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-_INK, _SOFT, _LINE, _GROUND = "#16202b", "#566372", "#c9d0d8", "#ffffff"
+_INK, _SOFT, _EDGE, _GROUND = "#16202b", "#566372", "#c9d0d8", "#ffffff"
 _OK, _WARN, _FAIL, _RUN, _IDLE = "#1f8a70", "#b87700", "#a3123a", "#2f6fed", "#6f7b8b"
 _OK_QUIET = "#a1cec3"
 _MONO = {"font-family": "ui-monospace, 'DejaVu Sans Mono', monospace", "font-size": "12"}
 
 # the colours of the sheet's light side: a file is looked at on paper and in documents
-_PAINTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+PAINTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "edge": {"fill": "none", "stroke": _LINE, "stroke-width": "1.4"},
+        "edge": {"fill": "none", "stroke": _EDGE, "stroke-width": "1.4"},
         "edge-bad": {"stroke": _FAIL, "stroke-width": "2.4"},
         "edge-stub": {"stroke-dasharray": "2 3"},
-        "box": {"fill": _GROUND, "stroke": _LINE, "stroke-width": "1"},
+        "box": {"fill": _GROUND, "stroke": _EDGE, "stroke-width": "1"},
         "box-failed": {"stroke": _FAIL, "stroke-width": "2.4"},
         "box-blocked": {"stroke": _FAIL, "stroke-width": "1.6", "stroke-dasharray": "5 3"},
         "box-expired": {"stroke": _FAIL, "stroke-width": "1.6", "stroke-dasharray": "1 3"},
@@ -47,6 +47,7 @@ _PAINTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "is-blocked": {"fill": _FAIL},
         "is-expired": {"fill": _FAIL},
         "is-held": {"fill": "#8a5a00"},
+        "is-due": {"fill": "#8a5a00"},
         "fill-ok": {"fill": _OK_QUIET},
         "fill-stale": {"fill": _OK},
         "fill-behind": {"fill": _OK},
@@ -73,5 +74,5 @@ def attributes(*names: str) -> Markup:
     """Return the same look as attributes; what comes later counts."""
     paint: dict[str, str] = {}
     for name in names:
-        paint |= _PAINTS.get(name, {})
+        paint |= PAINTS.get(name, {})
     return Markup("").join(Markup(' {}="{}"').format(key, value) for key, value in paint.items())

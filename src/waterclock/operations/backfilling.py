@@ -1,0 +1,50 @@
+"""Finds the labels of a range that are not done, and what is made besides where somebody asks for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading, selected
+from waterclock.planner.request import Request
+from waterclock.selection import Labels
+
+_NO_CAP = 1 << 30
+Found = Mapping[str, frozenset[datetime]]
+
+
+def missing_labels(at: Reading, selection: str, labels: str | None) -> Found:
+    """Find the due labels of a selection that are neither done nor left out, have not failed, and are not being made.
+
+    A source that tells what it holds now has only its newest label.
+    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`
+    """
+    found, by_table = selected(at.flow, [selection], labels)
+    starts = at.planner.starts(at.snapshot, at.now)
+    missing = {
+        name: frozenset(_missing(at, at.flow.tables[name], by_table.get(name), starts[name])) for name in found.tables
+    }
+    return {name: of_table for name, of_table in missing.items() if of_table}
+
+
+def made_besides(at: Reading, asked: Found) -> Found:
+    """Find the batches that are needed for those asked for alone. Cost: two plans of all that is due."""
+    plans = [at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP, force=force)) for force in ({}, asked)]
+    before, after = ({(batch.table, batch.label) for batch in plan.batches} for plan in plans)
+    besides: defaultdict[str, set[datetime]] = defaultdict(set)
+    for name, label in after - before:
+        if label not in asked.get(name, ()):
+            besides[name].add(label)
+    return {name: frozenset(labels) for name, labels in besides.items()}
+
+
+def _missing(at: Reading, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
+    end, facts = table.cadence.last_due(at.now), at.snapshot.of(table.name)
+    low, high = (start, max(start, end)) if labels is None else labels.within(table, start, end)
+    if table.is_snapshot:
+        low = max(low, table.cadence.previous(end))
+    begun = {label for claim in facts.open_claims for label in claim.labels} | facts.troubles.keys()
+    for span in facts.covered.gaps(low, high) if low < high else ():
+        yield from (window.start for window in table.cadence.windows(*span) if window.start not in begun)

@@ -1,0 +1,42 @@
+"""States that nobody needs, and that somebody has asked for in the ledger: made as a run that is forced to."""
+
+from __future__ import annotations
+
+from tests.model.flows import at, collect, flow, history, transform
+from tests.unit.planner.pasts import done, past, states
+from waterclock.flow.choices import Mode
+from waterclock.planner.planning import Planner
+from waterclock.planner.request import Request
+
+NOW = at("2013-01-05 12:00")
+WANTED = frozenset({at("2013-01-02")})
+FLOW = flow(
+    collect("a"),
+    transform("state", [history("a")], mode=Mode.REPLACE, is_partitioned=False),
+    transform("above", ["state"], mode=Mode.REPLACE, is_partitioned=False),
+)
+
+
+def test_a_label_that_somebody_asked_for_is_made_with_what_it_needs() -> None:
+    snapshot = past(a=done(("2013-01-01", "2013-01-05")), above=done(wanted=WANTED))
+    plan = Planner(FLOW).plan(snapshot, NOW)
+    assert states(plan, "above") == {"01-02": "waiting", "01-04": "waiting"}
+    assert states(plan, "state") == {"01-02": "ready", "01-04": "ready"}
+    assert [batch.reason for batch in plan.batches if batch.table == "state"] == ["due", "due"]
+
+
+def test_it_comes_to_what_a_forced_run_comes_to() -> None:
+    snapshot = past(a=done(("2013-01-01", "2013-01-05")), state=done(wanted=WANTED))
+    bare = past(a=done(("2013-01-01", "2013-01-05")))
+    groups = Planner(FLOW).ready(snapshot, NOW)
+    forced = Planner(FLOW).ready(bare, NOW, Request(force={"state": WANTED}))
+    assert [(group.table, [batch.label for batch in group.batches]) for group in groups] == [
+        (group.table, [batch.label for batch in group.batches]) for group in forced
+    ]
+    assert Planner(FLOW).plan(snapshot, NOW).batches[0].reason == "backfill asked for"
+
+
+def test_what_is_done_by_now_is_not_made_again() -> None:
+    all_ = ("2013-01-01", "2013-01-05")
+    snapshot = past(a=done(all_), state=done(all_, wanted=WANTED), above=done(all_))
+    assert Planner(FLOW).plan(snapshot, NOW).batches == ()
