@@ -111,7 +111,13 @@ class Stocks:
         self.now += timedelta(milliseconds=250)
         return self.now
 
-    def fill(self, *, until: datetime | None = None, stop: Callable[[Group], bool] = lambda _: False) -> None:
+    def fill(
+        self,
+        *,
+        until: datetime | None = None,
+        stop: Callable[[Group], bool] = lambda _: False,
+        run: str | None = None,
+    ) -> None:
         """Make all that is due, as a runner does but for Spark; groups for which `stop` says so are left claimed."""
         flow, at = self.project.flow, until or self.now
         with self.ledger() as ledger:
@@ -124,7 +130,7 @@ class Stocks:
                 if not groups:
                     return
                 for group in groups:
-                    claim = take(ledger, self.project, group, at)
+                    claim = take(ledger, self.project, group, at, run=run)
                     error = self.fails.get((group.table, group.batches[0].label))
                     if stop(group):
                         left.add(group.table)
@@ -173,7 +179,7 @@ COLLECT raw.a PARTITIONED (sku STRING, at TIMESTAMP) FROM erp.a EVERY 15 MINUTES
     return shop
 
 
-def take(ledger: Ledger, project: Project, group: Group, now: datetime) -> Claim:
+def take(ledger: Ledger, project: Project, group: Group, now: datetime, *, run: str | None = None) -> Claim:
     flow, inputs = project.flow, {}
     for batch in group.batches:
         pins = ledger.reads.pins([(read.read.table, read.low, read.high) for read in batch.reads])
@@ -192,6 +198,7 @@ def take(ledger: Ledger, project: Project, group: Group, now: datetime) -> Claim
             lease_seconds=60,
             target_version=-1,
             inputs=inputs,
+            run=run,
         )
     )
 

@@ -284,6 +284,7 @@ SELECTION: Mapping[str, Code] = {
         "`latest` is the newest tick at which all tables of the query are settled. While something was restated and "
         "not all has followed, an answer is the one known at the last instant at which all agreed: there was none.",
     ),
+    "E524": Code("no such run", "A run has the name that the page of runs lists it by, and that `audit` tells."),
     "E518": Code("a label that was dropped", "What RETAIN has dropped is gone, and is never made again as if empty."),
     "E519": Code(
         "a source that cannot be asked again",

@@ -140,6 +140,27 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class RunClaim:
+    """One claim of a run: `count` labels of a table from `first` to `last`, when it was had, and what came of it.
+
+    `status` is open, done, failed, held or lost. `rows`: of what it committed, None where it committed nothing.
+    `seconds`: by step, of all of its labels together.
+    """
+
+    claim: int
+    table: str
+    first: datetime
+    last: datetime
+    count: int
+    status: str
+    claimed_at: datetime
+    closed_at: datetime | None
+    rows: int | None
+    seconds: Mapping[str, float]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """An open claim of a runner: labels of one table, since when, and until when its lease runs."""
 

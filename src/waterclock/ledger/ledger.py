@@ -8,6 +8,7 @@ from typing import Literal, Self, overload
 
 from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.read import changes_since, current, provenance, status
+from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store.database import Clock, Database, open_database
@@ -93,7 +94,9 @@ class Past(Section):
     add_event = on_its_database(runs.add_event)
     begin_run = on_its_database(runs.begin_run)
     end_run = on_its_database(runs.end_run)
-    runs = on_its_database(runs.newest_runs)
+    runs = on_its_database(past_runs.newest_runs)
+    find_run = on_its_database(past_runs.find_run)
+    claims_of_run = on_its_database(past_runs.claims_of_run)
 
 
 class Ledger:

@@ -36,7 +36,7 @@ from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carried_out, plan
 from waterclock.ui.pages.quality import quality
 from waterclock.ui.pages.query import Asker, as_csv, query
-from waterclock.ui.pages.runs import runs
+from waterclock.ui.pages.runs import run, runs
 from waterclock.ui.pages.table import table
 from waterclock.ui.pages.today import errors, today
 from waterclock.ui.rendering import render
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _LOG = logging.getLogger(__name__)
-_NOT_THERE = {"E511", "E513", "E516", "E517"}
+_NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 Page = Callable[[Reading, Asked], Told]
 
 
@@ -70,6 +70,7 @@ PAGES = (
     _At("batch", ("/batches",), batches, "Grid"),
     _At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage"),
     _At("runs", ("/runs",), runs, "Runs", is_of_ledger=False),
+    _At("run", ("/runs/{run}",), run, "Runs", is_of_ledger=False),
     _At("quality", ("/quality",), quality, "Quality"),
     _At("errors", ("/errors",), errors, "Errors"),
     _At("plan", ("/plan",), plan, "Grid", is_of_ledger=False),

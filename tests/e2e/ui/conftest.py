@@ -104,7 +104,12 @@ def opened(browser: Browser, closed_world: World) -> Iterator[Callable[..., Page
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a project with sixty days behind it; it is copied, and never changed."""
     folder = tmp_path_factory.mktemp("stocks") / "shop"
-    stocks.make(folder).fill(until=stocks.NOW)
+    shop = stocks.make(folder)
+    with shop.ledger() as ledger:
+        run = ledger.past.begin_run(who="ann", command="run --watch", now=stocks.NOW)
+    shop.fill(until=stocks.NOW, run=run)
+    with shop.ledger() as ledger:
+        ledger.past.end_run(run, "failed", who="ann")
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +18,7 @@ SCREENS = {
     "grid": "",
     "drawer": "",
     "plan": "",
+    "block": "",
     "keys": "",
     "finder": "",
     "days": "?l=2026-11-01..2026-11-07",
@@ -28,6 +30,7 @@ SCREENS = {
     "batch": "batches/marts.stock_health/2026-11-09",
     "hours": "batches/raw.orders/2026-11-20",
     "runs": "runs",
+    "run": "runs",
     "errors": "errors",
     "plan-alone": "plan?verb=retry&t=raw.inventory&l=2026-11-09",
     "recompute": "plan?verb=recompute&t=core.returns_daily&l=2026-11-10..2026-11-12",
@@ -49,6 +52,14 @@ def reach(page: Page, name: str) -> None:
     if name == "plan":
         page.keyboard.press("p")
         expect(page.get_by_role("button", name="Retry 1 batch")).to_be_visible()
+    if name == "block":
+        page.keyboard.press("f")
+        for key in ("Shift+ArrowLeft", "Shift+ArrowDown"):
+            page.keyboard.press(key)
+        expect(page.get_by_role("link", name="Recompute 3…")).to_be_visible()
+    if name == "run":
+        page.get_by_role("link", name=re.compile("^[0-9a-f]{12}$")).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("run --watch by ann"))
     if name == "keys":
         page.keyboard.press("?")
     if name == "finder":

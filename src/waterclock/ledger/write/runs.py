@@ -1,4 +1,4 @@
-"""Which runs there were: one call of the project each, begun and ended."""
+"""Notes runs, one call of the project each, begun and ended; and events that nothing else leaves."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import Run
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.schema import AnyRow, runs
+from waterclock.ledger.store.schema import runs
 
 _ADD = sa.insert(runs)
 _END = (
@@ -19,7 +18,6 @@ _END = (
     .where(runs.c.run == sa.bindparam("which"))
     .values(ended_at=sa.bindparam("ended"), outcome=sa.bindparam("came_to"))
 )
-_NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
 
 
 def begin_run(database: Database, *, who: str, command: str, now: datetime) -> str:
@@ -53,13 +51,3 @@ def add_event(  # noqa: PLR0913 - an event has all of them
     """Leave an event that nothing else leaves: a foreign commit seen, a file set aside."""
     with database.write() as write:
         write.log(kind, who=who, table=table, labels=[label], claim=claim, run=run, data=data)
-
-
-def newest_runs(database: Database, most: int = 20) -> list[Run]:
-    """Return the newest runs, newest first."""
-    with database.read() as connection:
-        return [_run(row) for row in connection.execute(_NEWEST, {"most": most})]
-
-
-def _run(row: AnyRow) -> Run:
-    return Run(row.run, row.who, row.command, row.now, row.started_at, row.ended_at, row.outcome)

@@ -1,15 +1,25 @@
-"""Runs, newest first, and who is at work now."""
+"""Runs, newest first, and who is at work now; and one run, batch by batch."""
 
 from __future__ import annotations
 
-from waterclock.batches.audit_trail import Run, RunnerSeen
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from waterclock.batches.audit_trail import Run, RunClaim, RunnerSeen
+from waterclock.errors import WaterclockError
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading
-from waterclock.operations.words import instant_words, seconds_words
+from waterclock.operations.states import State
+from waterclock.operations.words import instant_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
 
 _MOST = 100
+_MOST_CLAIMS = 400
+_MOST_WAITING = 30
+_WIDTH = 1000  # of the chart, in the units of its drawing
+_STATES = {"done": State.OK, "open": State.RUNNING, "held": State.HELD, "failed": State.FAILED, "lost": State.FAILED}
 
 
 def runs(at: Reading, _: Asked) -> Told:
@@ -46,10 +56,112 @@ def runner_told(at: Reading, runner: RunnerSeen) -> Told:
     }
 
 
+def run(at: Reading, asked: Asked) -> Told:
+    """Return what a run made, batch by batch, when, and what it still makes. Cost: as `ledger.past.claims_of_run`.
+
+    Raises  E524 for a run that is not known
+    """
+    name = asked.values["run"]
+    found = None if at.ledger is None else at.ledger.past.find_run(name)
+    if at.ledger is None or found is None:
+        raise WaterclockError("E524", f"there is no run {name}", fix="the page of runs lists the newest of them")
+    claims = at.ledger.past.claims_of_run(found, _MOST_CLAIMS)
+    end = found.ended_at or at.ledger.now()
+    return _run(at, found) | {
+        "claims": [_claim(at, each, end) for each in claims],
+        "is_cut": len(claims) == _MOST_CLAIMS,
+        "counts": dict(Counter(each.status for each in claims).most_common()),
+        "batches": sum(each.count for each in claims if each.status == "done"),
+        "rows": sum(each.rows or 0 for each in claims),
+        "steps": _steps(claims),
+        "chart": _chart(claims, end),
+        "is_going_on": found.outcome is None,
+        "waits": _waits(at) if found.outcome is None else [],
+    }
+
+
+def _waits(at: Reading) -> list[Told]:
+    """Tell of batches that are due what each waits for: of a run that goes on."""
+    plan = at.planner.plan(at.snapshot, at.now)
+    waiting = [batch for batch in plan.batches if batch.causes][:_MOST_WAITING]
+    return [
+        {
+            "table": batch.table,
+            "words": short_label(batch.label, at.flow.tables[batch.table].cadence, at.now),
+            "address": batch_address(batch.table, label_of(batch.label)),
+            "says": batch.reason,
+        }
+        for batch in waiting
+    ]
+
+
+def _claim(at: Reading, claim: RunClaim, end: datetime) -> Told:
+    table = at.flow.tables.get(claim.table)
+    labels = label_of(claim.first) if claim.count == 1 else f"{label_of(claim.first)}..{label_of(claim.last)}"
+    words = labels.replace("..", " to ")
+    if table is not None:
+        words = short_label(claim.first, table.cadence, at.now)
+        if claim.count > 1:
+            words += f" to {short_label(claim.last, table.cadence, at.now)}"
+    seconds = ((claim.closed_at or end) - claim.claimed_at).total_seconds()
+    return {
+        "claim": claim.claim,
+        "table": claim.table,
+        "labels": labels,
+        "count": claim.count,
+        "words": words,
+        "status": claim.status,
+        "state": _STATES.get(claim.status, State.FAILED).value,
+        "address": batch_address(claim.table, labels) if table is not None else "",
+        "rows": claim.rows,
+        "claimed_at": instant_text(claim.claimed_at),
+        "seconds": seconds,
+        "took": seconds_words(seconds),
+        "steps": {step: round(took, 3) for step, took in claim.seconds.items()},
+        "error": (claim.error or "").partition("\n")[0],
+    }
+
+
+def _steps(claims: Sequence[RunClaim]) -> list[Told]:
+    """Sum up where the time went, the most first."""
+    total: Counter[str] = Counter()
+    for claim in claims:
+        total.update(claim.seconds)
+    return [
+        {"step": step, "seconds": round(took, 3), "took": seconds_words(took)} for step, took in total.most_common()
+    ]
+
+
+def _chart(claims: Sequence[RunClaim], end: datetime) -> Told:
+    """Return a bar for each claim over the time of the run: those that overlap lie below each other."""
+    if not claims:
+        return {"lanes": 0, "bars": [], "seconds": 0.0}
+    begin = claims[0].claimed_at
+    span = max((end - begin).total_seconds(), 1e-6)
+    free: list[datetime] = []  # when each lane is free again
+    bars = []
+    for claim in claims:
+        closed = claim.closed_at or end
+        lane = next((index for index, until in enumerate(free) if until <= claim.claimed_at), len(free))
+        free[lane : lane + 1] = [closed]
+        x = (claim.claimed_at - begin).total_seconds() / span * _WIDTH
+        bars.append(
+            {
+                "claim": claim.claim,
+                "lane": lane,
+                "x": round(x, 1),
+                "width": round(max((closed - claim.claimed_at).total_seconds() / span * _WIDTH, 2), 1),
+                "state": _STATES.get(claim.status, State.FAILED).value,
+            }
+        )
+    return {"lanes": len(free), "bars": bars, "width": _WIDTH, "seconds": span, "took": seconds_words(span)}
+
+
 def _run(at: Reading, run: Run) -> Told:
     took = None if run.ended_at is None else (run.ended_at - run.started_at).total_seconds()
     return {
         "run": run.run,
+        "address": f"/runs/{run.run}",
         "command": run.command,
         "who": run.who,
         "for": instant_words(run.now, at.zone),

@@ -1,0 +1,139 @@
+"""Which runs there were, and what each of them made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import Run, RunClaim
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, ledger, revisions, runs
+
+_NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
+_RUN = sa.select(runs).where(runs.c.run == sa.bindparam("which"))
+_LAST_CLAIM = sa.select(ledger.c.last_claim)
+_CLAIMED_FROM = (
+    sa.select(claims.c.number, claims.c.claimed_at)
+    .where(claims.c.number >= sa.bindparam("low"))
+    .order_by(claims.c.number)
+    .limit(1)
+)
+_CLAIMS = (
+    sa.select(
+        claims.c.number, claims.c.table_name, claims.c.status, claims.c.claimed_at, claims.c.closed_at, claims.c.error
+    )
+    .where(
+        claims.c.number >= sa.bindparam("low"),
+        claims.c.number < sa.bindparam("high"),
+        claims.c.run == sa.bindparam("which"),
+    )
+    .order_by(claims.c.number.desc())
+    .limit(sa.bindparam("most"))
+)
+_LABELS = (
+    sa.select(
+        claim_labels.c.claim,
+        sa.func.min(claim_labels.c.label).label("first"),
+        sa.func.max(claim_labels.c.label).label("last"),
+        sa.func.count().label("how_many"),
+        sa.func.sum(revisions.c.rows).label("rows"),
+    )
+    .outerjoin(
+        revisions,
+        sa.and_(
+            revisions.c.table_name == claim_labels.c.table_name,
+            revisions.c.label == claim_labels.c.label,
+            revisions.c.claim == claim_labels.c.claim,
+        ),
+    )
+    .where(claim_labels.c.claim.in_(sa.bindparam("numbers", expanding=True)))
+    .group_by(claim_labels.c.claim)
+)
+_FIRST = (
+    sa.select(claim_labels.c.claim, claim_labels.c.table_name, sa.func.min(claim_labels.c.label).label("label"))
+    .where(claim_labels.c.claim.in_(sa.bindparam("numbers", expanding=True)))
+    .group_by(claim_labels.c.claim, claim_labels.c.table_name)
+    .subquery()
+)
+_TIMINGS = sa.select(revisions.c.claim, revisions.c.timings).join(  # each label of a claim has those of all
+    _FIRST,
+    sa.and_(
+        revisions.c.table_name == _FIRST.c.table_name,
+        revisions.c.label == _FIRST.c.label,
+        revisions.c.claim == _FIRST.c.claim,
+    ),
+)
+_CHUNK = 500
+_CLOCKS_DIFFER = timedelta(hours=1)
+
+
+def newest_runs(database: Database, most: int = 20) -> list[Run]:
+    """Return the newest runs, newest first."""
+    with database.read() as connection:
+        return [_run(row) for row in connection.execute(_NEWEST, {"most": most})]
+
+
+def find_run(database: Database, name: str) -> Run | None:
+    """Return a run by its name, None where there is none."""
+    with database.read() as connection:
+        row = connection.execute(_RUN, {"which": name}).first()
+        return None if row is None else _run(row)
+
+
+def claims_of_run(database: Database, run: Run, most: int) -> list[RunClaim]:
+    """Return the newest claims of a run, oldest first.
+
+    Cost: claims have no index by run, and their numbers rise with time: some thirty questions find where those of the
+    run's time begin and end, up to an hour that a clock may have gone back, and all between are read until `most` of
+    them are found.
+    """
+    with database.read() as connection:
+        end = connection.execute(_LAST_CLAIM).scalar_one() + 1
+        low = _first_since(connection, run.started_at - _CLOCKS_DIFFER, end)
+        high = end if run.ended_at is None else _first_since(connection, run.ended_at + _CLOCKS_DIFFER, end)
+        rows = connection.execute(_CLAIMS, {"low": low, "high": high, "which": run.run, "most": most}).all()
+        numbers = [row.number for row in rows]
+        labels = {row.claim: row for some in _chunks(numbers) for row in connection.execute(_LABELS, {"numbers": some})}
+        seconds = dict(
+            tuple(row) for some in _chunks(numbers) for row in connection.execute(_TIMINGS, {"numbers": some})
+        )
+    return [
+        RunClaim(
+            claim=row.number,
+            table=row.table_name,
+            first=labels[row.number].first,
+            last=labels[row.number].last,
+            count=labels[row.number].how_many,
+            status=row.status,
+            claimed_at=row.claimed_at,
+            closed_at=row.closed_at,
+            rows=None if labels[row.number].rows is None else int(labels[row.number].rows),
+            seconds=seconds.get(row.number, {}),
+            error=row.error,
+        )
+        for row in reversed(rows)
+        if row.number in labels
+    ]
+
+
+def _first_since(connection: sa.Connection, instant: datetime, end: int) -> int:
+    """Return the number of the first claim since an instant, `end` where there is none."""
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        row = connection.execute(_CLAIMED_FROM, {"low": middle}).first()
+        if row is None or row.claimed_at >= instant:
+            high = middle
+        else:
+            low = row.number + 1
+    return low
+
+
+def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK))
+
+
+def _run(row: AnyRow) -> Run:
+    return Run(row.run, row.who, row.command, row.now, row.started_at, row.ended_at, row.outcome)

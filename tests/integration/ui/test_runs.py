@@ -1,0 +1,62 @@
+"""The page of a run: what it made, when, and what waits while it goes on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from tests import stocks
+
+
+def begun(shop: stocks.Stocks) -> str:
+    with shop.ledger() as ledger:
+        return ledger.past.begin_run(who="ann", command="run --watch", now=stocks.NOW)
+
+
+def test_a_run_is_told_batch_by_batch_and_when(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
+    name = begun(shop)
+    shop.now = stocks.NOW + timedelta(days=1)
+    shop.fails = {("raw.sites", stocks.NOW.replace(hour=0, minute=0)): "E731 no such file\n  sites.csv"}
+    shop.fill(run=name)
+    page = served(shop.folder, now="2026-11-22T01:30Z")
+    told = page.get(f"/runs/{name}.json").json()
+    assert (told["command"], told["who"], told["is_going_on"]) == ("run --watch", "ann", True)
+    assert told["counts"]["failed"] == 1
+    assert told["batches"] == sum(each["count"] for each in told["claims"] if each["status"] == "done") > 20
+    [failed] = [each for each in told["claims"] if each["status"] == "failed"]
+    assert (failed["table"], failed["words"], failed["error"]) == ("raw.sites", "21 Nov", "E731 no such file")
+    assert [each["step"] for each in told["steps"]] == ["make", "seal"]
+    waits = {each["table"]: each["says"] for each in told["waits"]}
+    assert "raw.sites" in waits["core.sites_now"]
+    with shop.ledger() as ledger:
+        ledger.past.end_run(name, "failed", who="ann")
+    ended = page.get(f"/runs/{name}.json").json()
+    assert (ended["outcome"], ended["waits"]) == ("failed", [])
+    text = page.get(f"/runs/{name}").text
+    assert f"/runs/{name}" in page.get("/runs").text
+    assert text.count("<rect") == len(told["claims"])
+
+
+def test_bars_of_claims_that_overlap_lie_below_each_other(shop: stocks.Stocks, page: TestClient) -> None:
+    name = begun(shop)
+    shop.now = stocks.NOW + timedelta(days=1)
+    shop.fill(run=name, stop=lambda group: group.table in {"raw.sites", "raw.prices"})
+    chart = page.get(f"/runs/{name}.json").json()["chart"]
+    assert chart["lanes"] >= 3  # two that are left open, and the others
+    for lane in range(chart["lanes"]):
+        bars = sorted((bar["x"], bar["width"]) for bar in chart["bars"] if bar["lane"] == lane)
+        assert all(x + width <= later + 2.1 for (x, width), (later, _) in itertools.pairwise(bars))
+        assert all(0 <= x <= x + width <= chart["width"] + 2.1 for x, width in bars)
+
+
+def test_a_run_that_made_nothing_and_one_that_is_not_known(
+    tmp_path: Path, shop: stocks.Stocks, page: TestClient, served: Callable[..., TestClient]
+) -> None:
+    assert "It made nothing so far" in page.get(f"/runs/{begun(shop)}").text
+    answer = page.get("/runs/nobody")
+    assert (answer.status_code, "there is no run nobody" in answer.text) == (404, True)
+    assert served(stocks.make(tmp_path / "new").folder).get("/runs/nobody").status_code == 404
