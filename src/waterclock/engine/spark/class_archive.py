@@ -21,7 +21,7 @@ from waterclock.engine.spark.java import require_java, settings_of_java
 from waterclock.errors import WaterclockError
 
 _OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit")
-_PATIENCE = 60  # seconds from the end of the work to that of the JVM, which writes then
+_PATIENCE = 600  # seconds from the end of the work to that of the JVM, which writes then
 
 
 def archive_file() -> Path:
