@@ -1,11 +1,14 @@
 """What a page of `waterclock ui` costs: the server's CPU, what is sent, and the time until Chromium shows a row.
 
-    python bench/ui.py [--sizes 30x60 500x90 200x365] [--failed 10000] [--rounds 3]
+    python bench/ui.py [--sizes 30x60 500x90 200x365] [--failed 10000] [--rounds 3] [--large 1000x26280]
 
 A size is so many hourly tables and so many labels, all done but for the newest hour; 10,000 failures are of one table,
 at Today, which lists them. `first` is a server's first look at the project, its flow read and its ledger opened;
 `changed` a look after something was recorded; `unchanged` one after that. CPU is of this process, which serves: a
 client that only reads takes next to none of it. Aims for 500x90: a second of CPU, 1.5 s in the browser.
+
+`--large` asks every page behind a ledger of so many hourly tables and hours; a thousand with three years are 26 million
+batches, 33 GB (TMPDIR chooses the disk). Aim: no page takes a second.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", default=["30x60", "500x90", "200x365"])
     parser.add_argument("--failed", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--large")
     asked = parser.parse_args()
     rows = []
     with sync_playwright() as playwright:
@@ -59,7 +63,14 @@ def main() -> None:
                 rows.append([f"{asked.failed:,} failed", *measured(browser, folder, now, "/today", asked.rounds)])
         browser.close()
     heads = ["tables x labels", "first, s CPU", "changed, s CPU", "unchanged, s CPU", "KB sent", "browser, s"]
-    print(grid(heads, rows))
+    if rows:
+        print(grid(heads, rows))
+    if asked.large:
+        tables, hours = map(int, asked.large.split("x"))
+        with tempfile.TemporaryDirectory() as root:
+            folder = done(Path(root) / "project", tables, hours)
+            print(f"\n{tables:,} tables, {hours:,} hours, {tables * (hours - 1):,} batches\n")
+            print(grid(["page", *heads[1:5]], list(every_page(folder, asked.rounds))))
 
 
 def done(folder: Path, tables: int, hours: int) -> Path:
@@ -86,6 +97,33 @@ def measured(browser: Browser, folder: Path, now: str, address: str, rounds: int
         f"{size / 1000:.1f}",
         f"{median(seen):.2f}",
     ]
+
+
+def every_page(folder: Path, rounds: int) -> Iterator[list[str]]:
+    """Ask for each kind of page."""
+    flow = open_project(folder, None).flow
+    name, old = flow.order[len(flow.order) // 2], END - 5000 * HOUR
+    with Ledger.open(f"sqlite:///{folder / '.waterclock' / 'ledger.db'}") as ledger:
+        run = ledger.past.begin_run(who="bench", command="run", now=END)
+    pages = (
+        "/", "/?l=2026-11", f"/?t=raw.a0&l={old:%Y-%m}", "/today", "/catalog", f"/tables/{name}",
+        f"/tables/{name}/batches", f"/batches/{name}/{old:%Y-%m-%dT%H:%MZ}", f"/batches/{name}/{old:%Y-%m}",
+        "/lineage", f"/lineage/{name}", "/runs",
+        f"/runs/{run}", "/quality", "/errors",
+        f"/plan?verb=recompute&t={name}&l={END - 3 * HOUR:%Y-%m-%dT%H:%MZ}",
+        f"/plan?verb=recompute&t={name}&l={old:%Y-%m-%dT%H:%MZ}",
+    )  # fmt: skip
+    with served(folder, f"{END:%Y-%m-%dT%H:%MZ}") as root:
+        for page in pages:
+            times: list[list[float]] = [[], [], []]
+            size = 0
+            for turn in range(rounds):
+                times[0] += [looked(root, page)[0]] if not turn else []
+                change(folder, turn)
+                spent, size = looked(root, page)
+                times[1].append(spent)
+                times[2].append(looked(root, page)[0])
+            yield [page, *(f"{median(each):.2f}" for each in times), f"{size / 1000:.1f}"]
 
 
 @contextmanager
