@@ -7,11 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,3 +116,31 @@ def test_no_project_is_a_card_and_not_a_server(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, "E244" in done.stderr) == (1, True)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_run_in_the_pages_is_watched_and_leads_to_sparks_own_page(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    subprocess.run([sys.executable, "-m", "waterclock", "init", str(folder)], check=True, capture_output=True)
+    with (folder / "waterclock.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[env.dev.spark.confs]\n"spark.ui.enabled" = "true"\n"spark.ui.port" = "0"\n')
+    with running("ui", "--run", "--listen", "0", "--project", str(folder)) as process:
+        address = address_told(process)
+        run = seen(address, "runs.json", lambda told: told["runs"] and told["runs"][0])
+        spark = seen(address, f"{run['address'][1:]}.json", lambda told: told["spark"])
+        assert asked(spark, "/jobs/") == 200
+        made = seen(address, f"{run['address'][1:]}.json", lambda told: told["batches"] > 0 and told)
+        assert made["is_going_on"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def seen(address: str, path: str, what: Callable[[Any], Any]) -> Any:
+    """Ask for a page until it tells what is meant."""
+    for _ in range(120):
+        with urllib.request.urlopen(address + path, timeout=10) as answer:
+            if found := what(json.load(answer)):
+                return found
+        time.sleep(0.5)
+    raise AssertionError(f"{path} did not tell it within a minute")

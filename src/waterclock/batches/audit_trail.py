@@ -139,6 +139,10 @@ class Run:
     outcome: str | None
 
 
+SPARK_PAGE = "spark page"
+"""The kind of event that says where the page of a run's Spark is."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunClaim:
     """One claim of a run: `count` labels of a table from `first` to `last`, when it was had, and what came of it.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from waterclock.batches.audit_trail import SPARK_PAGE
 from waterclock.batches.records import Claim
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections
@@ -62,6 +63,15 @@ class Workplace:
         """Stop renewing the claim's lease."""
         with self._lock:
             self._held.pop(claim.number, None)
+
+    def tell_of_spark(self) -> None:
+        """Leave in the ledger where Spark's own page is, once a run."""
+        page = self.sessions.page()
+        with self._lock:
+            is_new = page is not None and self.run is not None and page not in self._noted
+            self._noted |= {page} if page else set()
+        if is_new:
+            self.ledger.past.add_event(SPARK_PAGE, who=self.settings.who, run=self.run, data={"address": page})
 
     def leave(self, claim: Claim) -> None:
         """Note that nobody here works on the claim any more, though it is open: what became of it is not known."""

@@ -96,6 +96,7 @@ class Past(Section):
     end_run = on_its_database(runs.end_run)
     runs = on_its_database(past_runs.newest_runs)
     find_run = on_its_database(past_runs.find_run)
+    spark_page = on_its_database(past_runs.spark_page)
     claims_of_run = on_its_database(past_runs.claims_of_run)
 
 

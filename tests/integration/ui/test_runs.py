@@ -32,7 +32,13 @@ def test_a_run_is_told_batch_by_batch_and_when(shop: stocks.Stocks, served: Call
     assert [each["step"] for each in told["steps"]] == ["make", "seal"]
     waits = {each["table"]: each["says"] for each in told["waits"]}
     assert "raw.sites" in waits["core.sites_now"]
+    assert told["spark"] is None
     with shop.ledger() as ledger:
+        ledger.past.add_event("spark page", who="ann", run=name, data={"address": "http://vm:4040"})
+    assert '<a href="http://vm:4040" rel="noreferrer">' in page.get(f"/runs/{name}").text
+    with shop.ledger() as ledger:
+        ledger.past.add_event("spark page", who="ann", run=name, data={"address": "javascript:alert(1)"})
+        assert page.get(f"/runs/{name}.json").json()["spark"] is None
         ledger.past.end_run(name, "failed", who="ann")
     ended = page.get(f"/runs/{name}.json").json()
     assert (ended["outcome"], ended["waits"]) == ("failed", [])

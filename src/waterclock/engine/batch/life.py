@@ -95,6 +95,7 @@ class _Attempt:
     def spark(self) -> SparkSession:
         """The batch's own session, in which the functions that the table's rules call are known."""
         session = self.work.sessions.own()
+        self.work.tell_of_spark()
         register_functions(session, self.work.root, self.work.flow, self.table.expressions)
         return session
 

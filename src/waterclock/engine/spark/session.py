@@ -121,6 +121,11 @@ class Sessions:
             raise
         return session
 
+    def page(self) -> str | None:
+        """Return the address of Spark's own page; None where it is off, as it is unless confs say otherwise."""
+        root, is_on = self._root, self._settings.confs.get("spark.ui.enabled") == "true"
+        return root.sparkContext.uiWebUrl if is_on and root is not None and not connect.is_remote(root) else None
+
     def own(self) -> SparkSession:
         """Return a fresh session that shares the JVM and nothing else (about a millisecond)."""
         root = self.root()

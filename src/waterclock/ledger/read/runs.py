@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import Run, RunClaim
+from waterclock.batches.audit_trail import SPARK_PAGE, Run, RunClaim
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, ledger, revisions, runs
+from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, ledger, revisions, runs
 
 _NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
 _RUN = sa.select(runs).where(runs.c.run == sa.bindparam("which"))
@@ -65,6 +65,17 @@ _TIMINGS = sa.select(revisions.c.claim, revisions.c.timings).join(  # each label
         revisions.c.claim == _FIRST.c.claim,
     ),
 )
+_PAGE = (  # all events of no batch lie together in the index
+    sa.select(events.c.data)
+    .where(
+        events.c.table_name.is_(None),
+        events.c.label.is_(None),
+        events.c.kind == SPARK_PAGE,
+        events.c.run == sa.bindparam("which"),
+    )
+    .order_by(events.c.id.desc())
+    .limit(1)
+)
 _CHUNK = 500
 _CLOCKS_DIFFER = timedelta(hours=1)
 
@@ -80,6 +91,13 @@ def find_run(database: Database, name: str) -> Run | None:
     with database.read() as connection:
         row = connection.execute(_RUN, {"which": name}).first()
         return None if row is None else _run(row)
+
+
+def spark_page(database: Database, name: str) -> str | None:
+    """Return where Spark's own page of a run is, None where it has none. Cost: grows with the number of runs."""
+    with database.read() as connection:
+        row = connection.execute(_PAGE, {"which": name}).first()
+        return None if row is None else str(row.data["address"])
 
 
 def claims_of_run(database: Database, run: Run, most: int) -> list[RunClaim]:

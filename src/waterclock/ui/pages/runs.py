@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from waterclock.batches.audit_trail import Run, RunClaim, RunnerSeen
 from waterclock.errors import WaterclockError
+from waterclock.ledger.ledger import Ledger
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading
 from waterclock.operations.states import State
@@ -76,8 +78,15 @@ def run(at: Reading, asked: Asked) -> Told:
         "steps": _steps(claims),
         "chart": _chart(claims, end),
         "is_going_on": found.outcome is None,
+        "spark": _page_of_spark(at.ledger, found),
         "waits": _waits(at) if found.outcome is None else [],
     }
+
+
+def _page_of_spark(ledger: Ledger, found: Run) -> str | None:
+    """Return the address of Spark's page, which ends with its run."""
+    address = ledger.past.spark_page(found.run) if found.outcome is None else None
+    return address if address and urlsplit(address).scheme in {"http", "https"} else None
 
 
 def _waits(at: Reading) -> list[Told]:
