@@ -105,6 +105,19 @@ class ProjectErrors(WaterclockError):
         return super().to_dict() | {"errors": [error.to_dict() for error in self.errors]}
 
 
+def rendered_parts(text: str) -> dict[str, str]:
+    """Return the parts of an error as `render` wrote it, empty where it has none; an excerpt stays with its place."""
+    found = {"what": "", "where": "", "why": "", "fix": ""}
+    for line in text.splitlines():
+        if line.startswith(("why  ", "fix  ")):
+            found[line[:3]] = line[5:].strip()
+        elif not found["what"]:
+            found["what"] = line.strip()
+        elif line.startswith("  ") and not found["where"]:
+            found["where"] = line.strip()
+    return found
+
+
 def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     """Find the known names that look most like `name`, best first, at most `most`."""
     by_lower = {candidate.lower(): candidate for candidate in known}

@@ -10,7 +10,7 @@ from waterclock.batches.audit_trail import Audit, Link
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import Reading, labels_known
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
@@ -48,10 +48,7 @@ def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None,
     table = at.flow.tables[name]
     low, high = BEGINNING, FOREVER
     if labels is not None:
-        start = at.planner.starts(at.snapshot, at.now)[name]
-        oldest = None if at.ledger is None else at.ledger.past.oldest_label(name)
-        begin = start if oldest is None else min(start, oldest)
-        low, high = labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
+        low, high = labels_known(at, table, labels)
         if table.cadence.next(low) == high:
             return _one(at, table, low, depth)
     shown = [] if at.ledger is None else at.ledger.past.newest(name, last, low, high)

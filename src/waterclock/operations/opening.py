@@ -14,7 +14,7 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, folders_in, is_folder
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Flow
+from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels, Selection, parse_labels, select
 from waterclock.timelabel.zone import parse_instant
@@ -175,6 +175,17 @@ def selected(flow: Flow, texts: list[str] | None, labels: str | None = None) -> 
     if common is None:
         return found, dict(found.labels)
     return found, dict.fromkeys(found.tables, common) | dict(found.labels)
+
+
+def labels_known(at: Reading, table: Table, labels: Labels) -> tuple[datetime, datetime]:
+    """Return the bounds of the labels meant, of all that a table has now or had before its START was moved.
+
+    Raises  E513 where none is meant, with the nearest
+    """
+    start = at.planner.starts(at.snapshot, at.now)[table.name]
+    oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
+    begin = start if oldest is None else min(start, oldest)
+    return labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
 
 
 def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:

@@ -25,6 +25,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.json import json_text
 from waterclock.operations.opening import Reading
+from waterclock.ui.asker import Asker
 from waterclock.ui.asking import Asked, Told
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
@@ -35,7 +36,7 @@ from waterclock.ui.pages.grid import grid
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carried_out, plan
 from waterclock.ui.pages.quality import quality
-from waterclock.ui.pages.query import Asker, as_csv, query
+from waterclock.ui.pages.query import as_csv, query
 from waterclock.ui.pages.runs import run, runs
 from waterclock.ui.pages.table import table
 from waterclock.ui.pages.today import errors, today

@@ -15,9 +15,9 @@ import uvicorn
 
 from waterclock.errors import WaterclockError
 from waterclock.ui.app import create_app
+from waterclock.ui.asker import Asker
 from waterclock.ui.guard import LOOPBACK, Guard
 from waterclock.ui.live import LiveProject
-from waterclock.ui.pages.query import Asker
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
 _SECONDS_TO_END = 3

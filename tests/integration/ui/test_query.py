@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from tests.tiny import Tiny, day
 from waterclock.engine.spark.session import Sessions
 from waterclock.ui.app import create_app
+from waterclock.ui.asker import Asker
 from waterclock.ui.live import LiveProject
-from waterclock.ui.pages.query import Asker
 
 COLLECT = "COLLECT shop.orders PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;"
 

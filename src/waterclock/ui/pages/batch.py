@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import audit_parts
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.opening import Reading, labels_known, one_table
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.retrying import blocked_by, plan_of_all
@@ -44,10 +44,7 @@ def batch(at: Reading, asked: Asked) -> Told:
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     table, text = at.flow.tables[name], asked.values["labels"]
     labels = parse_labels(text)
-    start = at.planner.starts(at.snapshot, at.now)[name]
-    oldest = None if at.ledger is None else at.ledger.past.oldest_label(name)
-    begin = start if oldest is None else min(start, oldest)
-    labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
+    labels_known(at, table, labels)
     states = states_of(at, [table], {name: labels})
     told: Told = {"table": name, "name": name.rpartition(".")[2], "labels": text}
     if len(states[name]) == 1:
@@ -130,16 +127,7 @@ def _error(audit: Audit | None) -> Told | None:
     text = (attempt.error if attempt else None) or audit.cell.error
     if not text or audit.cell.status not in {"failed", "held"}:
         return None
-    told: Told = {"what": "", "where": "", "why": "", "fix": "", "attempts": len(audit.attempts)}
-    for line in text.splitlines():
-        kind = line[:5].strip()
-        if kind in {"why", "fix"} and line[3:5] == "  ":
-            told[kind] = line[5:].strip()
-        elif not told["what"]:
-            told["what"] = line.strip()
-        elif line.startswith("  ") and not told["where"]:
-            told["where"] = line.strip()
-    return told
+    return rendered_parts(text) | {"attempts": len(audit.attempts)}
 
 
 def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:

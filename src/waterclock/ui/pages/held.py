@@ -11,7 +11,7 @@ from waterclock.batches.audit_trail import Attempt, Audit
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.held import MOST_COMPARED, Held, HeldRow, held, revisions_of
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import Reading, labels_known
 from waterclock.operations.words import count_words, local_label
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
@@ -48,10 +48,7 @@ def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelSta
 def _label(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]) -> datetime | None:
     said = asked.values.get("at", "").strip()
     if said:
-        start = at.planner.starts(at.snapshot, at.now)[table.name]
-        oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
-        begin = start if oldest is None else min(start, oldest)
-        return parse_labels(said).within(table, begin, max(table.cadence.last_due(at.now), begin))[0]
+        return labels_known(at, table, parse_labels(said))[0]
     made = [one.label for one in states if one.stored is not None and one.stored.current_claim is not None]
     return made[-1] if made else None
 
