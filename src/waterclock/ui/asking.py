@@ -53,6 +53,12 @@ def batch_address(name: str, labels: str) -> str:
     return f"/batches/{quote(name, safe='')}/{quote(labels, safe='')}"
 
 
+def query_address(name: str, label: str) -> str:
+    """Return the address of the query for all that a table held once a label was made."""
+    quoted = ".".join(part if part.isidentifier() else f"`{part}`" for part in name.split("."))
+    return f"/query?{urlencode({'q': f'SELECT * FROM {quoted}', 'as-of': f'{name}@{label}'})}"
+
+
 _KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 

@@ -45,6 +45,13 @@ def test_a_query_is_answered_as_it_is_and_as_it_was_with_a_plot_and_as_csv(page:
 
 
 @pytest.mark.spark
+def test_a_tables_page_leads_to_all_that_it_held_then(page: TestClient) -> None:
+    address = page.get("/tables/shop.orders.json", params={"at": "2020-01-01"}).json()["held"]["query"]
+    told = page.get(address.replace("/query?", "/query.json?")).json()
+    assert (told["as_of"], sorted(row[1] for row in told["texts"])) == ("shop.orders@20200101000000", ["1", "2"])
+
+
+@pytest.mark.spark
 def test_what_is_wrong_with_a_query_is_told_below_it(page: TestClient) -> None:
     for sql, code in (
         ("SELECT nope FROM shop.orders", "E730"),

@@ -16,7 +16,7 @@ from waterclock.operations.words import count_words, local_label
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told
+from waterclock.ui.asking import Asked, Told, query_address
 
 _LONGEST = 120  # letters of a value that are shown
 
@@ -65,6 +65,7 @@ def _chosen(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int
         "label": label_of(audit.cell.label),
         "words": local_label(audit.cell.label, table.cadence),
         "heading": "What came" if table.is_fold else "What it held",
+        "query": query_address(table.name, label_of(audit.cell.label)),
         "known": known,
         "against": against,
         "revisions": [
