@@ -71,6 +71,12 @@ def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
     return Cadence(min(periods, key=lambda period: period.minutes, default=_DAY), zone=zone)
 
 
+def shortest_cadence(tables: Sequence[Table], by: Cadence) -> Cadence:
+    """Return columns as short as the shortest window of the tables, where that is shorter than they are."""
+    shortest = min((table.cadence.period for table in tables), key=lambda period: period.minutes, default=by.period)
+    return Cadence(shortest, zone=by.zone) if shortest.minutes < by.period.minutes else by
+
+
 def wider(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
     """Return the narrowest columns, from these on, of which a span takes no more than `most`; years where none is."""
     units = (TimeUnit.DAY, TimeUnit.WEEK, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR)

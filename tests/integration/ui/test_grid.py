@@ -151,3 +151,15 @@ def test_a_ledger_put_in_the_place_of_another_is_the_one_that_is_read(
     with shop.ledger() as ledger:
         ledger.decisions.retry("raw.prices", [stocks.NOW.replace(day=20, hour=0, minute=0)], who="ann")
     assert page.get("/grid.json").json()["counts"]["failed"] == 1
+
+
+def test_a_day_is_told_by_the_hour_and_its_number_leads_there(page: TestClient) -> None:
+    assert 'href="/?l=2026-11-16"' in page.get("/").text
+    assert 'href="/?t=raw.%2A&amp;l=2026-11-16"' in page.get("/", params={"t": "raw.*"}).text
+    day = page.get("/grid.json", params={"l": "2026-11-16"}).json()
+    assert [len(day["columns"]), day["leads_into_columns"]] == [24, False]
+    rows = {row["table"]: row for layer in day["layers"] for row in layer["rows"]}
+    assert [piece["columns"] for piece in rows["raw.inventory"]["pieces"]] == [24]  # a label that is all of them
+    assert sum(piece["of"] for piece in rows["raw.orders"]["pieces"]) == 24
+    daily = page.get("/grid.json", params={"t": "core.*", "l": "2026-11-16"}).json()
+    assert len(daily["columns"]) == 1

@@ -10,7 +10,7 @@ from itertools import groupby
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
 from waterclock.operations.freshness import Freshness, fresh_of, freshness
-from waterclock.operations.grid import column_cadence, newest_span, wider
+from waterclock.operations.grid import column_cadence, newest_span, shortest_cadence, wider
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading
 from waterclock.operations.ribbons import Axis, Piece, Ribbon, causes_of, ribbons
@@ -29,6 +29,7 @@ from waterclock.ui.asking import Asked, Told
 NEWEST = 60  # columns that are shown where no labels are asked for
 _MOST = 400  # columns of any grid
 _CELLS = ((90, 15), (200, 6), (_MOST, 3))  # up to how many columns one is so many pixels wide
+_IN_HOURS = timedelta(hours=25)  # what is no longer, a day, is told in columns as short as the shortest windows
 _CLOSED_FROM = 300  # tables, from which on layers are shown closed
 
 
@@ -46,6 +47,7 @@ def grid(at: Reading, asked: Asked) -> Told:
         "counts": _counts(drawn),
         "tables": len(tables),
         "by": str(axis.by),
+        "leads_into_columns": len(axis.columns) > 1 and axis.by.period.unit is not TimeUnit.MINUTE,
         "cell": _cell(axis),
         "columns": list(_columns(axis)),
         "layers": [_layer(at, schema, rows, found, plan) for schema, rows in _by_schema(drawn)],
@@ -70,6 +72,8 @@ def axis_of(at: Reading, tables: Sequence[Table], labels: Iterable[Labels], newe
     span = max(low, BEGINNING), min(high, FOREVER)
     if span[0] >= span[1]:
         return Axis(by, (), span[1])
+    if span[1] - span[0] <= _IN_HOURS:
+        by = shortest_cadence(tables, by)
     by = wider(by, (by.floor(span[0]), by.ceil(span[1])), _MOST)
     axis = Axis.over(by, (by.floor(span[0]), by.ceil(span[1])))
     return Axis(by, axis.columns[-_MOST:], axis.end)
