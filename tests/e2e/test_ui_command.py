@@ -94,6 +94,15 @@ def test_others_on_the_network_need_the_token(project: Path) -> None:
             assert found.status == 200
 
 
+@pytest.mark.parametrize("words", [("--now", "yesterday"), ("--now", "2026-11-20T05"), ("--env", "nope")])
+def test_words_that_no_page_could_be_told_with_start_no_server(project: Path, words: tuple[str, str]) -> None:
+    with running("ui", "--listen", "0", "--project", str(project), *words) as process:
+        said, _ = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert words[1] in said
+    assert "the pages are at" not in said
+
+
 def test_a_port_that_is_taken_is_said_to_be(project: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -43,8 +43,8 @@ class Proposal:
 
     `asked`: the batches that are asked for. `following`: those that run after them, or, where something is made
     again, may run where rows turn out to differ, or that a state which is asked for needs; both by table, upstream
-    first and oldest first. `steps`: in which step each table is. `command`: the same on a command line, but for its
-    reason.
+    first and oldest first. `steps`: in which step each table is. `may_differ`: whether rows that are there are made
+    again. `command`: the same on a command line, but for its reason.
     """
 
     verb: Verb
@@ -53,6 +53,7 @@ class Proposal:
     steps: Mapping[str, int]
     cost: Estimate
     command: str
+    may_differ: bool = False
 
     @property
     def count(self) -> int:
@@ -94,7 +95,16 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None) -> Propo
         for name in _upstream_first(at.flow, {*asked, *following})
     }
     words = ["waterclock", wanted.value, selection, *([labels] if labels else []), *_ONLY_ASKED.get(wanted, ())]
-    return Proposal(wanted, asked, following, _steps(at.flow, both), cost_of(both, at.snapshot), shlex.join(words))
+    return Proposal(
+        verb=wanted,
+        asked=asked,
+        following=following,
+        steps=_steps(at.flow, both),
+        cost=cost_of(both, at.snapshot),
+        command=shlex.join(words),
+        may_differ=wanted is not Verb.SKIP
+        and any(_is_covered(at, name, window.start) for name, windows in asked.items() for window in windows),
+    )
 
 
 def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
@@ -136,7 +146,15 @@ def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
 
 def _retry(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
     cleared = troubled(at, selection, labels)
-    return _windows(at.flow, cleared), _windows(at.flow, blocked_by(plan_of_all(at), cleared))
+    blocked = blocked_by(plan_of_all(at), cleared)
+    standing = {
+        name: [label for label in of_table if _is_covered(at, name, label)] for name, of_table in cleared.items()
+    }
+    _, resting = _restated(at, Verb.RECOMPUTE, standing)  # rows of before are there, and others may have read them
+    following = {name: {*blocked.get(name, ()), *_labels(resting.get(name, ()))} for name in {*blocked, *resting}}
+    return _windows(at.flow, cleared), _windows(
+        at.flow, {name: of_table - cleared.get(name, frozenset()) for name, of_table in following.items()}
+    )
 
 
 def _backfill(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
@@ -195,8 +213,16 @@ _ONLY_ASKED = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT), ("--no
 
 
 def _windows(flow: Flow, found: Mapping[str, Iterable[datetime]]) -> dict[str, tuple[Window, ...]]:
-    names = _upstream_first(flow, found)
+    names = [name for name in _upstream_first(flow, found) if found[name]]
     return {name: tuple(map(flow.tables[name].cadence.window_of, sorted(found[name]))) for name in names}
+
+
+def _labels(windows: Iterable[Window]) -> frozenset[datetime]:
+    return frozenset(window.start for window in windows)
+
+
+def _is_covered(at: Reading, name: str, label: datetime) -> bool:
+    return at.snapshot.of(name).covered.covers_instant(label)
 
 
 def _upstream_first(flow: Flow, names: Iterable[str]) -> list[str]:

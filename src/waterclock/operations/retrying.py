@@ -6,14 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.operations.opening import Reading, selected
 from waterclock.planner.plan import NEEDS_SOMEBODY, Plan, Status
 from waterclock.planner.request import Request
 
 _NO_CAP = 1 << 30
-_CLEARED = {BatchStatus.FAILED.value, BatchStatus.HELD.value, BatchStatus.SKIPPED.value}
-_SKIPPED = BatchStatus.SKIPPED.value
 Found = dict[str, frozenset[datetime]]
 
 
@@ -26,11 +24,16 @@ def troubled(at: Reading, selection: str | None, labels: str | None) -> Found:
     if at.ledger is None:
         return {}
     batches: defaultdict[str, set[datetime]] = defaultdict(set)
-    for cell in at.ledger.past.grid(found.tables):
-        meant = by_table.get(cell.table)
-        is_meant = meant is None or meant.contains(cell.label, at.flow.tables[cell.table].cadence)
-        if cell.status in _CLEARED and is_meant and (cell.status != _SKIPPED or meant is not None):
-            batches[cell.table].add(cell.label)
+    for name in found.tables:
+        meant, cadence = by_table.get(name), at.flow.tables[name].cadence
+        of_table = set(at.snapshot.of(name).troubles)
+        if meant is not None:
+            low, high = meant.bounds(cadence)
+            cells = at.ledger.past.grid([name], low or BEGINNING, high or FOREVER)
+            of_table |= {cell.label for cell in cells if cell.status == BatchStatus.SKIPPED}
+            of_table = {label for label in of_table if meant.contains(label, cadence)}
+        if of_table:
+            batches[name] = of_table
     return {name: frozenset(found) for name, found in batches.items()}
 
 

@@ -33,8 +33,8 @@ class RuleKept:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it did not hold in the newest batch that was tried."""
-        return bool(self._asked) and self._asked[-1].state is not State.OK
+        """Whether it did not hold in the newest batch that was tried, or holds back an older one still."""
+        return bool(self._asked) and (self._asked[-1].state is not State.OK or bool(self._refused))
 
     @property
     def was_broken(self) -> bool:
@@ -42,14 +42,23 @@ class RuleKept:
         return len(self._asked) > 1 and self._asked[-2].state is not State.OK
 
     @property
+    def is_newly_broken(self) -> bool:
+        """Whether it did not hold in the newest batch that was tried, and held in the one before."""
+        return bool(self._asked) and self._asked[-1].state is not State.OK and not self.was_broken
+
+    @property
     def since(self) -> datetime | None:
-        """Since which label it has been broken without a break; None where it holds."""
-        found = None
+        """Since which label it is broken without a break, or the oldest that it holds back; None where it holds."""
+        found = self._refused[0] if self._refused else None
         for answer in reversed(self._asked):
             if answer.state is State.OK:
                 break
-            found = answer.label
+            found = answer.label if found is None else min(found, answer.label)
         return found
+
+    @property
+    def _refused(self) -> tuple[datetime, ...]:
+        return tuple(answer.label for answer in self.answers if answer.state is State.FAILED)
 
     @property
     def _asked(self) -> tuple[Answer, ...]:

@@ -25,6 +25,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.json import json_text
 from waterclock.operations.opening import Reading
+from waterclock.operations.runners import alive
 from waterclock.ui.asker import Asker
 from waterclock.ui.asking import Asked, Told
 from waterclock.ui.guard import Guard, Guarded
@@ -41,7 +42,7 @@ from waterclock.ui.pages.runs import run, runs
 from waterclock.ui.pages.table import table
 from waterclock.ui.pages.today import errors, today
 from waterclock.ui.rendering import render
-from waterclock.ui.shell import alive, now_words, runners_words, shell
+from waterclock.ui.shell import now_words, runners_words, shell
 
 if TYPE_CHECKING:
     from starlette.requests import Request

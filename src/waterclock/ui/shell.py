@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from waterclock.batches.audit_trail import RunnerSeen
 from waterclock.operations.opening import Reading
+from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words
 from waterclock.timelabel.zone import nominal_zone
 from waterclock.ui.asking import Asked, Told
@@ -53,11 +53,3 @@ def now_words(at: Reading | None) -> str:
 def runners_words(count: int) -> str:
     """Say how many runners are at work."""
     return count_words(count, "runner") if count else "no runner is running"
-
-
-def alive(at: Reading) -> list[RunnerSeen]:
-    """Return the runners that are at work, or will be when something is due."""
-    if at.ledger is None:
-        return []
-    now = at.ledger.now()
-    return [each for each in at.ledger.runners.all() if each.alive_until >= now]

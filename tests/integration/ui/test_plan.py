@@ -158,3 +158,30 @@ def test_nothing_is_asked_for_where_there_is_no_ledger_yet(tmp_path: Path, serve
         answer = page.post("/plan", data={**asked, "digest": told["digest"]}, headers=HERE)
         assert "`waterclock run` makes what is due" in answer.text.replace("<code>", "`").replace("</code>", "`")
         assert answer.status_code == 422
+
+
+def test_a_retry_of_a_batch_that_others_have_read_names_what_may_follow(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
+    label = datetime(2026, 11, 12, tzinfo=UTC)
+    with shop.ledger() as ledger:
+        ledger.decisions.request_restate("raw.sites", [label], "recompute", who="ann")
+    shop.fails = {("raw.sites", label): "E731 it is broken now"}
+    shop.fill()
+    page = served(shop.folder)
+    told = page.get("/plan.json", params={"verb": "retry", "t": "raw.sites", "l": "2026-11-12"}).json()
+    assert told["title"].startswith("Retry raw.sites @ 12 Nov, and up to")
+    assert told["may_differ"]
+    labels = {step["table"]: step["labels"] for step in told["steps"]}
+    assert labels["reports.site_report"] == ["20261112000000"]  # which goes out
+    assert told["steps"][0]["table"] == "raw.sites"
+
+
+def test_what_was_decided_is_told_with_the_batch(shop: stocks.Stocks, page: TestClient) -> None:
+    with shop.ledger() as ledger:
+        ledger.decisions.retry("raw.inventory", [FAILED], who="bo", why="MUC2 sent its file")
+    told = page.get("/batches/raw.inventory/2026-11-09.json").json()
+    assert [(each["what"], each["who"], each["why"]) for each in told["decided"]] == [
+        ("retried", "bo", "MUC2 sent its file")
+    ]
+    assert "MUC2 sent its file" in page.get("/batches/raw.inventory/2026-11-09").text

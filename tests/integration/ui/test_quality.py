@@ -35,6 +35,18 @@ def test_a_rule_that_refused_the_newest_batch_comes_first_and_is_newly_broken(
     assert [each["rule"] for each in told["newly_broken"]] == ["few_rows"]
 
 
+def test_a_rule_that_holds_back_an_older_batch_is_broken_though_newer_ones_hold(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    shop = stocks.make(tmp_path / "shop")
+    error = "E740 raw.weather is not as expected: few_rows: the batch is not (count(*) > 100)"
+    shop.fails = {("raw.weather", stocks.NOW.replace(day=12, hour=0, minute=0)): error}
+    shop.fill(until=stocks.NOW)
+    told = served(shop.folder).get("/quality.json").json()
+    assert (told["rules"][0]["rule"], told["rules"][0]["since"], told["broken"]) == ("few_rows", "12 Nov", 1)
+    assert (told["newly_broken"], told["newly_mended"]) == ([], [])
+
+
 def test_a_project_without_rules_is_shown_how_to_write_one(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     collect = "COLLECT raw.orders PARTITIONED (sku STRING, at TIMESTAMP) FROM erp.orders EVERY DAY BY DATA TIME at;"
     flow = f"CREATE CONNECTION erp TYPE sqlite;\n{collect}\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -57,6 +59,17 @@ def test_bars_of_claims_that_overlap_lie_below_each_other(shop: stocks.Stocks, p
         bars = sorted((bar["x"], bar["width"]) for bar in chart["bars"] if bar["lane"] == lane)
         assert all(x + width <= later + 2.1 for (x, width), (later, _) in itertools.pairwise(bars))
         assert all(0 <= x <= x + width <= chart["width"] + 2.1 for x, width in bars)
+
+
+def test_a_runner_that_was_killed_here_is_known_to_be_gone(shop: stocks.Stocks, page: TestClient) -> None:
+    named = "from waterclock.engine.runner_name import runner_name; print(runner_name())"
+    ended = subprocess.run([sys.executable, "-c", named], capture_output=True, text=True, check=True).stdout.strip()
+    with shop.ledger() as ledger:
+        for name in (ended, "elsewhere:1:a"):
+            ledger.runners.register(name, who="ann", command="run", flow="f", lease_seconds=1e9)
+    told = page.get("/runs.json").json()
+    assert {each["runner"]: each["is_alive"] for each in told["runners"]} == {ended: False, "elsewhere:1:a": True}
+    assert page.get("/grid", headers={"HX-Request": "true"}).headers["waterclock-runners"] == "1 runner"
 
 
 def test_a_run_that_made_nothing_and_one_that_is_not_known(

@@ -126,7 +126,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
             stop = threading.Event()
             runner = _runner(work, asked, stop)
             with (
-                Heartbeat(work, f"{asked.command} --watch" if lasts else asked.command),
+                Heartbeat(work, f"{asked.command} --watch" if lasts and asked.command == "run" else asked.command),
                 _noted(work, asked, now) as noted,
                 nullcontext() if address is None else listening(work, address),
                 nullcontext() if asked.pages is None else _pages(project, asked.pages, progress),

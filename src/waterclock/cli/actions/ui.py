@@ -14,7 +14,9 @@ from waterclock.cli.stopping import stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
+from waterclock.errors import ProjectErrors
 from waterclock.operations.opening import open_project
+from waterclock.timelabel.zone import parse_instant
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serving
 
@@ -27,9 +29,10 @@ def show_pages(
     Raises  E244 where there is no project, E909 where nothing can listen there
     """
     if is_run:
-        return carry_out(open_project(folder, env), Asked(command="ui", watch_seconds=30, pages=listen))
+        return carry_out(open_project(folder, env), Asked(command="ui --run", watch_seconds=30, pages=listen))
     if not (folder / FILE).is_file():
         open_project(folder, env)  # says that there is none
+    _refuse_words(folder, env, now)
     to = console()
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()
@@ -47,6 +50,21 @@ def show_pages(
         while not stop.wait(3600):
             pass
     return 0
+
+
+def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:
+    """Refuse what no page could be told with, whatever the project's files say later.
+
+    Raises  E106 for what is no instant, E243 for an environment that is not there
+    """
+    if now is not None:
+        parse_instant(now, "UTC")
+    try:
+        open_project(folder, env)
+    except ProjectErrors as found:
+        for error in found.errors:
+            if env is not None and error.code == "E243":
+                raise error from None
 
 
 def _has_screen() -> bool:

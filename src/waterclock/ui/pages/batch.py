@@ -33,6 +33,11 @@ from waterclock.ui.asking import Asked, Told, batch_address
 from waterclock.ui.pages.batches import is_done, several, states_of
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
+_DECISIONS = frozenset({
+    "retried", "skipped", "recompute requested", "recollect requested", "backfill requested", "skip requested",
+    "request withdrawn",
+})  # fmt: skip
+_MOST_DECISIONS = 10
 _CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 
@@ -74,6 +79,7 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
         "error": _error(audit) or _error_of_root(at, way),
         "facts": _facts(at, table, audit),
         "inputs": _inputs(at, audit),
+        "decided": _decided(audit, zone),
         "holds_up": _held_up(plan, table.name, one.label),
         "record": None if audit is None else audit_parts(audit),
         "actions": _actions(at, plan, table, one, way),
@@ -182,6 +188,21 @@ def _inputs(at: Reading, audit: Audit | None) -> list[Told]:
             {"table": each.table, "read": each.read, "words": words, "version": each.version, "address": address}
         )
     return told
+
+
+def _decided(audit: Audit | None, zone: str) -> list[Told]:
+    """Tell what people decided about the batch, the newest first."""
+    events = () if audit is None else audit.events
+    return [
+        {
+            "what": event.kind,
+            "who": event.who,
+            "why": str(event.data.get("why", "")),
+            "at": instant_words(event.at, zone),
+        }
+        for event in reversed(events)
+        if event.kind in _DECISIONS
+    ][:_MOST_DECISIONS]
 
 
 def _held_up(plan: Plan, table: str, label: datetime) -> int:

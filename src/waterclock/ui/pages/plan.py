@@ -7,10 +7,10 @@ from datetime import datetime
 
 from waterclock.operations.opening import Reading
 from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_house, propose
+from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words, number_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told
-from waterclock.ui.shell import alive
 
 _WORDS = {verb: verb.capitalize() for verb in Verb} | {Verb.BACKFILL: "Make"}
 _MOST_LABELS = 200  # of a table, that are told one by one
@@ -55,7 +55,7 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
         "word": _WORDS[proposal.verb],
         "count": proposal.count,
         "total": total,
-        "may_differ": proposal.verb in {Verb.RECOMPUTE, Verb.RECOLLECT},
+        "may_differ": proposal.may_differ,
         "steps": [
             {
                 "step": proposal.steps[name],
@@ -99,9 +99,10 @@ def _title(at: Reading, proposal: Proposal) -> str:
         return f"Skip {what}; {freed} no longer {'waits' if following == 1 else 'wait'} for it"
     if proposal.verb is Verb.BACKFILL:
         return f"{_WORDS[proposal.verb]} {what}, and {count_words(following, 'batch', 'batches')} that it needs"
-    if proposal.verb in {Verb.RECOMPUTE, Verb.RECOLLECT}:
+    if proposal.may_differ:
         upto = count_words(following, "batch", "batches")
-        return f"{_WORDS[proposal.verb]} {what}, and up to {upto} that rest on it"
+        rest = "wait for it or rest on it" if proposal.verb is Verb.RETRY else "rest on it"
+        return f"{_WORDS[proposal.verb]} {what}, and up to {upto} that {rest}"
     return f"{_WORDS[proposal.verb]} {what} and the {count_words(following, 'batch', 'batches')} it blocks"
 
 

@@ -21,7 +21,7 @@ def quality(at: Reading, asked: Asked) -> Told:
         "rules": [_rule(at, rule) for rule in found],
         "newest": NEWEST,
         "broken": len(broken),
-        "newly_broken": [_name(rule) for rule in broken if not rule.was_broken],
+        "newly_broken": [_name(rule) for rule in broken if rule.is_newly_broken],
         "newly_mended": [_name(rule) for rule in found if rule.was_broken and not rule.is_broken],
         "tables": len(tables),
     }

@@ -12,6 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading
+from waterclock.operations.runners import is_alive
 from waterclock.operations.states import State
 from waterclock.operations.words import instant_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
@@ -28,7 +29,8 @@ def runs(at: Reading, _: Asked) -> Told:
     """Return the newest runs, and the runners. Cost: three questions to the ledger."""
     if at.ledger is None:
         return {"runs": [], "runners": [], "alive": 0}
-    runners = [runner_told(at, runner) for runner in at.ledger.runners.all()]
+    now = at.ledger.now()
+    runners = [runner_told(at, runner, now) for runner in at.ledger.runners.all()]
     return {
         "runs": [_run(at, run) for run in at.ledger.past.runs(_MOST)],
         "runners": runners,
@@ -36,14 +38,14 @@ def runs(at: Reading, _: Asked) -> Told:
     }
 
 
-def runner_told(at: Reading, runner: RunnerSeen) -> Told:
+def runner_told(at: Reading, runner: RunnerSeen, now: datetime) -> Told:
     """Tell of one runner: whether it is at work, and what it holds."""
     return {
         "runner": runner.runner,
         "who": runner.who,
         "command": runner.command,
         "since": instant_words(runner.started_at, at.zone),
-        "is_alive": at.ledger is not None and runner.alive_until >= at.ledger.now(),
+        "is_alive": is_alive(runner, now),
         "has_this_flow": runner.flow == at.flow.fingerprint,
         "holds": [
             {
