@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+
+from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_references
@@ -17,6 +20,7 @@ from waterclock.flow.flats import flats_of
 
 _FILE = "query"
 _ANSWERS_DIFFER = "E215"  # a query that is asked once may ask for the time
+_CALLS_OF_JAVA = frozenset({"REFLECT", "JAVA_METHOD", "TRY_REFLECT"})
 
 
 def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -> Query:
@@ -35,6 +39,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     span = source.span(0, len(source.text))
     found = find_references(QuerySaid(span, statements[0].tokens))
     errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
+    errors.extend(_calls_of_java(statements[0].tokens, source))
     errors.extend(_windows(found, source))
     errors.extend(_flat_views(found, flow))
     known = {*flow.tables, *flow.views, *status_tables}
@@ -94,6 +99,18 @@ def _flat_views(found: Found, flow: Flow) -> Iterator[WaterclockError]:
                 f"{table.name} reads {flats[0]}, which is for the queries of a flow",
                 why="it brings tables together as of a batch, and a query that is asked now is none",
                 fix=f"make a TRANSFORM of {table.name}, and ask that",
+            )
+
+
+def _calls_of_java(tokens: Sequence[Token], source: SourceText) -> Iterator[WaterclockError]:
+    """Refuse to call whatever Java there is: it could end Spark, or tell what is in its environment."""
+    for token, following in pairwise(tokens):
+        if token.text.upper() in _CALLS_OF_JAVA and following.token_type is TokenType.L_PAREN:
+            yield source.span(token.start, token.end + 1).refuse(
+                "E209",
+                f"{token.text} calls Java, which is not said here",
+                why="a query reads, and does nothing else",
+                fix="write a function in Python",
             )
 
 

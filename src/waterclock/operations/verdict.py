@@ -42,7 +42,7 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     """Say how the tables of `found` stand, by what is planned of them."""
     names = list(found)
     if not names:
-        return Verdict((Part("No table is declared yet."),))
+        return Verdict((Part("No table is meant." if flow.tables else "No table is declared yet."),))
     counts = Counter(look_of(batch) for batch in plan.batches)
     failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
     held = [batch for batch in plan.batches if batch.status is Status.HELD]

@@ -27,6 +27,7 @@ _STORED = {
     BatchStatus.HELD: Status.HELD,
     BatchStatus.SKIPPED: Status.SKIPPED,
 }
+_TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def _told(
     reported: Mapping[str, Collection[datetime]] = {}
     behind: Mapping[str, Collection[datetime]] = {}
     if span[0] < span[1]:
-        plan = planner.plan(snapshot, now, Request(only=only, labels=Labels.between(*span), cap=_NO_CAP))
+        plan = planner.plan(snapshot, now, Request(listed=only, labels=Labels.between(*span), cap=_NO_CAP))
         reported, behind = plan.reported, plan.behind
         for batch in plan.batches:
             planned.setdefault(batch.table, {})[batch.label] = batch
@@ -229,11 +230,15 @@ class _Told:
             again = f"waterclock recompute {self.table} {label_of(label)}"
             why = f"what it read was restated since; `{again}` makes it again"
             return LabelState(label, Status.BEHIND, why, cell)
-        if cell is not None and cell.status is not None:
+        if cell is not None and cell.status is not None and not self._is_given_up(cell):
             return LabelState(label, _STORED[BatchStatus(cell.status)], "", cell)
         if self.is_snapshot or self.covered.covers_instant(label):
-            return LabelState(label, Status.STOOD_FOR)
+            return LabelState(label, Status.STOOD_FOR, stored=cell)
         return LabelState(label, Status.NOT_NEEDED)
+
+    def _is_given_up(self, cell: Cell) -> bool:
+        """Tell whether a snapshot failed and is not tried again: a later one stands for it, or will."""
+        return self.is_snapshot and cell.status in _TROUBLE and cell.current_claim is None
 
 
 class _Counted:

@@ -154,7 +154,8 @@ class Planner:
         """Return the tables that have something to do, upstream first, with the labels that may run."""
         for name, node in self.graph.nodes.items():
             to_do = judge.facts.to_do[name]
-            if name in judge.facts.selected and (to_do.missing or to_do.revisions):
+            is_listed = name in judge.facts.selected and (request.listed is None or name in request.listed)
+            if is_listed and (to_do.missing or to_do.revisions):
                 chosen = request.labels_of(name)
                 yield node, to_do if chosen is None else to_do.between(*chosen.bounds(node.table.cadence))
 

@@ -16,7 +16,8 @@ GROUP_CAP = 366
 class Request:
     """Which tables and labels a plan is about, and how much of them; by itself it asks for all.
 
-    `only`: the tables that may run; all others are looked at for causes alone. `labels`: those that may run, of all
+    `only`: the tables that may run; all others are looked at for causes alone. `listed`: of those that may run, the
+    tables whose batches are listed, where not all are. `labels`: those that may run, of all
     tables or by table. `cap`: how many batches of a table are listed, and how many of those that are ready are put
     into groups (what stands before them, blocked, does not count); `group_cap`: how many share a claim. `force`:
     labels to run although done or not needed, as if somebody had asked for it. `clock`: the ledger's real clock, by
@@ -24,6 +25,7 @@ class Request:
     """
 
     only: Collection[str] | None = None
+    listed: Collection[str] | None = None
     labels: Labels | Mapping[str, Labels] | None = None
     cap: int = 1000
     group_cap: int = GROUP_CAP

@@ -174,3 +174,10 @@ def test_a_ripple_that_is_half_done_is_shown(shop: stocks.Stocks, served: Callab
         assert page.get(path).status_code == 200
     asked = {"verb": "recompute", "t": "raw.returns", "l": "2026-11-10"}
     assert page.get("/plan.json", params=asked).status_code == 200
+
+
+def test_a_query_that_is_too_long_is_refused_and_not_cut_into_another_one(page: TestClient) -> None:
+    sql = f"SELECT 1 AS a {' ' * 9_990} WHERE 1 = 0"
+    told = page.get("/query.json", params={"q": sql}).json()
+    assert (told["answer"], [error["code"] for error in told["errors"]]) == (None, ["E210"])
+    assert page.get("/query.csv", params={"q": sql}).status_code == 422

@@ -50,6 +50,8 @@ def test_where_a_token_is_asked_for_nothing_is_seen_without_it(
 def test_bodies_and_methods_are_bounded(page: TestClient) -> None:
     own = {"Origin": "http://localhost"}
     assert page.post("/plan", content=b"x" * 70_000, headers=own).status_code == 413
+    chunked = own | {"Content-Length": "3", "Transfer-Encoding": "chunked"}
+    assert page.post("/plan", content=b"x" * 70_000, headers=chunked).status_code == 413
     assert page.post("/plan", content=b"&".join([b"a=1"] * 50), headers=own).status_code == 400
     assert page.request("DELETE", "/plan", headers=own).status_code == 405
     assert page.post("/", headers=own).status_code == 405

@@ -75,6 +75,35 @@ def test_a_button_says_what_its_plan_says(page: TestClient) -> None:
         assert f"+ {plan['total'] - plan['count']} blocked" in retry["words"]
 
 
+def test_no_button_leads_to_what_is_refused(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
+    failed = datetime(2026, 11, 12, tzinfo=UTC)
+    with shop.ledger() as ledger:
+        ledger.decisions.request_restate("raw.sites", [failed], "recompute", who="ann")
+    shop.fails = {("raw.sites", failed): "E731 no"}
+    shop.fill(until=stocks.NOW)
+    with served(shop.folder) as page:  # it has rows still, and cannot be left out
+        told = page.get("/batches/raw.sites/2026-11-12.json").json()
+        assert told["state"] == "failed"
+        assert "skip" not in [each["verb"] for each in told["actions"]]
+        for action in told["actions"]:
+            assert page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()["count"] == 1
+
+
+def test_a_state_that_failed_and_that_nobody_needs_now_can_be_tried_again(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    flow = stocks.FLOW.partition("TRANSFORM")[0] + (
+        "TRANSFORM core.totals REPLACE EVERY DAY AS SELECT sku, count(*) AS n FROM HISTORY(raw.sites) GROUP BY sku;\n"
+    )
+    shop = stocks.make(tmp_path / "states", flow=flow)
+    shop.fails = {("core.totals", datetime(2026, 11, 18, tzinfo=UTC)): "E731 no"}
+    for day in (19, 20):
+        shop.fill(until=datetime(2026, 11, day, 1, tzinfo=UTC))
+    with served(shop.folder) as page:
+        told = page.get("/batches/core.totals/2026-11-18.json").json()
+        assert (told["state"], [each["words"] for each in told["actions"]]) == ("failed", ["Retry…"])
+
+
 def test_addresses_that_name_the_same_in_another_way_do_not_answer_for_each_other(page: TestClient) -> None:
     asked = {"t": "raw.inventory", "l": "2026-11-09"}
     one = page.get("/batches/raw.inventory/2026-11-09.json", params=asked).json()

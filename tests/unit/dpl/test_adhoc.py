@@ -62,3 +62,21 @@ def test_a_sample_may_be_asked_and_gets_the_alias_behind_it(flow: Flow) -> None:
 def test_queries_by_name_are_refused(flow: Flow) -> None:
     text = "SELECT id FROM raw.orders UNION ALL BY NAME SELECT id FROM raw.customers"
     assert refusals(text, flow) == ["E236 UNION ALL BY NAME stands at the top of a TRANSFORM alone query:1:27"]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("SELECT TRANSFORM(id) USING 'touch x' AS (a) FROM raw.orders", "USING runs a command of the machine here"),
+        ('FROM raw.orders |> SELECT TRANSFORM(id) USING "id" AS (a)', "USING runs a command of the machine here"),
+        ("SELECT Reflect('java.lang.System', 'exit', 0)", "Reflect calls Java, which is not said here"),
+        ("SELECT system.builtin.`java_method`('a', 'b')", "java_method calls Java, which is not said here"),
+        ("SELECT try_reflect('a', 'b')", "try_reflect calls Java, which is not said here"),
+    ],
+)
+def test_a_query_runs_no_command_and_calls_no_java(text: str, what: str, flow: Flow) -> None:
+    assert [refusal.partition(" query:")[0] for refusal in refusals(text, flow)] == [f"E209 {what}"]
+
+
+def test_a_call_that_lacks_an_argument_is_refused_where_the_parser_breaks_off(flow: Flow) -> None:
+    assert refusals("SELECT map(id) AS a FROM raw.orders", flow)[0].startswith("E210 the query cannot be read")

@@ -134,3 +134,8 @@ def test_a_cause_that_is_not_planned_ends_the_way() -> None:
     assert [(step.table, step.is_root, step.detail) for step in way] == [
         ("core.a", False, ""), ("raw.a", True, "E731 no number"),
     ]  # fmt: skip
+
+
+def test_a_selection_that_means_no_table_does_not_say_that_there_is_none() -> None:
+    assert verdict(FLOW, {}, Plan(NOW, ())).text == "No table is meant."
+    assert verdict(flow(), {}, Plan(NOW, ())).text == "No table is declared yet."

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from random import Random
@@ -182,3 +183,16 @@ def test_a_table_whose_labels_are_all_done_is_counted_at_once() -> None:
         return calls
 
     assert cost(72) < cost(24) + 50 * 100  # calls; each hour of a table cost 24 before
+
+
+def test_a_snapshot_that_failed_is_stood_for_once_it_is_not_tried_again() -> None:
+    flow = flow_of(snapshot("a.a"))
+    failed = replace(cell("a.a", "2013-01-03", "failed"), current_claim=None)
+    past = {"a.a": facts([("2013-01-01", "2013-01-05")])}
+    assert states(flow, past, [failed, cell("a.a", "2013-01-04")], "a.a")[2:] == [Status.STOOD_FOR, Status.DONE]
+
+
+def test_what_is_waited_for_may_run_though_its_table_is_not_shown() -> None:
+    flow = flow_of(collect("a.a"), transform("b.b", ["a.a"]))
+    found = label_states(Planner(flow), LedgerSnapshot(), NOW, [], SPAN, only=["b.b"])["b.b"]
+    assert (found[0].status, found[0].reason) == (Status.WAITING, "waits for a.a@20130101000000, ready")

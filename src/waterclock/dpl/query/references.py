@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
@@ -77,9 +78,8 @@ def find_references(query: QuerySaid) -> Found:
     except ParseError as error:
         found.errors.append(unreadable_query(error, source, tokens, query.span))
         return found
-    except AttributeError:  # sqlglot's, of pipes that it does not take: `|> ORDER BY x |> LIMIT 3`
-        why = "the parser of queries breaks off over it; a |> that sorts or limits is known to do that to it"
-        found.errors.append(query.span.refuse("E210", "the query cannot be read", why=why, fix="say it without |>"))
+    except (AttributeError, IndexError) as error:
+        found.errors.append(_broken_off(error, query.span))
         return found
     tree = trees[0]
     if not isinstance(tree, exp.Query | exp.Values):
@@ -90,6 +90,15 @@ def find_references(query: QuerySaid) -> Found:
     found.tree = tree
     _Finder(source, tokens, found).find()
     return found
+
+
+def _broken_off(error: AttributeError | IndexError, span: Span) -> WaterclockError:
+    """Say what is known to break the parser off: a pipe, `|> ORDER BY x |> LIMIT 3`, or a call as `map(a)`."""
+    known, fix = "a |> that sorts or limits", "say it without |>"
+    if isinstance(error, IndexError):
+        known, fix = "a call that lacks an argument, as map(a),", "give the call what it lacks"
+    why = f"the parser of queries breaks off over it; {known} is known to do that to it"
+    return span.refuse("E210", "the query cannot be read", why=why, fix=fix)
 
 
 class _Finder:
@@ -115,6 +124,7 @@ class _Finder:
         self.found.tables.sort(key=lambda table: table.start)
         for column in columns:
             self._guard(self._column, column)
+        self._refuse_scripts()
         self._walk_tokens(names)
 
     def _guard(self, check: Any, node: Any) -> None:
@@ -122,6 +132,16 @@ class _Finder:
             check(node)
         except WaterclockError as error:
             self.found.errors.append(error)
+
+    def _refuse_scripts(self) -> None:
+        """Refuse `TRANSFORM(...) USING 'command'`, a command of the machine's: of a join USING has columns."""
+        for index, (token, following) in enumerate(pairwise(self.tokens)):
+            if token.text.upper() == "USING" and following.token_type in _LITERALS:
+                error = self._span(index).refuse(
+                    "E209", "USING runs a command of the machine here", why="a query reads, and does nothing else",
+                    fix="write a transform or a function in Python",
+                )  # fmt: skip
+                self.found.errors.append(error)
 
     def _table(self, node: exp.Table) -> None:
         this = node.this

@@ -14,7 +14,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import batches, flows, ledger, tables
+from waterclock.ledger.store.schema import batches, claim_labels, flows, ledger, tables
 
 SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
@@ -27,7 +27,15 @@ _UPDATE_TABLE = (
     .values({name: sa.bindparam(name) for name in (*SIGNATURE, "is_declared", "start")})
 )
 _UNDECLARE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(is_declared=False)
-_HAS_BATCHES = sa.select(sa.exists().where(batches.c.table_name == sa.bindparam("of")))
+# what was only asked for is nothing yet: no claim was ever made, and no decision taken of how it stands
+_HAS_BATCHES = sa.select(
+    sa.or_(
+        sa.exists().where(batches.c.table_name == sa.bindparam("of"), batches.c.status.is_not(None)),
+        sa.exists().where(claim_labels.c.table_name == sa.bindparam("of")),
+    )
+)
+_ASKED = sa.select(batches.c.label).where(batches.c.table_name == sa.bindparam("of"), batches.c.requested.is_not(None))
+_FORGET_ASKED = sa.delete(batches).where(batches.c.table_name == sa.bindparam("of"))
 _APPLY = sa.update(ledger).values(project=sa.bindparam("project_"), flow=sa.bindparam("flow_"))
 _NEWEST_FLOW = sa.select(flows).order_by(flows.c.number.desc()).limit(1)
 _ADD_FLOW = sa.insert(flows)
@@ -58,7 +66,7 @@ def apply(database: Database, flow: Flow, *, who: str, now: datetime, runner: st
         return found
     with database.write() as write:
         _check_project(write.execute(_PROJECT).scalar(), flow)
-        _put_tables(write, flow)
+        _put_tables(write, flow, who)
         newest = write.execute(_NEWEST_FLOW).first()
         number = 1 if newest is None else newest.number + 1
         write.execute(_APPLY, {"project_": flow.project, "flow_": flow.fingerprint})
@@ -102,7 +110,7 @@ def _check_project(known: str | None, flow: Flow) -> None:
         raise refusals.other_project(known, flow.project)
 
 
-def _put_tables(write: Write, flow: Flow) -> None:
+def _put_tables(write: Write, flow: Flow, who: str) -> None:
     known = {row.name: row for row in write.execute(_TABLES)}
     new: list[dict[str, Any]] = []
     changed: list[dict[str, Any]] = []
@@ -117,6 +125,8 @@ def _put_tables(write: Write, flow: Flow) -> None:
         differs = [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
         if differs and write.execute(_HAS_BATCHES, {"of": table.name}).scalar():
             errors.append(refusals.needs_rebuild(table.name, differs, str(table.place)))
+        elif differs:
+            _forget_asked(write, table.name, who)
         start = table.start if table.start is not None else row.start
         if differs or not row.is_declared or start != row.start:
             changed.append({"of": table.name, "is_declared": True, "start": start} | says)
@@ -126,6 +136,13 @@ def _put_tables(write: Write, flow: Flow) -> None:
     for statement, values in ((_ADD_TABLES, new), (_UPDATE_TABLE, changed), (_UNDECLARE, gone)):
         if values:
             write.execute(statement, values)
+
+
+def _forget_asked(write: Write, table: str, who: str) -> None:
+    """Take back what was asked of a table that has nothing yet: its labels mean something else now."""
+    if labels := list(write.execute(_ASKED, {"of": table}).scalars()):
+        write.log("request withdrawn", who=who, table=table, labels=labels)
+    write.execute(_FORGET_ASKED, {"of": table})
 
 
 def signature_of(table: Table) -> dict[str, str]:

@@ -219,7 +219,10 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
         name = root.table.rpartition(".")[2]
         more = f" + {number_words(held)} blocked" if held else ""
         actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
-        actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
+        if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # what holds rows is not left out
+            actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
+    elif one.status in _CAN_BE_RETRIED and not is_done(one):  # it failed, and since then nobody needs it
+        actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
     elif one.status in {Status.READY, Status.WAITING, Status.NOT_NEEDED} and not is_done(one):
         if one.status is not Status.WAITING:
             actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))

@@ -10,6 +10,7 @@ from typing import Any
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines, plain_value
 from waterclock.operations.opening import Reading
+from waterclock.operations.words import number_words
 from waterclock.ui.asker import Asker
 from waterclock.ui.asking import Asked, Told
 
@@ -25,11 +26,12 @@ def query(at: Reading, given: Asked, asker: Asker) -> Told:
     The first query starts Spark (some ten seconds). What is wrong with a query is told in its place, and is no error
     of the page.
     """
-    sql, tick = given.values.get("q", "").strip()[:_LONGEST], given.values.get("as-of", "").strip()
+    sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
     told: Told = {"sql": sql, "as_of": tick, "example": _example(at), "errors": [], "answer": None}
     if not sql:
         return told
     try:
+        _refuse_long(sql)
         found = asker.ask(at.project, sql, LIMIT, as_of=tick or None)
     except WaterclockError as error:
         every = error.errors if isinstance(error, ProjectErrors) else (error,)
@@ -47,13 +49,25 @@ def query(at: Reading, given: Asked, asker: Asker) -> Told:
 
 def as_csv(at: Reading, given: Asked, asker: Asker) -> str:
     """Return the same rows, up to LIMIT_OF_FILE of them, as CSV with a line of names; NULL is empty."""
-    sql, tick = given.values.get("q", "").strip()[:_LONGEST], given.values.get("as-of", "").strip()
+    sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
+    _refuse_long(sql)
     found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([name for name, _ in found.answer.columns])
     writer.writerows(["" if value is None else _text(value) for value in row] for row in found.answer.rows)
     return out.getvalue()
+
+
+def _refuse_long(sql: str) -> None:
+    """Refuse what is too long: cut off it would be another query."""
+    if len(sql) > _LONGEST:
+        raise WaterclockError(
+            "E210",
+            f"a query of {number_words(len(sql))} letters is not taken here",
+            why=f"it may have {number_words(_LONGEST)}",
+            fix="`waterclock query` takes it",
+        )
 
 
 def _example(at: Reading) -> str:

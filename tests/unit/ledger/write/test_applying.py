@@ -127,3 +127,15 @@ def test_start_of_an_unknown_table_is_refused_with_the_nearest(at_desk: Desk) ->
         at_desk.ledger.declared.set_starts({"shop.order": day(0)}, who="ann")
     assert refused.value.code == "E412"
     assert "shop.orders" in str(refused.value.fix)
+
+
+def test_a_table_that_was_only_asked_for_may_change_and_its_old_labels_are_not_asked_for_any_more(
+    at_desk: Desk,
+) -> None:
+    at_desk.apply(table("a.x"))
+    at_desk.ledger.decisions.request_backfill("a.x", [day(0), day(1)], who="ann")
+    at_desk.ledger.decisions.withdraw_restate("a.x", [day(0)], who="ann")
+    at_desk.apply(table("a.x", every="HOUR"), fingerprint="flow 2")
+    found = at_desk.ledger.reads.snapshot(flow(table("a.x", every="HOUR"), fingerprint="flow 2"))
+    assert found.of("a.x").wanted == frozenset()
+    assert at_desk.ledger.past.grid(["a.x"]) == []
