@@ -10,31 +10,37 @@ from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.operations.opening import Reading, selected
 from waterclock.planner.plan import NEEDS_SOMEBODY, Plan, Status
 from waterclock.planner.request import Request
+from waterclock.selection import Labels
 
 _NO_CAP = 1 << 30
 Found = dict[str, frozenset[datetime]]
 
 
 def troubled(at: Reading, selection: str | None, labels: str | None) -> Found:
-    """Find the failed and held batches that are meant; skipped ones only where labels are said.
+    """Find the failed and held batches that are meant; where labels are said and none of them failed, skipped ones.
+
+    Nobody takes back a decision to leave rows out by trying again what failed beside them.
 
     Raises  E510 to E514 as `selection.select`
     """
     found, by_table = selected(at.flow, [selection] if selection else None, labels)
     if at.ledger is None:
         return {}
-    batches: defaultdict[str, set[datetime]] = defaultdict(set)
-    for name in found.tables:
-        meant, cadence = by_table.get(name), at.flow.tables[name].cadence
-        of_table = set(at.snapshot.of(name).troubles)
-        if meant is not None:
-            low, high = meant.bounds(cadence)
-            cells = at.ledger.past.grid([name], low or BEGINNING, high or FOREVER)
-            of_table |= {cell.label for cell in cells if cell.status == BatchStatus.SKIPPED}
-            of_table = {label for label in of_table if meant.contains(label, cadence)}
-        if of_table:
-            batches[name] = of_table
-    return {name: frozenset(found) for name, found in batches.items()}
+    failed = {name: _meant(at, name, by_table.get(name), at.snapshot.of(name).troubles) for name in found.tables}
+    if not any(failed.values()):
+        failed = {name: _skipped(at, name, meant) for name, meant in by_table.items() if name in found.tables}
+    return {name: of_table for name, of_table in failed.items() if of_table}
+
+
+def _skipped(at: Reading, name: str, meant: Labels) -> frozenset[datetime]:
+    low, high = meant.bounds(at.flow.tables[name].cadence)
+    cells = [] if at.ledger is None else at.ledger.past.grid([name], low or BEGINNING, high or FOREVER)
+    return frozenset(cell.label for cell in cells if cell.status == BatchStatus.SKIPPED)
+
+
+def _meant(at: Reading, name: str, meant: Labels | None, labels: Iterable[datetime]) -> frozenset[datetime]:
+    cadence = at.flow.tables[name].cadence
+    return frozenset(label for label in labels if meant is None or meant.contains(label, cadence))
 
 
 def plan_of_all(at: Reading) -> Plan:

@@ -21,6 +21,7 @@ from waterclock.ui.live import LiveProject
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
 _SECONDS_TO_END = 3
+_ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - asked for by the user
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class Served:
     @property
     def address(self) -> str:
         """The address to open in a browser."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        named = socket.gethostname() if self.host in _ALL_ADDRESSES else self.host
+        host = f"[{named}]" if ":" in named else named
         return f"http://{host}:{self.port}/{f'?token={quote(self.token)}' if self.token else ''}"
 
 
@@ -95,7 +97,7 @@ def _names(host: str) -> frozenset[str]:
     """Return the names by which browsers may ask: those of this machine, where all of its addresses are served."""
     if host in LOOPBACK:
         return LOOPBACK
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 - asked for by the user
+    if host in _ALL_ADDRESSES:
         own = {socket.gethostname(), socket.getfqdn()}
         with_addresses = {each for name in own for each in _addresses(name)}
         return LOOPBACK | own | with_addresses

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests import stocks
 from tests.e2e.ui.conftest import WIDE, World, box_of
 
 NARROW = (400, 860)
@@ -127,3 +129,15 @@ def test_on_a_phone_the_drawer_is_a_sheet_above_which_the_batch_is_seen(
     sheet, ring = box_of(page.locator("#drawer")), box_of(page.locator("#ring"))
     assert (round(sheet["x"]), round(sheet["width"]), round(sheet["y"] + sheet["height"])) == (0, 400, 860)
     assert ring["y"] + ring["height"] <= sheet["y"]
+
+
+def test_names_of_a_young_project_do_not_lie_over_how_far_they_are(
+    tmp_path: Path, serve: Callable[..., str], opened: Callable[..., Page]
+) -> None:
+    shop = stocks.make(tmp_path / "young")
+    shop.now = stocks.FIRST + timedelta(days=3, hours=1)
+    shop.fill()
+    page = opened(serve(shop.folder, now="2026-09-25T01:30Z"), size=NARROW)
+    for row in page.locator("tr[data-t]").all()[:8]:
+        name, fresh = box_of(row.locator("th a")), box_of(row.locator("td.z span"))
+        assert name["x"] + name["width"] < fresh["x"]

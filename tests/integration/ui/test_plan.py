@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from starlette.testclient import TestClient
 
 from tests import stocks
+from waterclock.timelabel.window import Window
 
 HERE = {"Origin": "http://localhost"}
 FAILED = datetime(2026, 11, 9, tzinfo=UTC)
@@ -214,3 +215,25 @@ def test_what_was_decided_is_told_with_the_batch(shop: stocks.Stocks, page: Test
         ("retried", "bo", "MUC2 sent its file")
     ]
     assert "MUC2 sent its file" in page.get("/batches/raw.inventory/2026-11-09").text
+
+
+def test_what_was_skipped_on_purpose_stays_so_when_others_beside_it_are_retried(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
+    day = stocks.NOW.replace(hour=0, minute=0)
+    shop.now = stocks.NOW + timedelta(days=4)
+    said = {0: "E731 no file", 1: "E731 price is no number", 3: "E731 no file"}
+    shop.fails = {("raw.returns", day + timedelta(days=after)): text for after, text in said.items()}
+    with shop.ledger() as ledger:
+        skipped = day + timedelta(days=2)
+        ledger.decisions.skip("raw.returns", [Window(skipped, skipped + timedelta(days=1))], who="ann", why="lost")
+    shop.fill()
+    page = served(shop.folder, now="2026-11-25T01:30Z")
+    [trouble] = [each for each in page.get("/errors.json").json()["troubles"] if "no file" in each["reason"]]
+    assert (trouble["count"], trouble["retried"]) == (2, 3)  # another failure lies between
+    block = {"t": "raw.returns", "l": "2026-11-21..2026-11-24"}
+    [retry] = [each for each in page.get("/batches.json", params=block).json()["actions"] if each["verb"] == "retry"]
+    assert retry["words"] == "Retry 3…"
+    assert page.get("/plan.json", params={"verb": "retry", **block}).json()["count"] == 3
+    alone = page.get("/plan.json", params={"verb": "retry", "t": "raw.returns", "l": "2026-11-23"}).json()
+    assert alone["count"] == 1  # asked for by itself, the skip is taken back

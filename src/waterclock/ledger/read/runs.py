@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import SPARK_PAGE, Run, RunClaim
 from waterclock.ledger.store.database import Database
-from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, ledger, revisions, runs
+from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, revisions, runs
 
 _NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
 _RUN = sa.select(runs).where(runs.c.run == sa.bindparam("which"))
-_LAST_CLAIM = sa.select(ledger.c.last_claim)
-_CLAIMED_FROM = (
-    sa.select(claims.c.number, claims.c.claimed_at)
-    .where(claims.c.number >= sa.bindparam("low"))
-    .order_by(claims.c.number)
+_BEGAN_AND_ENDED = (  # all events of no batch lie together in the index
+    sa.select(events.c.id, events.c.kind)
+    .where(
+        events.c.table_name.is_(None),
+        events.c.label.is_(None),
+        events.c.kind.in_(("run began", "run ended")),
+        events.c.run == sa.bindparam("which"),
+    )
+    .order_by(events.c.id)
+)
+_FIRST_CLAIM = (
+    sa.select(events.c.claim)
+    .where(events.c.id > sa.bindparam("since"), events.c.kind == "claimed")
+    .order_by(events.c.id)
     .limit(1)
 )
 _CLAIMS = (
@@ -65,7 +73,7 @@ _TIMINGS = sa.select(revisions.c.claim, revisions.c.timings).join(  # each label
         revisions.c.claim == _FIRST.c.claim,
     ),
 )
-_PAGE = (  # all events of no batch lie together in the index
+_PAGE = (
     sa.select(events.c.data)
     .where(
         events.c.table_name.is_(None),
@@ -77,7 +85,7 @@ _PAGE = (  # all events of no batch lie together in the index
     .limit(1)
 )
 _CHUNK = 500
-_CLOCKS_DIFFER = timedelta(hours=1)
+_NO_END = (1 << 63) - 1
 
 
 def newest_runs(database: Database, most: int = 20) -> list[Run]:
@@ -103,14 +111,14 @@ def spark_page(database: Database, name: str) -> str | None:
 def claims_of_run(database: Database, run: Run, most: int) -> list[RunClaim]:
     """Return the newest claims of a run, oldest first.
 
-    Cost: claims have no index by run, and their numbers rise with time: some thirty questions find where those of the
-    run's time begin and end, up to an hour that a clock may have gone back, and all between are read until `most` of
-    them are found.
+    Cost: claims have no index by run. Their numbers rise as events do, so those between its first event and its last
+    are read, until `most` of its own are found; the first is looked for among the events of all runs.
     """
     with database.read() as connection:
-        end = connection.execute(_LAST_CLAIM).scalar_one() + 1
-        low = _first_since(connection, run.started_at - _CLOCKS_DIFFER, end)
-        high = end if run.ended_at is None else _first_since(connection, run.ended_at + _CLOCKS_DIFFER, end)
+        bounds = [_first_claim(connection, row.id) for row in connection.execute(_BEGAN_AND_ENDED, {"which": run.run})]
+        if not bounds:
+            return []
+        low, high = bounds[0], bounds[1] if len(bounds) > 1 else _NO_END
         rows = connection.execute(_CLAIMS, {"low": low, "high": high, "which": run.run, "most": most}).all()
         numbers = [row.number for row in rows]
         labels = {row.claim: row for some in _chunks(numbers) for row in connection.execute(_LABELS, {"numbers": some})}
@@ -136,17 +144,10 @@ def claims_of_run(database: Database, run: Run, most: int) -> list[RunClaim]:
     ]
 
 
-def _first_since(connection: sa.Connection, instant: datetime, end: int) -> int:
-    """Return the number of the first claim since an instant, `end` where there is none."""
-    low, high = 0, end
-    while low < high:
-        middle = (low + high) // 2
-        row = connection.execute(_CLAIMED_FROM, {"low": middle}).first()
-        if row is None or row.claimed_at >= instant:
-            high = middle
-        else:
-            low = row.number + 1
-    return low
+def _first_claim(connection: sa.Connection, since: int) -> int:
+    """Return the number of the first claim after an event, beyond all where there is none."""
+    number = connection.execute(_FIRST_CLAIM, {"since": since}).scalar()
+    return _NO_END if number is None else int(number)
 
 
 def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -90,6 +90,8 @@ def _actions(states: States, labels: str) -> list[Told]:
     actions = []
     for verb, word, is_meant in _OFFERED:
         found = {name: sum(map(is_meant, of_table)) for name, of_table in states.items()}
+        if verb is Verb.BACKFILL and not any(_would_help(one) for of_table in states.values() for one in of_table):
+            continue
         if count := sum(found.values()):
             tables = " ".join(f"`{name}`" for name, of_table in found.items() if of_table)
             actions.append({"verb": verb.value, "words": f"{word} {number_words(count)}…", "t": tables, "l": labels})
@@ -101,6 +103,11 @@ def _has_failed(one: LabelState) -> bool:
 
 
 def _can_be_made(one: LabelState) -> bool:
+    return one.status in {Status.READY, Status.WAITING, Status.BLOCKED, Status.NOT_NEEDED} and not is_done(one)
+
+
+def _would_help(one: LabelState) -> bool:
+    """Tell whether asking makes a difference: what waits or is blocked is made in its turn."""
     return one.status in {Status.READY, Status.NOT_NEEDED} and not is_done(one)
 
 

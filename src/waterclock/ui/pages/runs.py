@@ -22,7 +22,13 @@ _MOST = 100
 _MOST_CLAIMS = 400
 _MOST_WAITING = 30
 _WIDTH = 1000  # of the chart, in the units of its drawing
-_STATES = {"done": State.OK, "open": State.RUNNING, "held": State.HELD, "failed": State.FAILED, "lost": State.FAILED}
+_STATES = {
+    "done": State.OK,
+    "open": State.RUNNING,
+    "held": State.HELD,
+    "failed": State.FAILED,
+    "lost": State.NOT_NEEDED,
+}
 
 
 def runs(at: Reading, _: Asked) -> Told:
@@ -114,7 +120,7 @@ def _claim(at: Reading, claim: RunClaim, end: datetime) -> Told:
         words = short_label(claim.first, table.cadence, at.now)
         if claim.count > 1:
             words += f" to {short_label(claim.last, table.cadence, at.now)}"
-    seconds = ((claim.closed_at or end) - claim.claimed_at).total_seconds()
+    seconds = max(((claim.closed_at or end) - claim.claimed_at).total_seconds(), 0.0)  # clocks go back
     return {
         "claim": claim.claim,
         "table": claim.table,
@@ -147,12 +153,13 @@ def _chart(claims: Sequence[RunClaim], end: datetime) -> Told:
     """Return a bar for each claim over the time of the run: those that overlap lie below each other."""
     if not claims:
         return {"lanes": 0, "bars": [], "seconds": 0.0}
-    begin = claims[0].claimed_at
+    begin = min(claim.claimed_at for claim in claims)
+    end = max(claim.closed_at or max(end, claim.claimed_at) for claim in claims)
     span = max((end - begin).total_seconds(), 1e-6)
     free: list[datetime] = []  # when each lane is free again
     bars = []
     for claim in claims:
-        closed = claim.closed_at or end
+        closed = max(claim.closed_at or end, claim.claimed_at)
         lane = next((index for index, until in enumerate(free) if until <= claim.claimed_at), len(free))
         free[lane : lane + 1] = [closed]
         x = (claim.claimed_at - begin).total_seconds() / span * _WIDTH
@@ -169,7 +176,7 @@ def _chart(claims: Sequence[RunClaim], end: datetime) -> Told:
 
 
 def _run(at: Reading, run: Run) -> Told:
-    took = None if run.ended_at is None else (run.ended_at - run.started_at).total_seconds()
+    took = None if run.ended_at is None else max((run.ended_at - run.started_at).total_seconds(), 0.0)
     return {
         "run": run.run,
         "address": f"/runs/{run.run}",

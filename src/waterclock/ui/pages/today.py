@@ -58,20 +58,23 @@ def troubles(at: Reading, plan: Plan) -> list[Told]:
     for batch in plan.batches:
         if batch.status in NEEDS_SOMEBODY:
             alike.setdefault((batch.table, batch.status.value, likeness(batch.reason)), []).append(batch)
+    failed = [batch for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD}]
     told = [
-        _trouble(at, batches, sum(blocks.get((each.table, each.label), 0) for each in batches))
+        _trouble(at, batches, failed, sum(blocks.get((each.table, each.label), 0) for each in batches))
         for batches in alike.values()
     ]
     return sorted(told, key=lambda each: (-each["blocks"], -each["count"]))
 
 
-def _trouble(at: Reading, batches: list[Batch], blocks: int) -> Told:
+def _trouble(at: Reading, batches: list[Batch], failed: Iterable[Batch], blocks: int) -> Told:
     first, last = batches[0], batches[-1]
+    within = [each for each in failed if each.table == first.table and first.label <= each.label <= last.label]
     return {
         **_batch(at, last),
         "reason": last.reason,
         "count": len(batches),
         "blocks": blocks,
+        "retried": len(within),
         "labels": label_of(first.label) if len(batches) == 1 else f"{label_of(first.label)}..{label_of(last.label)}",
         "first": _words(at, first),
         "others": [_words(at, each) for each in _some(batches[:-1])],

@@ -44,7 +44,7 @@ def test_each_run_is_told_its_own_claims_oldest_first(at_desk: Desk) -> None:
     assert at_desk.ledger.past.find_run("nobody's") is None
 
 
-def test_claims_of_years_are_passed_over_in_few_questions(at_desk: Desk) -> None:
+def test_claims_before_and_after_a_run_are_passed_over(at_desk: Desk) -> None:
     for n in range(12):
         at_desk.done("raw.a", n)
         at_desk.clock.at += timedelta(days=1)
@@ -55,6 +55,19 @@ def test_claims_of_years_are_passed_over_in_few_questions(at_desk: Desk) -> None
         at_desk.clock.at += timedelta(days=1)
         at_desk.done("raw.b", n)
     assert [labels for _, labels, _, _ in made(at_desk, one)] == [[0, 0, 1]]
+
+
+def test_a_clock_that_was_wrong_hides_nothing(at_desk: Desk) -> None:
+    at_desk.clock.pass_by(days=2)  # ahead, and mended before the next run
+    at_desk.done("raw.a", 0, run=begin(at_desk))
+    at_desk.clock.pass_by(days=-2)
+    one = begin(at_desk)
+    at_desk.done("raw.a", 1, run=one)
+    at_desk.clock.pass_by(hours=-3)
+    at_desk.done("raw.a", 2, run=one)
+    at_desk.ledger.past.end_run(one, "done", who="ann")
+    at_desk.done("raw.a", 3, run="another")
+    assert [labels for _, labels, _, _ in made(at_desk, one)] == [[1, 1, 1], [2, 2, 1]]
 
 
 def test_a_run_that_made_nothing_has_nothing(at_desk: Desk) -> None:
