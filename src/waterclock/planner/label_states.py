@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -119,7 +119,7 @@ def count_states(
         if key not in shared:
             shared[key] = _spans(cadence, begin, cadence.last_due(now), of_table)
         spans = shared[key]
-        found[name] = spans.done if counted.are_done(spans) else tuple(map(counted.between, spans.each))
+        found[name] = counted.over(spans)
     return found
 
 
@@ -138,13 +138,16 @@ class _Spans:
 
     each: tuple[_Span, ...]
     done: tuple[StatesIn, ...]
+    lows: tuple[datetime, ...]
+    count: int
 
 
 def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[datetime]) -> _Spans:
     """Return the windows between neighbouring edges, of those from `begin` to `end`."""
     bounded = ((cadence.ceil(max(low, begin)), cadence.ceil(min(high, end))) for low, high in pairwise(edges))
     each = tuple(_Span(low, high, cadence.count(low, high)) for low, high in bounded)
-    return _Spans(each, tuple(StatesIn(counts={Status.DONE: span.count} if span.count else {}) for span in each))
+    done = tuple(StatesIn(counts={Status.DONE: span.count} if span.count else {}) for span in each)
+    return _Spans(each, done, tuple(span.low for span in each), sum(span.count for span in each))
 
 
 def _told(
@@ -249,10 +252,17 @@ class _Counted:
         self._done_apart = [label for label in sorted({*told.labels, *apart}) if _is_in(done, label)]
         self._apart = sorted({*told.labels, *self._done_apart})
 
-    def are_done(self, spans: _Spans) -> bool:
-        """Tell whether all labels of the spans are done, and of none more is to be said."""
-        first, last, due = spans.each[0].low, spans.each[-1].high, sum(span.count for span in spans.each)
-        return not self._apart and len(_within(self._done, first, last)) == due
+    def over(self, spans: _Spans) -> tuple[StatesIn, ...]:
+        """Return the states of each span. Cost: where all is done that is not told one by one, that of what is told."""
+        first, last = spans.each[0].low, spans.each[-1].high
+        apart = _within(self._apart, first, last)
+        others = len(apart) - len(_within(self._done_apart, first, last))
+        if len(_within(self._done, first, last)) + others != spans.count:
+            return tuple(map(self.between, spans.each))
+        found = list(spans.done)
+        for index in {bisect_right(spans.lows, label) - 1 for label in apart}:
+            found[index] = self.between(spans.each[index])
+        return tuple(found)
 
     def between(self, span: _Span) -> StatesIn:
         low, high = span.low, span.high
