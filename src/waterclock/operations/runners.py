@@ -11,7 +11,8 @@ from waterclock.operations.opening import Reading
 
 def is_alive(runner: RunnerSeen, now: datetime) -> bool:
     """Tell whether a runner is at work, by the ledger's real clock; one that was killed here is known at once."""
-    return not has_ended(runner.runner) and runner.alive_until >= now
+    until = max([runner.alive_until, *(held.lease_until for held in runner.held)])
+    return not has_ended(runner.runner) and until >= now
 
 
 def alive(at: Reading) -> list[RunnerSeen]:

@@ -59,11 +59,13 @@ def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:
     """
     if now is not None:
         parse_instant(now, "UTC")
+    if env is None:
+        return
     try:
         open_project(folder, env)
     except ProjectErrors as found:
         for error in found.errors:
-            if env is not None and error.code == "E243":
+            if error.code == "E243":
                 raise error from None
 
 

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from waterclock.batches.audit_trail import Held, RunnerSeen
 from waterclock.engine.ledger_opening import open_ledger
-from waterclock.engine.runner_name import has_ended
 from waterclock.flow.declarations import Flow
 from waterclock.operations.json import instant_text
+from waterclock.operations.runners import is_alive
 from waterclock.operations.words import count_words, label_range, local_range, seconds_words
 from waterclock.timelabel.label import label_of
 
@@ -43,7 +43,7 @@ def see_runners(project: Project) -> Runners | None:
         applied = ledger.declared.applied()
         now = ledger.now()
         # one that ended without a word and holds nothing any more is nobody's concern
-        seen = tuple(each for each in ledger.runners.all() if each.held or not _is_gone(each, now))
+        seen = tuple(each for each in ledger.runners.all() if each.held or is_alive(each, now))
         return Runners(project.flow, now, applied.fingerprint if applied else None, seen)
 
 
@@ -54,7 +54,7 @@ def print_runners(to: Console, found: Runners | None) -> None:
         return
     for runner in found.seen:
         since = seconds_words((found.now - runner.started_at).total_seconds())
-        is_gone = _is_gone(runner, found.now)
+        is_gone = not is_alive(runner, found.now)
         line = Text.assemble((runner.runner, "name"), f"  {runner.who}  ", (runner.command or "a run", "quiet"))
         line.append(f"  since {since}")
         if is_gone:
@@ -82,7 +82,7 @@ def runners_json(found: Runners | None) -> dict[str, Any]:
                 "command": runner.command,
                 "since": instant_text(runner.started_at),
                 "seen": instant_text(runner.seen_at) if runner.seen_at else None,
-                "is_gone": _is_gone(runner, found.now),
+                "is_gone": not is_alive(runner, found.now),
                 "has_applied_flow": not runner.flow or runner.flow == found.applied,
                 "holds": [
                     {
@@ -100,10 +100,6 @@ def runners_json(found: Runners | None) -> dict[str, Any]:
         if found
         else [],
     }
-
-
-def _is_gone(runner: RunnerSeen, now: datetime) -> bool:
-    return has_ended(runner.runner) or max([runner.alive_until, *(held.lease_until for held in runner.held)]) < now
 
 
 def _held_line(held: Held, found: Runners) -> Text:
