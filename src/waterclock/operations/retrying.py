@@ -49,7 +49,7 @@ def plan_of_all(at: Reading) -> Plan:
 
 
 def blocked_by(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:
-    """Find the batches of a plan of all that wait for nothing but what is cleared."""
+    """Find the batches of a plan that wait for nothing but what is cleared."""
     roots = {(name, label) for name, labels in cleared.items() for label in labels}
     freed: defaultdict[str, set[datetime]] = defaultdict(set)
     for batch in plan.batches:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +19,8 @@ from waterclock.operations.freshness import Freshness
 from waterclock.operations.opening import now_of
 from waterclock.operations.ribbons import Axis, Piece, Ribbon
 from waterclock.operations.states import State
+from waterclock.planner.plan import Plan
+from waterclock.planner.planning import Planner
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
 from waterclock.ui.app import create_app
@@ -102,6 +107,23 @@ def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
     rows = [grid._row(at, ribbon, fresh[ribbon.table], is_root=False) for ribbon in drawn]
     told = page_of(axis, rows)
     assert len(gzip.compress(told.encode(), 9)) <= 100_000  # as it is sent
+
+
+def test_a_look_at_a_batch_does_not_plan_all_that_a_project_has_to_catch_up_on(
+    shop: stocks.Stocks, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[int] = []
+    plan = Planner.plan
+
+    def noted(*asked: Any) -> Plan:
+        made = plan(*asked)
+        listed.append(max(Counter(batch.table for batch in made.batches).values()))
+        return made
+
+    monkeypatch.setattr(Planner, "plan", noted)
+    page = served(shop.folder, now="2036-11-21T01:30Z")
+    assert page.get("/batches/raw.inventory/2026-11-09.json").json()["state"] == "failed"
+    assert max(listed) <= 1000  # of 87,000 hours
 
 
 def pieces(axis: Axis, number: int) -> list[Piece]:

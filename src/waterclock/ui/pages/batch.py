@@ -14,7 +14,7 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading, labels_known, one_table
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
-from waterclock.operations.retrying import blocked_by, plan_of_all
+from waterclock.operations.retrying import blocked_by
 from waterclock.operations.states import state_of
 from waterclock.operations.why import Step, way_to_cause
 from waterclock.operations.words import (
@@ -58,7 +58,7 @@ def batch(at: Reading, asked: Asked) -> Told:
 
 
 def _one(at: Reading, table: Table, one: LabelState) -> Told:
-    plan = plan_of_all(at)
+    plan = at.planner.plan(at.snapshot, at.now)  # of years to catch up on, the oldest: a look may not cost them all
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
