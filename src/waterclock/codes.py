@@ -285,6 +285,11 @@ SELECTION: Mapping[str, Code] = {
         "not all has followed, an answer is the one known at the last instant at which all agreed: there was none.",
     ),
     "E524": Code("no such run", "A run has the name that the page of runs lists it by, and that `audit` tells."),
+    "E525": Code(
+        "more batches than a page takes in",
+        "A page answers in about a second: it looks at a million labels, and plans ten thousand batches at most. Fewer "
+        "tables or labels are answered there; a command line takes any number.",
+    ),
     "E518": Code("a label that was dropped", "What RETAIN has dropped is gone, and is never made again as if empty."),
     "E519": Code(
         "a source that cannot be asked again",

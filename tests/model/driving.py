@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -260,8 +260,12 @@ class Driver:
 
     def follow(self, verb: str, name: str, label: datetime) -> None:
         """Ask, as `recompute` does, that the older states which rest on a batch follow it."""
-        asked = self.ledger.reads.snapshot(self.flow, asking={(verb, name): [label]})
-        for other, labels in self.planner.resting(asked, self.now, {name: [label]}).items():
+        asking: dict[tuple[str, str], Collection[datetime]] = {(verb, name): [label]}
+        asked = self.ledger.reads.snapshot(self.flow, asking=asking)
+        resting = self.planner.resting(asked, self.now, {name: [label]})
+        asking |= {(FOLLOW, other): labels for other, labels in resting.items()}
+        assert asked.with_following(resting) == self.ledger.reads.snapshot(self.flow, asking=asking)
+        for other, labels in resting.items():
             self.ledger.decisions.request_restate(other, sorted(labels), FOLLOW, who="test")
 
     def behind(self) -> dict[str, tuple[datetime, ...]]:

@@ -6,8 +6,8 @@ made only for people. `BEGINNING` and `FOREVER` bound what has no bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -114,6 +114,18 @@ class LedgerSnapshot:
     def of(self, table: str) -> TableFacts:
         """Return the facts of `table`; empty ones for a table the ledger has not seen."""
         return self.tables.get(table, _NOTHING)
+
+    def with_following(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
+        """Return this past as if these done batches of REPLACE transforms, by table, had been asked to follow.
+
+        The same as the ledger tells (`ledger.reads.snapshot`, `asking`) where each is among the suspects already.
+        """
+        tables = dict(self.tables)
+        for name, labels in asked.items():
+            facts = self.of(name)
+            new = frozenset(labels) - facts.requested.keys() - facts.wanted
+            tables[name] = replace(facts, following=facts.following | new)
+        return replace(self, tables=tables)
 
 
 _NOTHING = TableFacts()

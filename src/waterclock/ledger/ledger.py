@@ -82,6 +82,7 @@ class Past(Section):
 
     grid = on_its_database(status.grid)
     newest = on_its_database(status.newest)
+    made = on_its_database(status.made)
     oldest_label = on_its_database(status.oldest_label)
     amount = on_its_database(status.amount)
     settled = on_its_database(status.settled)

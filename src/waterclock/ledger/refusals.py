@@ -30,6 +30,16 @@ class ClaimClosed(WaterclockError):
     """The claim is no longer open: nothing was recorded under it."""
 
 
+def more_than(most: int) -> WaterclockError:
+    """Refuse to look at more batches than somebody who waits for an answer can be told of."""
+    return WaterclockError(
+        "E525",
+        f"that is more than {most:,} batches",
+        why="a page looks at no more at once",
+        fix="name fewer tables or labels, or ask on a command line, which takes any number",
+    )
+
+
 def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
     """Refuse a database that is something else."""
     return WaterclockError(

@@ -5,33 +5,41 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading, selected
+from waterclock.operations.restating import refuse_more_than
 from waterclock.planner.request import Request
-from waterclock.selection import Labels
+from waterclock.selection import Labels, select
 
 _NO_CAP = 1 << 30
 Found = Mapping[str, frozenset[datetime]]
 
 
-def missing_labels(at: Reading, selection: str, labels: str | None) -> Found:
+def missing_labels(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
     """Find the due labels of a selection that are neither done nor left out, have not failed, and are not being made.
 
     A source that tells what it holds now has only its newest label.
-    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`
+    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`;
+            E525 where there are more than `most`
     """
     found, by_table = selected(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
-    missing = {
-        name: frozenset(_missing(at, at.flow.tables[name], by_table.get(name), starts[name])) for name in found.tables
-    }
+    missing: dict[str, frozenset[datetime]] = {}
+    left = None if most is None else most + 1
+    for name in found.tables:
+        of_table = islice(_missing(at, at.flow.tables[name], by_table.get(name), starts[name]), left)
+        missing[name] = frozenset(of_table)
+        refuse_more_than(most, sum(map(len, missing.values())))
     return {name: of_table for name, of_table in missing.items() if of_table}
 
 
 def made_besides(at: Reading, asked: Found) -> Found:
-    """Find the batches that are needed for those asked for alone. Cost: two plans of all that is due."""
-    plans = [at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP, force=force)) for force in ({}, asked)]
+    """Find the batches that are needed for those asked for alone. Cost: two plans of what is due there and upstream."""
+    listed = select(at.flow, *(f"+`{name}`" for name in asked)).tables if asked else ()
+    asking = (Request(cap=_NO_CAP, listed=listed, force=force) for force in ({}, asked))
+    plans = [at.planner.plan(at.snapshot, at.now, each) for each in asking]
     before, after = ({(batch.table, batch.label) for batch in plan.batches} for plan in plans)
     besides: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in after - before:

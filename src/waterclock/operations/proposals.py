@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
+from typing import NamedTuple
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.opening import Reading, one_table
-from waterclock.operations.restating import asking_of, done_labels, labels_of_sources
-from waterclock.operations.retrying import blocked_by, plan_of_all, troubled
+from waterclock.operations.restating import Asking, asking_of, done_labels, labels_of_sources, refuse_more_than
+from waterclock.operations.retrying import blocked_by, plan_of_readers, troubled
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
 Windows = Mapping[str, tuple[Window, ...]]
+
+
+class _Found(NamedTuple):
+    """What is asked for, what runs after it, and what the ledger is told where batches are made again."""
+
+    asked: Windows
+    following: Windows
+    asking: Asking | None = None
 
 
 class Verb(StrEnum):
@@ -44,7 +53,8 @@ class Proposal:
     `asked`: the batches that are asked for. `following`: those that run after them, or, where something is made
     again, may run where rows turn out to differ, or that a state which is asked for needs; both by table, upstream
     first and oldest first. `steps`: in which step each table is. `may_differ`: whether rows that are there are made
-    again. `command`: the same on a command line, but for its reason.
+    again. `command`: the same on a command line, but for its reason. `asking`: of what is made again, what the ledger
+    is told, by verb and table.
     """
 
     verb: Verb
@@ -54,6 +64,7 @@ class Proposal:
     cost: Estimate
     command: str
     may_differ: bool = False
+    asking: Asking = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -77,10 +88,11 @@ class Proposal:
         return sha256("\n".join([self.verb, *told]).encode()).hexdigest()[:16]
 
 
-def propose(at: Reading, verb: str, selection: str, labels: str | None) -> Proposal:
+def propose(at: Reading, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:
     """Find out what would be done; changes nothing.
 
-    Raises  E910 for an unknown verb, E510 to E519 as the command of that name
+    Raises  E910 for an unknown verb, E510 to E519 as the command of that name, E525 where more than `most` are asked
+            for, or would follow
     """
     try:
         wanted = Verb(verb)
@@ -88,7 +100,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None) -> Propo
         raise WaterclockError(
             "E910", f"{verb!r} is nothing that can be done with batches", fix=did_you_mean(verb, list(Verb))
         ) from None
-    asked, following = _FOUND[wanted](at, selection, labels)
+    asked, following, asking = _FOUND[wanted](at, selection, labels, most)
     made = {} if wanted is Verb.SKIP else asked
     both = {
         name: len({*made.get(name, ()), *following.get(name, ())})
@@ -104,6 +116,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None) -> Propo
         command=shlex.join(words),
         may_differ=wanted is not Verb.SKIP
         and any(_is_covered(at, name, window.start) for name, windows in asked.items() for window in windows),
+        asking=asking or {},
     )
 
 
@@ -135,7 +148,7 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
         for name, found in labels.items():
             decisions.request_backfill(name, found, who=who, why=why)
     else:
-        for (verb, name), meant in asking_of(at, at.ledger, proposal.verb, labels).items():
+        for (verb, name), meant in proposal.asking.items():
             decisions.request_restate(name, sorted(meant), verb, who=who, why=why)
 
 
@@ -144,47 +157,48 @@ def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
     return {name: str(flow.tables[name].destination) for name in proposal.all if flow.tables[name].kind is Kind.PUBLISH}
 
 
-def _retry(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
+def _retry(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
     cleared = troubled(at, selection, labels)
-    blocked = blocked_by(plan_of_all(at), cleared)
+    blocked = blocked_by(plan_of_readers(at, cleared), cleared)
     standing = {
         name: [label for label in of_table if _is_covered(at, name, label)] for name, of_table in cleared.items()
     }
-    _, resting = _restated(at, Verb.RECOMPUTE, standing)  # rows of before are there, and others may have read them
+    # rows of before are there, and others may have read them
+    resting = _restated(at, Verb.RECOMPUTE, standing, most).following
     following = {name: {*blocked.get(name, ()), *_labels(resting.get(name, ()))} for name in {*blocked, *resting}}
-    return _windows(at.flow, cleared), _windows(
-        at.flow, {name: of_table - cleared.get(name, frozenset()) for name, of_table in following.items()}
-    )
+    others = {name: of_table - cleared.get(name, frozenset()) for name, of_table in following.items()}
+    return _Found(_windows(at.flow, cleared), _windows(at.flow, others))
 
 
-def _backfill(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
-    missing = missing_labels(at, selection, labels)
-    return _windows(at.flow, missing), _windows(at.flow, made_besides(at, missing))
+def _backfill(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+    missing = missing_labels(at, selection, labels, most)
+    return _Found(_windows(at.flow, missing), _windows(at.flow, made_besides(at, missing)))
 
 
-def _recompute(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
-    return _restated(at, Verb.RECOMPUTE, done_labels(at, selection, labels))
+def _recompute(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+    return _restated(at, Verb.RECOMPUTE, done_labels(at, selection, labels, most), most)
 
 
-def _recollect(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
-    return _restated(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels))
+def _recollect(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+    return _restated(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels, most), most)
 
 
-def _restated(at: Reading, verb: Verb, found: Mapping[str, Iterable[datetime]]) -> tuple[Windows, Windows]:
+def _restated(at: Reading, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None) -> _Found:
     wanted = {name: tuple(labels) for name, labels in found.items() if labels}
     if at.ledger is None or not wanted:
-        return {}, {}
-    asking = asking_of(at, at.ledger, verb, wanted)
-    ripple = at.planner.ripple(at.ledger.reads.snapshot(at.flow, asking=asking), at.now, wanted)
-    return ripple.asked, ripple.following
+        return _Found({}, {})
+    asking, snapshot = asking_of(at, at.ledger, verb, wanted, most)
+    ripple = at.planner.ripple(snapshot, at.now, wanted)
+    return _Found(ripple.asked, ripple.following, asking)
 
 
-def _skip(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Windows]:
+def _skip(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
     name, behind = one_table(at.flow, selection)
     meant = behind or parse_labels(labels or "")
     table = at.flow.tables[name]
     start = at.planner.starts(at.snapshot, at.now)[name]
     low, high = meant.within(table, start, table.cadence.last_due(at.now))
+    refuse_more_than(most, table.cadence.count(low, high))
     windows = tuple(table.cadence.windows(low, high))
     done = [] if at.ledger is None else [cell for cell in at.ledger.past.grid([name], low, high) if cell.current_claim]
     if done:
@@ -195,8 +209,8 @@ def _skip(at: Reading, selection: str, labels: str | None) -> tuple[Windows, Win
             why="it is done, and its rows are read by others",
             fix="recompute makes it again",
         )
-    freed = blocked_by(plan_of_all(at), {name: [window.start for window in windows]})
-    return {name: windows}, _windows(at.flow, freed)
+    freed = blocked_by(plan_of_readers(at, [name]), {name: [window.start for window in windows]})
+    return _Found({name: windows}, _windows(at.flow, freed))
 
 
 _FOUND = {

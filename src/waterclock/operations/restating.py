@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import FOLLOW
+from waterclock.batches.facts import FOLLOW, LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
+from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import Reading, selected
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
 Found = Mapping[str, tuple[datetime, ...]]
+Asking = dict[tuple[str, str], frozenset[datetime]]
 
 
-def done_labels(at: Reading, selection: str, labels: str | None) -> Found:
+def done_labels(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
     """Find the done labels of a selection; those that were skipped or never made are left out.
 
     Raises  E510 to E514 as `selection.select`: a label before START or in the future is E513; E518 for one that
-            RETAIN has dropped
+            RETAIN has dropped; E525 where there are more than `most`
     """
-    return _done(at, selection, labels, lambda _table, _code: True)
+    return _done(at, selection, labels, lambda _table, _code: True, most)
 
 
 def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
@@ -34,13 +36,21 @@ def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
     return {name: tuple(label for label in done[name] if label in behind.get(name, ())) for name in done}
 
 
-def asking_of(at: Reading, ledger: Ledger, verb: str, found: Found) -> dict[tuple[str, str], frozenset[datetime]]:
-    """Return what is asked for by verb and table: what is found, and that the older states which rest on it follow."""
+def asking_of(
+    at: Reading, ledger: Ledger, verb: str, found: Found, most: int | None = None
+) -> tuple[Asking, LedgerSnapshot]:
+    """Return what is asked for by verb and table, and the ledger in which it counts as requested.
+
+    That is what is found, and that the older states which rest on it follow.
+    Raises  E525 where more than `most` batches rest on it
+    Cost: a snapshot with all that rests on it, some 50 µs a batch
+    """
     asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
-    resting = at.planner.resting(ledger.reads.snapshot(at.flow, asking=asking), at.now, found)
+    snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most)
+    resting = at.planner.resting(snapshot, at.now, found)
     for name, labels in resting.items():
         asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
-    return asking
+    return asking, snapshot.with_following(resting)
 
 
 def labels_of_older_code(at: Reading, selection: str, labels: str | None) -> Found:
@@ -48,13 +58,13 @@ def labels_of_older_code(at: Reading, selection: str, labels: str | None) -> Fou
     return _done(at, selection, labels, lambda table, code: code != table.fingerprint)
 
 
-def labels_of_sources(at: Reading, selection: str, labels: str | None) -> Found:
+def labels_of_sources(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
     """Find the done labels of the collects of a selection, which their sources can be asked for again.
 
     Raises  E519 where nothing is collected, what arrived cannot be asked for again, or a source can only say what it
             holds now; and as `done_labels`
     """
-    found = done_labels(at, selection, labels)
+    found = done_labels(at, selection, labels, most)
     sources = {name: labels for name, labels in found.items() if at.flow.tables[name].kind is Kind.COLLECT}
     if found and not sources:
         raise WaterclockError(
@@ -68,16 +78,29 @@ def labels_of_sources(at: Reading, selection: str, labels: str | None) -> Found:
     return sources
 
 
-def _done(at: Reading, selection: str, labels: str | None, is_meant: Callable[[Table, str | None], bool]) -> Found:
+def _done(
+    at: Reading,
+    selection: str,
+    labels: str | None,
+    is_meant: Callable[[Table, str | None], bool],
+    most: int | None = None,
+) -> Found:
     meant, by_table = selected(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
     found: dict[str, list[datetime]] = {}
     for name in meant.tables:
         table = at.flow.tables[name]
         span = _span(at, table, by_table.get(name), starts[name])
-        cells = () if at.ledger is None or span is None else at.ledger.past.grid([name], *span)
-        found[name] = [it.label for it in cells if it.current_claim is not None and is_meant(table, it.code)]
+        made = () if at.ledger is None or span is None else at.ledger.past.made(name, *span, most=most)
+        found[name] = [label for label, code in made if is_meant(table, code)]
+        refuse_more_than(most, sum(map(len, found.values())))
     return {name: tuple(of_table) for name, of_table in found.items()}
+
+
+def refuse_more_than(most: int | None, count: int) -> None:
+    """Refuse what would take too long to look at, E525."""
+    if most is not None and count > most:
+        raise refusals.more_than(most)
 
 
 def _span(at: Reading, table: Table, labels: Labels | None, start: datetime) -> tuple[datetime, datetime] | None:

@@ -10,7 +10,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.operations.opening import Reading, selected
 from waterclock.planner.plan import NEEDS_SOMEBODY, Plan, Status
 from waterclock.planner.request import Request
-from waterclock.selection import Labels
+from waterclock.selection import Labels, select
 
 _NO_CAP = 1 << 30
 Found = dict[str, frozenset[datetime]]
@@ -43,9 +43,11 @@ def _meant(at: Reading, name: str, meant: Labels | None, labels: Iterable[dateti
     return frozenset(label for label in labels if meant is None or meant.contains(label, cadence))
 
 
-def plan_of_all(at: Reading) -> Plan:
-    """Plan all that is due, however much it is."""
-    return at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP))
+def plan_of_readers(at: Reading, names: Iterable[str]) -> Plan:
+    """Plan all that is due of these tables and of what is made from them, however much it is."""
+    below = [f"`{name}`+" for name in names]
+    listed = select(at.flow, *below).tables if below else ()
+    return at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP, listed=listed))
 
 
 def blocked_by(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:

@@ -249,7 +249,7 @@ class _Counted:
 
     def __init__(self, cadence: Cadence, told: _Told, done: Sequence[datetime], apart: Collection[datetime]) -> None:
         self._cadence, self._told, self._done = cadence, told, done
-        self._done_apart = [label for label in sorted({*told.labels, *apart}) if _is_in(done, label)]
+        self._done_apart = [label for label in sorted({*told.labels, *apart}) if is_in(done, label)]
         self._apart = sorted({*told.labels, *self._done_apart})
 
     def over(self, spans: _Spans) -> tuple[StatesIn, ...]:
@@ -295,6 +295,7 @@ def _within(ordered: Sequence[datetime], low: datetime, high: datetime) -> Seque
     return ordered[bisect_left(ordered, low) : bisect_left(ordered, high)]
 
 
-def _is_in(ordered: Sequence[datetime], label: datetime) -> bool:
+def is_in(ordered: Sequence[datetime], label: datetime) -> bool:
+    """Tell whether a label is among others that are in order."""
     place = bisect_left(ordered, label)
     return place < len(ordered) and ordered[place] == label

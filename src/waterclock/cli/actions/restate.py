@@ -55,8 +55,8 @@ def restated(
         if at.ledger is None or not found:
             to.print("nothing was done there that could be made again")
             return carry_out(at.project, Asked(command=wish.command, only=(), now=now, is_json=True)) if is_json else 0
-        asking = asking_of(at, at.ledger, wish.verb, found)
-        ripple = at.planner.ripple(at.ledger.reads.snapshot(at.flow, asking=asking), at.now, found)
+        asking, snapshot = asking_of(at, at.ledger, wish.verb, found)
+        ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
         print_ripple(to, at, wish.word, ripple, cost)
         count = count_words(sum(map(len, found.values())), "batch", "batches")

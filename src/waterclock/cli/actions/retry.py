@@ -11,7 +11,7 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.opening import reading
-from waterclock.operations.retrying import blocked_by, plan_of_all, troubled
+from waterclock.operations.retrying import blocked_by, plan_of_readers, troubled
 from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
@@ -31,7 +31,7 @@ def retried(
     to = console(stderr=is_json)
     with reading(folder, env, now) as at:
         cleared = troubled(at, *which)
-        freed = blocked_by(plan_of_all(at), cleared)
+        freed = blocked_by(plan_of_readers(at, cleared), cleared)
         if at.ledger is not None:
             for name, found in cleared.items():
                 at.ledger.decisions.retry(name, sorted(found), who=RunSettings().who, why=why)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from math import inf
 
 import sqlalchemy as sa
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import circles_of, readers_of
+from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import overlapping, with_readers
 from waterclock.ledger.store.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
@@ -40,13 +42,19 @@ _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches
 
 
 def resting_on(
-    connection: sa.Connection, flow: Flow, seeds: Mapping[Key, Span], *, within: Mapping[str, datetime] | None = None
+    connection: sa.Connection,
+    flow: Flow,
+    seeds: Mapping[Key, Span],
+    *,
+    within: Mapping[str, datetime] | None = None,
+    most: int | None = None,
 ) -> Mapping[str, set[datetime]]:
     """Return the seeds and every done batch that rests on one, by table.
 
     `within`: of these tables alone, and of each before an instant.
     Goes from table to table by merged spans, not from batch to batch. Tables that read each other in a circle (through
     PREVIOUS) are taken whole from the oldest span on: an upper bound, found in one step instead of one a window.
+    Raises  E525 as soon as more than `most` rest on the seeds
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)
@@ -55,6 +63,7 @@ def resting_on(
     for (name, label), span in seeds.items():
         found[name].add(label)
         spans[name].append(span)
+    left = inf if most is None else most
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():
@@ -62,6 +71,9 @@ def resting_on(
                 if row[1] not in found[row[0]]:
                     found[row[0]].add(row[1])
                     reached[row[0]].append((row[3] or row[1], row[2]))
+                    left -= 1
+                    if left < 0:
+                        raise refusals.more_than(most or 0)
         spans = reached
     return found
 

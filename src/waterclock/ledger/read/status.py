@@ -65,6 +65,18 @@ _NOT_DONE = _GRID.where(batches.c.status != BatchStatus.DONE.value)
 _AMOUNT = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(batches.c.rows), 0)).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None)
 )
+_MADE = (
+    sa.select(batches.c.label, batches.c.code)
+    .where(
+        batches.c.table_name == sa.bindparam("of"),
+        batches.c.label >= sa.bindparam("low"),
+        batches.c.label < sa.bindparam("high"),
+        batches.c.current_claim.is_not(None),
+    )
+    .order_by(batches.c.label)
+    .limit(sa.bindparam("most"))
+)
+_ANY = (1 << 63) - 1
 _NAMES = sa.select(tables.c.name)
 _BATCH = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
 _ATTEMPTS = (
@@ -123,6 +135,18 @@ def newest(database: Database, name: str, most: int, low: datetime = BEGINNING, 
     with database.read() as connection:
         values = {"names": [name], "low": low, "high": high, "most": most}
         return [_cell(row) for row in reversed(connection.execute(_NEWEST, values).all())]
+
+
+def made(
+    database: Database, name: str, low: datetime, high: datetime, *, most: int | None = None
+) -> list[tuple[datetime, str | None]]:
+    """Return the labels in `[low, high)` that readers see, with the code that made each, oldest first.
+
+    With `most`, one more than that at most: enough to tell that there are more.
+    """
+    with database.read() as connection:
+        values = {"of": name, "low": low, "high": high, "most": _ANY if most is None else most + 1}
+        return [(row.label, row.code) for row in connection.execute(_MADE, values)]
 
 
 def oldest_label(database: Database, name: str) -> datetime | None:

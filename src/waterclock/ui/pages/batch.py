@@ -49,12 +49,11 @@ def batch(at: Reading, asked: Asked) -> Told:
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     table, text = at.flow.tables[name], asked.values["labels"]
     labels = parse_labels(text)
-    labels_known(at, table, labels)
-    states = states_of(at, [table], {name: labels})
+    span = labels_known(at, table, labels)
     told: Told = {"table": name, "name": name.rpartition(".")[2], "labels": text}
-    if len(states[name]) == 1:
-        return told | _one(at, table, states[name][0])
-    return several(at, states, text) | told
+    if table.cadence.count(*span) == 1:
+        return told | _one(at, table, states_of(at, [table], {name: labels})[name][0])
+    return several(at, [table], {name: labels}, text) | told
 
 
 def _one(at: Reading, table: Table, one: LabelState) -> Told:

@@ -3,34 +3,113 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
+from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading
 from waterclock.operations.proposals import Verb
-from waterclock.operations.states import LOUDNESS, QUIET, state_of
+from waterclock.operations.restating import refuse_more_than
+from waterclock.operations.states import LOUDNESS, QUIET, State, state_of
 from waterclock.operations.words import count_words, local_label, number_words
-from waterclock.planner.label_states import LabelState, label_states
+from waterclock.planner.label_states import LabelState, StatesIn, count_states, is_in, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
 
 _MOST_LISTED = 60
+_MOST_COUNTED = 1_000_000  # labels: some 0.7 s
 States = Mapping[str, Sequence[LabelState]]
 
 
 def batches(at: Reading, asked: Asked) -> Told:
     """Return how the labels stand that the address names by `t` and `l`.
 
-    Raises  E512 without labels; E510, E511, E512 and E514 as `selection.select`
+    Raises  E512 without labels; E510, E511, E512 and E514 as `selection.select`; E525 as `several`
     """
     if not asked.labels:
         raise WaterclockError("E512", "no label is said", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)
-    return several(at, states_of(at, tables, labels), asked.labels)
+    return several(at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels)
+
+
+def several(at: Reading, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Told:
+    """Tell how many due labels are in which state, and those that are not quiet, the newest first; all where few are.
+
+    Raises  E525 for more than a million labels
+    Cost: two questions to the ledger, a plan, and a microsecond a label that is done
+    """
+    block = _block(at, tables, labels)
+    counts: Counter[State] = Counter()
+    for one in block.values():
+        for status, count in one.counts.items():
+            counts[state_of(status)] += count
+    shown = [(name, one) for name, each in block.items() for one in each.told if state_of(one.status) not in QUIET]
+    if not shown and counts.total() <= _MOST_LISTED:
+        shown = [(name, one) for name, of_table in states_of(at, tables, labels).items() for one in of_table]
+    shown = sorted(shown, key=lambda each: each[1].label, reverse=True)[:_MOST_LISTED]
+    names = list(block)
+    return {
+        "kind": "several",
+        "table": names[0] if len(names) == 1 else None,
+        "title": names[0] if len(names) == 1 else count_words(len(names), "table"),
+        "words": words.replace("..", " to ") or "all labels",
+        "labels": words,
+        "of": counts.total(),
+        "counts": {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__)},
+        "shown": [_shown(at, name, one, is_alone=len(names) == 1) for name, one in shown],
+        "actions": _actions(block, words),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTable:
+    """The due labels of one table that are meant: those of which more is to be said are told, the others counted.
+
+    `made`: the told ones of which there are rows; `done`: how many labels have rows.
+    """
+
+    told: Sequence[LabelState]
+    counted: Mapping[Status, int]
+    made: Container[datetime]
+    done: int
+
+    @property
+    def counts(self) -> Counter[Status]:
+        """How many are in which state."""
+        return Counter(one.status for one in self.told) + Counter(self.counted)
+
+
+def _block(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _OfTable]:
+    edges = {table.name: _edges(at, table, labels[table.name]) for table in tables}
+    if not edges:
+        return {}
+    starts = at.planner.starts(at.snapshot, at.now)
+    due = ((at.flow.tables[name].cadence, max(low, starts[name]), high) for name, (low, high) in edges.items())
+    refuse_more_than(_MOST_COUNTED, sum(cadence.count(low, max(low, high)) for cadence, low, high in due))
+    names, low, high = list(edges), min(low for low, _ in edges.values()), max(high for _, high in edges.values())
+    settled = Settled() if at.ledger is None else at.ledger.past.settled(names, low, high)
+    found = count_states(at.planner, at.snapshot, at.now, settled, edges, apart={})
+    return {name: _of_table(settled, name, states[0]) for name, states in found.items()}
+
+
+def _of_table(settled: Settled, name: str, states: StatesIn) -> _OfTable:
+    done = settled.done.get(name, ())
+    has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
+    made = frozenset(one.label for one in states.told if one.label in has_rows or is_in(done, one.label))
+    return _OfTable(states.told, states.counts, made, states.counts.get(Status.DONE, 0) + len(made))
+
+
+def _edges(at: Reading, table: Table, meant: Labels) -> tuple[datetime, datetime]:
+    """Return between which instants the labels lie that are meant and due."""
+    low, high = meant.bounds(table.cadence)
+    begin, end = low or BEGINNING, min(high or FOREVER, table.cadence.last_due(at.now))
+    return begin, max(begin, end)
 
 
 def states_of(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -> States:
@@ -52,26 +131,6 @@ def states_of(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]
     }
 
 
-def several(at: Reading, states: States, labels: str) -> Told:
-    """Tell how many labels are in which state, and those that are not quiet, the newest first."""
-    all_ = [(name, one) for name, of_table in states.items() for one in of_table]
-    counts = Counter(state_of(one.status) for _, one in all_)
-    loud = [(name, one) for name, one in all_ if state_of(one.status) not in QUIET]
-    shown = sorted(loud or all_, key=lambda each: each[1].label, reverse=True)[:_MOST_LISTED]
-    names = list(states)
-    return {
-        "kind": "several",
-        "table": names[0] if len(names) == 1 else None,
-        "title": names[0] if len(names) == 1 else count_words(len(names), "table"),
-        "words": labels.replace("..", " to ") or "all labels",
-        "labels": labels,
-        "of": len(all_),
-        "counts": {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__)},
-        "shown": [_shown(at, name, one, is_alone=len(names) == 1) for name, one in shown],
-        "actions": _actions(states, labels),
-    }
-
-
 def _shown(at: Reading, name: str, one: LabelState, *, is_alone: bool) -> Told:
     words = local_label(one.label, at.flow.tables[name].cadence)
     return {
@@ -85,39 +144,33 @@ def _shown(at: Reading, name: str, one: LabelState, *, is_alone: bool) -> Told:
     }
 
 
-def _actions(states: States, labels: str) -> list[Told]:
+def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
     """Return what can be done with them, each for those tables alone that have batches of the kind."""
+    offered: list[tuple[Verb, str, Mapping[str, int]]] = [
+        (Verb.RETRY, "Retry", {name: sum(map(one.counts.__getitem__, _FAILED)) for name, one in block.items()}),
+        (Verb.BACKFILL, "Make", {name: _count_unmade(one, _NOT_MADE) for name, one in block.items()}),
+        (Verb.RECOMPUTE, "Recompute", {name: one.done for name, one in block.items()}),
+    ]
+    would_help = any(_count_unmade(one, _MADE_IF_ASKED) for one in block.values())
     actions = []
-    for verb, word, is_meant in _OFFERED:
-        found = {name: sum(map(is_meant, of_table)) for name, of_table in states.items()}
-        if verb is Verb.BACKFILL and not any(_would_help(one) for of_table in states.values() for one in of_table):
-            continue
-        if count := sum(found.values()):
+    for verb, word, found in offered:
+        if (count := sum(found.values())) and (verb is not Verb.BACKFILL or would_help):
             tables = " ".join(f"`{name}`" for name, of_table in found.items() if of_table)
             actions.append({"verb": verb.value, "words": f"{word} {number_words(count)}…", "t": tables, "l": labels})
     return actions
 
 
-def _has_failed(one: LabelState) -> bool:
-    return one.status in {Status.FAILED, Status.HELD}
+_FAILED = (Status.FAILED, Status.HELD)
+_MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
+_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.BLOCKED}  # that waits or is blocked is made in its turn
 
 
-def _can_be_made(one: LabelState) -> bool:
-    return one.status in {Status.READY, Status.WAITING, Status.BLOCKED, Status.NOT_NEEDED} and not is_done(one)
-
-
-def _would_help(one: LabelState) -> bool:
-    """Tell whether asking makes a difference: what waits or is blocked is made in its turn."""
-    return one.status in {Status.READY, Status.NOT_NEEDED} and not is_done(one)
+def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
+    """Count the labels in these states of which there are no rows."""
+    told = sum(1 for each in one.told if each.status in statuses and each.label not in one.made)
+    return told + sum(count for status, count in one.counted.items() if status in statuses)
 
 
 def is_done(one: LabelState) -> bool:
     """Tell whether there are rows of the batch, whatever is to become of them."""
     return one.stored is not None and one.stored.current_claim is not None
-
-
-_OFFERED: Sequence[tuple[Verb, str, Callable[[LabelState], bool]]] = (
-    (Verb.RETRY, "Retry", _has_failed),
-    (Verb.BACKFILL, "Make", _can_be_made),
-    (Verb.RECOMPUTE, "Recompute", is_done),
-)

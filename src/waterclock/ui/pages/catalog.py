@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from waterclock.flow.declarations import Table
+from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.opening import Reading
 from waterclock.operations.ribbons import Ribbon, ribbons
-from waterclock.planner.request import Request
 from waterclock.ui.asking import Asked, Told, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, piece_told
 
@@ -21,7 +21,7 @@ def catalog(at: Reading, asked: Asked) -> Told:
     """Return the tables that are meant, with counts by what they can be narrowed to. Cost: as the grid's."""
     tables, _ = asked.tables(at)
     names = [table.name for table in tables]
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
+    plan = plan_of_due(at, names)
     found = freshness(at.flow, names, at.snapshot, plan)
     wanted = {facet: asked.values[facet] for facet in _FACETS if asked.values.get(facet)}
     shown = [table for table in tables if _has_all(table, found[table.name], wanted)]

@@ -9,6 +9,7 @@ from itertools import groupby
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
+from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import Freshness, fresh_of, freshness
 from waterclock.operations.grid import column_cadence, newest_span, shortest_cadence, wider
 from waterclock.operations.json import instant_text
@@ -18,7 +19,6 @@ from waterclock.operations.states import LOUDNESS, QUIET, State
 from waterclock.operations.verdict import Part, verdict
 from waterclock.operations.words import count_words, short_label
 from waterclock.planner.plan import Plan
-from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
@@ -28,6 +28,7 @@ from waterclock.ui.asking import Asked, Told
 
 NEWEST = 60  # columns that are shown where no labels are asked for
 _MOST = 400  # columns of any grid
+_MOST_LABELS = 1_000_000  # of any grid: some 0.8 s
 _CELLS = ((90, 15), (200, 6), (_MOST, 3))  # up to how many columns one is so many pixels wide
 _IN_HOURS = timedelta(hours=25)  # what is no longer, a day, is told in columns as short as the shortest windows
 _CLOSED_FROM = 300  # tables, from which on layers are shown closed
@@ -36,7 +37,7 @@ _CLOSED_FROM = 300  # tables, from which on layers are shown closed
 def grid(at: Reading, asked: Asked) -> Told:
     """Return all that the grid tells. Cost: two plans, and four questions to the ledger."""
     tables, labels = asked.tables(at)
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables]))
+    plan = plan_of_due(at, [table.name for table in tables])
     axis = axis_of(at, tables, labels.values())
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
     drawn = ribbons(at, tables, axis, plan.batches)
@@ -76,7 +77,15 @@ def axis_of(at: Reading, tables: Sequence[Table], labels: Iterable[Labels], newe
         by = shortest_cadence(tables, by)
     by = wider(by, (by.floor(span[0]), by.ceil(span[1])), _MOST)
     axis = Axis.over(by, (by.floor(span[0]), by.ceil(span[1])))
-    return Axis(by, axis.columns[-_MOST:], axis.end)
+    columns = axis.columns[-_MOST:]
+    return Axis(by, columns[-_fitting(tables, columns[0], axis.end, len(columns)) :], axis.end)
+
+
+def _fitting(tables: Iterable[Table], low: datetime, high: datetime, columns: int) -> int:
+    """Return in how many of the newest columns the labels are few enough to be counted while somebody waits."""
+    cadences = Counter(table.cadence for table in tables)
+    labels = sum(count * cadence.count(cadence.ceil(low), cadence.ceil(high)) for cadence, count in cadences.items())
+    return columns if labels <= _MOST_LABELS else max(1, columns * _MOST_LABELS // labels)
 
 
 def column_text(by: Cadence, start: datetime) -> str:

@@ -13,6 +13,7 @@ from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told
 
 _WORDS = {verb: verb.capitalize() for verb in Verb} | {Verb.BACKFILL: "Make"}
+_MOST = 10_000  # batches that a plan is made of while somebody waits for it
 _MOST_LABELS = 200  # of a table, that are told one by one
 
 
@@ -40,7 +41,7 @@ def carried_out(at: Reading, asked: Asked, who: str) -> tuple[Told, bool]:
 
 
 def _proposed(at: Reading, asked: Asked) -> Proposal:
-    return propose(at, asked.values.get("verb", ""), asked.selection, asked.labels or None)
+    return propose(at, asked.values.get("verb", ""), asked.selection, asked.labels or None, _MOST)
 
 
 def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from waterclock.operations.causes import causes_at_root
+from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import freshness
 from waterclock.operations.opening import Reading
 from waterclock.operations.states import look_of
 from waterclock.operations.verdict import verdict
 from waterclock.operations.words import likeness, short_label
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
-from waterclock.planner.request import Request
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
 from waterclock.ui.pages.grid import fresh_words, part_told
@@ -20,9 +20,9 @@ _MOST = 50
 
 
 def today(at: Reading, asked: Asked) -> Told:
-    """Return what needs somebody, what is late, and what runs. Cost: a plan of all that is due."""
+    """Return what needs somebody, what is late, and what runs. Cost: a plan or two."""
     tables, _ = asked.tables(at)
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables], cap=1 << 30))
+    plan = plan_of_due(at, [table.name for table in tables])
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
     said = verdict(at.flow, found, plan)
     late = [name for name, one in found.items() if not one.is_fresh and one.label is not None]
@@ -46,9 +46,13 @@ def today(at: Reading, asked: Asked) -> Told:
 def errors(at: Reading, asked: Asked) -> Told:
     """Return all that failed, is held or can never be made: batches that failed alike as one. Cost: a plan."""
     tables, _ = asked.tables(at)
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables], cap=1 << 30))
+    plan = plan_of_due(at, [table.name for table in tables])
     found = troubles(at, plan)
-    return {"troubles": found[: 4 * _MOST], "more": max(0, len(found) - 4 * _MOST)}
+    return {
+        "troubles": found[: 4 * _MOST],
+        "more": max(0, len(found) - 4 * _MOST),
+        "not_looked_at": sum(plan.left_out.values()),
+    }
 
 
 def troubles(at: Reading, plan: Plan) -> list[Told]:

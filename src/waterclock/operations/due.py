@@ -1,0 +1,21 @@
+"""Plans what is due for somebody who looks and waits: all of it where that is little, of much the oldest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from waterclock.operations.opening import Reading
+from waterclock.planner.plan import Plan
+from waterclock.planner.request import Request
+
+_MOST = 20_000  # batches: some 0.4 s
+
+
+def plan_of_due(at: Reading, names: Collection[str]) -> Plan:
+    """Plan some tables; what is too much to be listed is counted by table (`left_out`), behind the oldest of each."""
+    listed = max(50, min(1000, _MOST // max(1, len(names))))
+    plan = at.planner.plan(at.snapshot, at.now, Request(only=names, cap=listed))
+    left = sum(plan.left_out.values())
+    if not 0 < left <= _MOST:
+        return plan
+    return at.planner.plan(at.snapshot, at.now, Request(only=names, cap=listed + left))

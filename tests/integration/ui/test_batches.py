@@ -1,0 +1,98 @@
+"""A block of batches: counted in the ledger, as if each were looked at; and what is too much for a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests import stocks
+from waterclock.operations.opening import reading
+from waterclock.operations.states import state_of
+from waterclock.operations.words import number_words
+from waterclock.planner.plan import Status
+from waterclock.ui.asking import Asked
+from waterclock.ui.pages import batches as blocks
+from waterclock.ui.pages import grid, plan
+from waterclock.ui.pages.batches import is_done, states_of
+
+NOW = "2026-11-21T01:30Z"
+
+
+@pytest.fixture
+def troubled(shop: stocks.Stocks) -> Path:
+    """Return a project of which some batches are asked for again, some skipped, and some failed over their old rows."""
+    with shop.ledger() as ledger:
+        day = datetime(2026, 11, 12, tzinfo=UTC)
+        ledger.decisions.request_restate("raw.sites", [day], "recompute", who="ann")
+        ledger.decisions.request_restate("core.returns_daily", [day, day.replace(day=13)], "recompute", who="ann")
+    shop.fails = {("raw.sites", day): "E731 no"}
+    shop.fill(until=stocks.NOW)
+    with shop.ledger() as ledger:
+        ledger.decisions.request_restate("marts.revenue", [day], "recompute", who="ann")
+    return shop.folder
+
+
+@pytest.mark.parametrize("labels", ["2026-11-12", "2026-11", "2026", "2026-10-30..2026-11-12T06:00Z", "2031"])
+@pytest.mark.parametrize("tables", ["", "raw.sites", "raw.* core.*", "marts.revenue raw.sites@2026-11-10..2026-11-13"])
+def test_a_block_says_what_a_look_at_each_batch_says(troubled: Path, tables: str, labels: str) -> None:
+    with reading(troubled, None, NOW) as at:
+        asked = Asked(tables, labels)
+        found, meant = asked.tables(at)
+        told = blocks.batches(at, asked)
+        each = [(name, one) for name, of_table in states_of(at, found, meant).items() for one in of_table]
+    assert told["counts"] == Counter(str(state_of(one.status)) for _, one in each)
+    assert told["of"] == len(each)
+    failed = [name for name, one in each if one.status in {Status.FAILED, Status.HELD}]
+    done = [name for name, one in each if is_done(one)]
+    offered = {action["verb"]: (action["words"], action["t"].replace("`", "").split()) for action in told["actions"]}
+    for verb, word, names in (("retry", "Retry", failed), ("recompute", "Recompute", done)):
+        said = f"{word} {number_words(len(names))}…", list(dict.fromkeys(names))
+        assert offered.get(verb) == (said if names else None)
+
+
+def test_what_is_too_much_for_a_page_is_told_at_once(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"t": "raw.sites core.weather_site", "l": "2026-10"}
+    assert page.get("/batches.json", params=asked).status_code == 200
+    monkeypatch.setattr(blocks, "_MOST_COUNTED", 61)
+    refused = page.get("/batches.json", params={"t": "raw.sites raw.returns", "l": "2026-10"})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["code"] == "E525"
+
+
+@pytest.mark.parametrize("verb", ["recompute", "recollect", "backfill", "skip"])
+def test_a_page_plans_no_more_than_somebody_waits_for(
+    page: TestClient, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    asked = {"verb": verb, "t": "raw.returns", "l": "2026-10"}
+    before = page.get("/plan.json", params=asked)
+    monkeypatch.setattr(plan, "_MOST", 5)
+    refused = page.get("/plan.json", params=asked)
+    if verb == "backfill":  # of which there is none
+        assert (before.json()["count"], refused.json()["count"]) == (0, 0)
+    else:
+        assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "E525")
+
+
+def test_what_follows_counts_as_well(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"verb": "recompute", "t": "raw.sites", "l": "2026-11-12"}
+    total = page.get("/plan.json", params=asked).json()["total"]
+    assert total > 2
+    monkeypatch.setattr(plan, "_MOST", 2)
+    assert page.get("/plan", params=asked).status_code == 422
+    monkeypatch.setattr(plan, "_MOST", total)
+    assert page.get("/plan", params=asked).status_code == 200
+
+
+def test_a_grid_of_too_many_labels_shows_the_newest(
+    shop: stocks.Stocks, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = served(shop.folder)
+    whole = page.get("/grid.json", params={"t": "raw.orders", "l": "2026-11"}).json()["columns"]
+    monkeypatch.setattr(grid, "_MOST_LABELS", 24 * 6)
+    part = served(shop.folder).get("/grid.json", params={"t": "raw.orders", "l": "2026-11"}).json()["columns"]
+    assert [each["labels"] for each in part] == [each["labels"] for each in whole][-6:]
