@@ -148,11 +148,12 @@ class RunClaim:
     """One claim of a run: `count` labels of a table from `first` to `last`, when it was had, and what came of it.
 
     `status` is open, done, failed, held or lost. `rows`: of what it committed, None where it committed nothing.
-    `seconds`: by step, of all of its labels together.
+    `seconds`: by step, of all of its labels together. `code`: the fingerprint that it ran under.
     """
 
     claim: int
     table: str
+    code: str
     first: datetime
     last: datetime
     count: int

@@ -12,6 +12,8 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from tests import stocks
+from waterclock.batches.audit_trail import RunClaim
+from waterclock.ui.pages.run_against import side_by_side
 
 
 def begun(shop: stocks.Stocks) -> str:
@@ -79,3 +81,62 @@ def test_a_run_that_made_nothing_and_one_that_is_not_known(
     answer = page.get("/runs/nobody")
     assert (answer.status_code, "there is no run nobody" in answer.text) == (404, True)
     assert served(stocks.make(tmp_path / "new").folder).get("/runs/nobody").status_code == 404
+
+
+def ran(shop: stocks.Stocks, days: int, *, command: str = "run") -> str:
+    with shop.ledger() as ledger:
+        name = ledger.past.begin_run(who="ann", command=command, now=stocks.NOW)
+    shop.now = stocks.NOW + timedelta(days=days)
+    shop.fill(run=name)
+    with shop.ledger() as ledger:
+        ledger.past.end_run(name, "done", who="ann")
+    return name
+
+
+def test_a_run_stands_beside_the_one_before_of_the_same_command(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
+    first, other, second = ran(shop, 1), ran(shop, 2, command="run --watch"), ran(shop, 4)
+    page = served(shop.folder, now="2026-11-25T01:30Z")
+    assert page.get(f"/runs/{first}.json").json()["against"] is None
+    told = page.get(f"/runs/{second}.json").json()["against"]
+    assert (told["run"], told["is_named"]) == (first, False)
+    hours = {each["table"]: (each["before"]["batches"], each["now"]["batches"]) for each in told["tables"]}[
+        "raw.orders"
+    ]
+    assert hours == (24, 48)
+    assert not any(each["has_other_code"] for each in told["tables"])
+    named = page.get(f"/runs/{second}.json", params={"against": other}).json()["against"]
+    assert (named["run"], named["is_named"]) == (other, True)
+    text = page.get(f"/runs/{second}").text
+    assert f'<a href="/runs/{first}">' in text
+    unknown = page.get(f"/runs/{second}", params={"against": "nobody"})
+    assert (unknown.status_code, "there is no run nobody" in unknown.text) == (404, True)
+
+
+def test_what_took_longer_or_ran_by_other_code_comes_first() -> None:
+    def claim(table: str, seconds: float, *, code: str = "a" * 12, count: int = 1) -> RunClaim:
+        return RunClaim(
+            claim=1,
+            table=table,
+            code=code,
+            first=stocks.NOW,
+            last=stocks.NOW,
+            count=count,
+            status="done",
+            claimed_at=stocks.NOW,
+            closed_at=stocks.NOW + timedelta(seconds=seconds),
+            rows=count,
+            seconds={},
+            error=None,
+        )
+
+    before = [claim("same", 10), claim("coded", 10), claim("slow", 20, count=10), claim("gone", 1)]
+    rows = side_by_side(
+        [claim("same", 11), claim("coded", 10, code="b" * 12), claim("slow", 6), claim("new", 1)], before
+    )
+    assert [(row["table"], row["change"], row["has_other_code"]) for row in rows] == [
+        ("slow", "3.0 times as long", False), ("coded", "", True), ("same", "", False), ("new", "", False),
+        ("gone", "", False),
+    ]  # fmt: skip
+    assert {row["table"]: (row["now"] is None, row["before"] is None) for row in rows}["gone"] == (True, False)

@@ -30,7 +30,13 @@ _FIRST_CLAIM = (
 )
 _CLAIMS = (
     sa.select(
-        claims.c.number, claims.c.table_name, claims.c.status, claims.c.claimed_at, claims.c.closed_at, claims.c.error
+        claims.c.number,
+        claims.c.table_name,
+        claims.c.code,
+        claims.c.status,
+        claims.c.claimed_at,
+        claims.c.closed_at,
+        claims.c.error,
     )
     .where(
         claims.c.number >= sa.bindparam("low"),
@@ -129,6 +135,7 @@ def claims_of_run(database: Database, run: Run, most: int) -> list[RunClaim]:
         RunClaim(
             claim=row.number,
             table=row.table_name,
+            code=row.code,
             first=labels[row.number].first,
             last=labels[row.number].last,
             count=labels[row.number].how_many,

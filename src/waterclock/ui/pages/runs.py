@@ -17,6 +17,7 @@ from waterclock.operations.states import State
 from waterclock.operations.words import instant_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.pages.run_against import run_before, side_by_side
 
 _MOST = 100
 _MOST_CLAIMS = 400
@@ -67,14 +68,15 @@ def runner_told(at: Reading, runner: RunnerSeen, now: datetime) -> Told:
 
 
 def run(at: Reading, asked: Asked) -> Told:
-    """Return what a run made, batch by batch, when, and what it still makes. Cost: as `ledger.past.claims_of_run`.
+    """Return what a run made, batch by batch, when, what it still makes, and all that beside another run.
 
+    That is the one which `against` names, else the one before of the same command.
     Raises  E524 for a run that is not known
+    Cost: as `ledger.past.claims_of_run`, of both
     """
-    name = asked.values["run"]
-    found = None if at.ledger is None else at.ledger.past.find_run(name)
-    if at.ledger is None or found is None:
-        raise WaterclockError("E524", f"there is no run {name}", fix="the page of runs lists the newest of them")
+    if at.ledger is None:
+        raise _unknown(asked.values["run"])
+    found = _find(at.ledger, asked.values["run"])
     claims = at.ledger.past.claims_of_run(found, _MOST_CLAIMS)
     end = found.ended_at or at.ledger.now()
     return _run(at, found) | {
@@ -88,7 +90,32 @@ def run(at: Reading, asked: Asked) -> Told:
         "is_going_on": found.outcome is None,
         "spark": _page_of_spark(at.ledger, found),
         "waits": _waits(at) if found.outcome is None else [],
+        "against": _against(at, at.ledger, asked, found, claims),
     }
+
+
+def _find(ledger: Ledger, name: str) -> Run:
+    found = ledger.past.find_run(name)
+    if found is None:
+        raise _unknown(name)
+    return found
+
+
+def _unknown(name: str) -> WaterclockError:
+    return WaterclockError("E524", f"there is no run {name}", fix="the page of runs lists the newest of them")
+
+
+def _against(at: Reading, ledger: Ledger, asked: Asked, found: Run, claims: Sequence[RunClaim]) -> Told | None:
+    """Tell of the run beside another one; nothing where there is none to be held against."""
+    named = asked.values.get("against", "").strip()
+    if named:
+        other = _find(ledger, named)
+        before = other, ledger.past.claims_of_run(other, _MOST_CLAIMS)
+    elif (earlier := run_before(ledger, found, _MOST_CLAIMS)) is not None:
+        before = earlier
+    else:
+        return None
+    return _run(at, before[0]) | {"tables": side_by_side(claims, before[1]), "is_named": bool(named)}
 
 
 def _page_of_spark(ledger: Ledger, found: Run) -> str | None:

@@ -1,0 +1,111 @@
+"""A run beside another: by table, what each made, how long a batch took, and by which code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from waterclock.batches.audit_trail import Run, RunClaim
+from waterclock.ledger.ledger import Ledger
+from waterclock.operations.words import seconds_words
+from waterclock.ui.asking import Told
+
+_EARLIER = 100  # runs among which the one before is looked for
+_TRIED = 5  # of them, until one made something
+_IS_SLOWER = 1.5
+
+
+def run_before(ledger: Ledger, run: Run, most: int) -> tuple[Run, list[RunClaim]] | None:
+    """Find the newest earlier run of the same command that is over and made something, with what it made.
+
+    Cost: a question for the newest runs, and a look at each that is tried
+    """
+    runs = ledger.past.runs(_EARLIER)
+    earlier = [
+        other
+        for other in runs
+        if other.command == run.command and other.ended_at is not None and other.started_at < run.started_at
+    ]
+    for other in earlier[:_TRIED]:
+        if claims := ledger.past.claims_of_run(other, most):
+            return other, claims
+    return None
+
+
+def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list[Told]:
+    """Return a row for each table that either run made something of: by how much slower or faster first."""
+    now, then = _by_table(claims), _by_table(before)
+    rows = [
+        {
+            "table": name,
+            "now": _told(now.get(name)),
+            "before": _told(then.get(name)),
+            "change": _change(now.get(name), then.get(name)),
+            "has_other_code": _has_other_code(now.get(name), then.get(name)),
+        }
+        for name in dict.fromkeys((*now, *then))
+    ]
+    return sorted(rows, key=lambda row: (row["change"] == "", not row["has_other_code"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a run made of a table."""
+
+    batches: int
+    rows: int
+    seconds: float
+    codes: frozenset[str]
+
+    @property
+    def each(self) -> float:
+        """Seconds a batch."""
+        return self.seconds / self.batches
+
+
+def _by_table(claims: Iterable[RunClaim]) -> dict[str, _Work]:
+    found: dict[str, list[RunClaim]] = {}
+    for claim in claims:
+        if claim.status == "done":
+            found.setdefault(claim.table, []).append(claim)
+    return {name: _work(of_table) for name, of_table in found.items()}
+
+
+def _work(claims: Sequence[RunClaim]) -> _Work:
+    seconds = sum(
+        max(0.0, (claim.closed_at - claim.claimed_at).total_seconds())
+        for claim in claims
+        if claim.closed_at is not None
+    )
+    return _Work(
+        batches=sum(claim.count for claim in claims),
+        rows=sum(claim.rows or 0 for claim in claims),
+        seconds=seconds,
+        codes=frozenset(claim.code for claim in claims),
+    )
+
+
+def _told(work: _Work | None) -> Told | None:
+    if work is None:
+        return None
+    return {
+        "batches": work.batches,
+        "rows": work.rows,
+        "seconds": round(work.seconds, 3),
+        "each": seconds_words(work.each),
+        "codes": sorted(code[:8] for code in work.codes),
+    }
+
+
+def _change(now: _Work | None, before: _Work | None) -> str:
+    """Say how many times as long a batch took, where that is a difference to look at."""
+    if now is None or before is None or not now.each or not before.each:
+        return ""
+    times = now.each / before.each
+    if times >= _IS_SLOWER:
+        return f"{times:.1f} times as long"
+    return f"{1 / times:.1f} times as fast" if times <= 1 / _IS_SLOWER else ""
+
+
+def _has_other_code(now: _Work | None, before: _Work | None) -> bool:
+    return now is not None and before is not None and now.codes != before.codes
