@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.dpl.project import Project
+from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import open_project
@@ -121,7 +123,8 @@ class Stocks:
         """Make all that is due, as a runner does but for Spark; groups for which `stop` says so are left claimed."""
         flow, at = self.project.flow, until or self.now
         with self.ledger() as ledger:
-            ledger.declared.apply(flow, who="ann", now=at, runner="vm:1:a")
+            texts = partial(statement_texts, flow, self.project.sources)
+            ledger.declared.apply(flow, who="ann", now=at, runner="vm:1:a", statements=texts)
             planner = Planner(flow)
             left: set[str] = set()
             while True:

@@ -139,8 +139,28 @@ class Run:
     outcome: str | None
 
 
+DECLARED = "declared"
+"""The kind of event that says by which statement a table is made from then on."""
+
 SPARK_PAGE = "spark page"
 """The kind of event that says where the page of a run's Spark is."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeVersion:
+    """One code of a table: when and by whom it was declared, and which labels it made that readers see now.
+
+    `statement` and what stands before it are None where the ledger kept no text yet. `count` labels from `first` to
+    `last`, not without gaps.
+    """
+
+    code: str
+    declared_at: datetime | None
+    who: str | None
+    statement: str | None
+    count: int
+    first: datetime | None
+    last: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

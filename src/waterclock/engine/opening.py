@@ -9,6 +9,7 @@ from functools import partial
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.dpl.project import Project
+from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -82,7 +83,13 @@ def apply_flow(work: Workplace, now: datetime) -> None:
     if work.lake.root not in _with_latch:
         require_latch(work.lake.root)
         _with_latch.add(work.lake.root)
-    work.ledger.declared.apply(work.flow, who=work.settings.who, now=now, runner=work.settings.runner)
+    work.ledger.declared.apply(
+        work.flow,
+        who=work.settings.who,
+        now=now,
+        runner=work.settings.runner,
+        statements=partial(statement_texts, work.flow, work.project.sources),
+    )
     undeclared = [table.name for table in work.flow.tables.values() if table.kind is Kind.COLLECT and not table.start]
     if undeclared:
         snapshot = work.ledger.reads.snapshot(work.flow, tables=undeclared)

@@ -8,6 +8,7 @@ from typing import Literal, Self, overload
 
 from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.read import changes_since, current, provenance, status
+from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.section import Section, on_its_database
@@ -88,6 +89,7 @@ class Past(Section):
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     audit = on_its_database(status.audit)
+    codes = on_its_database(past_codes.codes)
     upstream = on_its_database(provenance.upstream)
     downstream = on_its_database(provenance.downstream)
     rows = on_its_database(status.status_rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waterclock.flow.declarations import Flow, Place, Table
+from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading
 from waterclock.timelabel.label import TIMELABEL
 
@@ -75,22 +75,3 @@ def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
     )
 
     return stored_columns(lake, table.name)
-
-
-def statement_of(at: Reading, table: Table) -> str:
-    """Return the text that declares a table, from its first line to where the next statement begins."""
-    lines = at.project.sources.get(table.place.file, "").splitlines()
-    later = [
-        place.line for place in _places(at.flow) if place.file == table.place.file and place.line > table.place.line
-    ]
-    text = lines[table.place.line - 1 : min(later, default=len(lines) + 1) - 1]
-    while text and (not text[-1].strip() or text[-1].lstrip().startswith(("--", "#", "@"))):
-        text.pop()
-    return "\n".join(text)
-
-
-def _places(flow: Flow) -> list[Place]:
-    places = [each.place for each in flow.tables.values()]
-    places += [each.place for each in flow.views.values()]
-    places += [each.place for each in flow.functions.values()]
-    return [*places, *(each.place for each in flow.connections.values())]

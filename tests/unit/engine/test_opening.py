@@ -87,3 +87,13 @@ def test_what_a_run_of_an_older_release_left_open_is_written_down(root: Path) ->
         work.ledger.declared.apply(work.flow, who="ann", now=day(5), runner="before")  # applied, and no START set
         apply_flow(work, day(6))
         assert work.ledger.reads.table("web.clicks").start == day(6) - MINUTE
+
+
+def test_each_statement_is_kept_when_a_run_first_takes_it_up(root: Path) -> None:
+    for minutes in ("1 MINUTE", "1 MINUTE", "5 MINUTES"):
+        (root / "flows" / "flow.dpl").write_text(f"{CONNECTIONS}\n{LOOKED_AT}\n{ARRIVING.replace('1 MINUTE', minutes)}")
+        with open_workplace(load_project(root, capabilities=capabilities())) as work:
+            apply_flow(work, day(5))
+    with Ledger.open(f"sqlite:///{root / '.waterclock' / 'ledger.db'}") as ledger:
+        texts = {name: [each.statement for each in ledger.past.codes(name)] for name in ("web.clicks", "web.plans")}
+    assert texts == {"web.clicks": [ARRIVING.replace("1 MINUTE", "5 MINUTES"), ARRIVING], "web.plans": [LOOKED_AT]}

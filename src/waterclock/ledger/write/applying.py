@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import DECLARED
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import Database, Write
-from waterclock.ledger.store.schema import batches, claim_labels, flows, ledger, tables
+from waterclock.ledger.store.schema import batches, claim_labels, events, flows, ledger, tables
 
 SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
@@ -38,6 +39,11 @@ _ASKED = sa.select(batches.c.label).where(batches.c.table_name == sa.bindparam("
 _FORGET_ASKED = sa.delete(batches).where(batches.c.table_name == sa.bindparam("of"))
 _APPLY = sa.update(ledger).values(project=sa.bindparam("project_"), flow=sa.bindparam("flow_"))
 _NEWEST_FLOW = sa.select(flows).order_by(flows.c.number.desc()).limit(1)
+_DECLARED = (
+    sa.select(events.c.table_name, events.c.data)
+    .where(events.c.table_name.in_(sa.select(tables.c.name)), events.c.label.is_(None), events.c.kind == DECLARED)
+    .order_by(events.c.id)
+)
 _ADD_FLOW = sa.insert(flows)
 _START = sa.select(tables.c.start).where(tables.c.name == sa.bindparam("of"))
 _SET_START = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(start=sa.bindparam("at"))
@@ -53,9 +59,18 @@ class Applied:
     at: datetime
 
 
-def apply(database: Database, flow: Flow, *, who: str, now: datetime, runner: str) -> Applied:
+def apply(
+    database: Database,
+    flow: Flow,
+    *,
+    who: str,
+    now: datetime,
+    runner: str,
+    statements: Callable[[], Mapping[str, str]] = dict,
+) -> Applied:
     """Make `flow` the applied one; free where it is already.
 
+    `statements` gives the text of each table's statement: what is new of it is kept.
     Raises  E404 for a ledger of another project, E405 for each table with batches whose labels would mean
             something else (all of them together)
     """
@@ -67,11 +82,16 @@ def apply(database: Database, flow: Flow, *, who: str, now: datetime, runner: st
     with database.write() as write:
         _check_project(write.execute(_PROJECT).scalar(), flow)
         _put_tables(write, flow, who)
+        declared = {row.table_name: row.data for row in write.execute(_DECLARED)}
         newest = write.execute(_NEWEST_FLOW).first()
         number = 1 if newest is None else newest.number + 1
         write.execute(_APPLY, {"project_": flow.project, "flow_": flow.fingerprint})
         told = {"number": number, "fingerprint": flow.fingerprint, "now": now, "who": who, "runner": runner}
         write.execute(_ADD_FLOW, told | {"applied_at": write.at})
+        for name, text in statements().items():
+            said = {"code": flow.tables[name].fingerprint, "statement": text}
+            if declared.get(name) != said:
+                write.log(DECLARED, who=who, table=name, data=said)
         write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
         return Applied(number, flow.fingerprint, write.at)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.batches.audit_trail import Cell
+from waterclock.dpl.statement_texts import statement_texts
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.description import columns_said, declared_pairs, statement_of
+from waterclock.operations.description import columns_said, declared_pairs
 from waterclock.operations.first_windows import first_windows
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.opening import Reading, one_table
@@ -26,8 +27,9 @@ from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
 from waterclock.ui.pages.held import held_then
+from waterclock.ui.pages.history import history
 
-TABS = ("overview", "batches", "code")
+TABS = ("overview", "batches", "code", "history")
 _BARS = 60
 _LISTED = 200
 
@@ -47,10 +49,12 @@ def table(at: Reading, asked: Asked) -> Told:
     told = _head(declared, found[name]) | {"tab": tab, "tabs": [_tab(name, each) for each in TABS]}
     if tab == "code":
         return told | {
-            "code": statement_of(at, declared),
+            "code": statement_texts(at.flow, at.project.sources)[name],
             "place": str(declared.place),
             "fingerprint": declared.fingerprint,
         }
+    if tab == "history":
+        return told | {"codes": history(at, declared)}
     states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
     if tab == "batches":
         return told | {"batches": [_listed(declared, one) for one in reversed(states)]}

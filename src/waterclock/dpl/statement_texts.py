@@ -1,0 +1,35 @@
+"""Finds the text of each statement in the files of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from waterclock.flow.declarations import Flow
+
+
+def statement_texts(flow: Flow, sources: Mapping[str, str]) -> dict[str, str]:
+    """Return by table the text that declares it, from its first line to where the next statement begins.
+
+    `sources`: the texts of the project's files by their names. Comments and decorators before the next statement are
+    that one's; statements that share a line have all of it.
+    """
+    places = [each.place for each in flow.tables.values()]
+    places += [each.place for each in flow.views.values()]
+    places += [each.place for each in flow.functions.values()]
+    places += [each.place for each in flow.connections.values()]
+    starts: dict[str, set[int]] = {}
+    for place in places:
+        starts.setdefault(place.file, set()).add(place.line)
+    texts: dict[tuple[str, int], str] = {}
+    for file, firsts in starts.items():
+        lines = sources.get(file, "").splitlines()
+        for first, following in pairwise([*sorted(firsts), len(lines) + 1]):
+            texts[file, first] = _trimmed(lines[first - 1 : max(first, following) - 1])
+    return {name: texts[table.place.file, table.place.line] for name, table in flow.tables.items()}
+
+
+def _trimmed(lines: list[str]) -> str:
+    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith(("--", "#", "@"))):
+        lines.pop()
+    return "\n".join(lines)

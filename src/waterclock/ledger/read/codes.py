@@ -1,0 +1,56 @@
+"""By which code a table's batches were made, and when each was declared."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import DECLARED, CodeVersion
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import batches, events
+
+_DECLARED = (
+    sa.select(events.c.at, events.c.who, events.c.data)
+    .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None), events.c.kind == DECLARED)
+    .order_by(events.c.id.desc())
+)
+_MADE = (
+    sa.select(
+        batches.c.code,
+        sa.func.count().label("how_many"),
+        sa.func.min(batches.c.label).label("first"),
+        sa.func.max(batches.c.label).label("last"),
+    )
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
+    .group_by(batches.c.code)
+    .order_by(sa.func.max(batches.c.recorded_at).desc())
+)
+
+
+def codes(database: Database, name: str) -> list[CodeVersion]:
+    """Return the codes of a table, newest first; last those that were declared before the ledger kept their text.
+
+    A code that was declared again counts its batches where it is newest.
+    Cost: a pass over the table's batches, in the database
+    """
+    with database.read() as connection:
+        declared = connection.execute(_DECLARED, {"of": name}).all()
+        made = {row.code: row for row in connection.execute(_MADE, {"of": name})}
+    found = []
+    for row in declared:
+        batches_of = made.pop(row.data["code"], None)
+        found.append(
+            CodeVersion(
+                code=row.data["code"],
+                declared_at=row.at,
+                who=row.who,
+                statement=row.data["statement"],
+                count=0 if batches_of is None else batches_of.how_many,
+                first=None if batches_of is None else batches_of.first,
+                last=None if batches_of is None else batches_of.last,
+            )
+        )
+    return found + [
+        CodeVersion(row.code, None, None, None, row.how_many, row.first, row.last)
+        for row in made.values()
+        if row.code is not None
+    ]

@@ -1,0 +1,50 @@
+"""How a table's statement has changed: each code, when it was declared, what it made, and what it changed."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+
+from waterclock.batches.audit_trail import CodeVersion
+from waterclock.flow.declarations import Table
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import Reading
+from waterclock.operations.words import instant_words, local_range
+from waterclock.ui.asking import Told
+
+_MOST = 50
+_KINDS = {"+": "added", "-": "gone", "@": "soft"}
+
+
+def history(at: Reading, declared: Table) -> list[Told]:
+    """Return the newest codes of a table, newest first, each with what its statement changed of the one before.
+
+    Cost: as `ledger.past.codes`
+    """
+    found = [] if at.ledger is None else at.ledger.past.codes(declared.name)[: _MOST + 1]
+    before = [*found[1:], None]
+    return [_code(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]
+
+
+def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Told:
+    zone = declared.cadence.zone
+    labels = "" if each.first is None or each.last is None else local_range(each.first, each.last, declared.cadence)
+    return {
+        "code": each.code[:8],
+        "is_current": each.code == declared.fingerprint,
+        "declared": "" if each.declared_at is None else instant_words(each.declared_at, zone),
+        "declared_at": None if each.declared_at is None else instant_text(each.declared_at),
+        "who": each.who,
+        "count": each.count,
+        "labels": labels,
+        "statement": each.statement,
+        "is_same": before is not None and before.statement is not None and before.statement == each.statement,
+        "changes": _changes(None if before is None else before.statement, each.statement),
+    }
+
+
+def _changes(before: str | None, after: str | None) -> list[Told]:
+    """Return the lines of a unified diff, but for its head; none where either text is not known."""
+    if before is None or after is None:
+        return []
+    lines = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3))[2:]
+    return [{"kind": _KINDS.get(line[:1], "same"), "text": line} for line in lines]
