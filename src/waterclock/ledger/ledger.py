@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, Self, overload
 
 from waterclock.ledger.maintenance import Keeping
-from waterclock.ledger.read import changes_since, current, provenance, status
+from waterclock.ledger.read import changes_since, current, durations, provenance, status
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read.snapshot import snapshot
@@ -88,6 +88,7 @@ class Past(Section):
     amount = on_its_database(status.amount)
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
+    durations = on_its_database(durations.durations)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)
     upstream = on_its_database(provenance.upstream)

@@ -29,6 +29,7 @@ SCREENS = {
     "table": "tables/marts.stock_health",
     "batches": "tables/raw.inventory/batches",
     "code": "tables/raw.inventory/code",
+    "history": "tables/raw.inventory/history",
     "batch": "batches/marts.stock_health/2026-11-09",
     "hours": "batches/raw.orders/2026-11-20",
     "runs": "runs",

@@ -163,3 +163,16 @@ def test_a_day_is_told_by_the_hour_and_its_number_leads_there(page: TestClient) 
     assert sum(piece["of"] for piece in rows["raw.orders"]["pieces"]) == 24
     daily = page.get("/grid.json", params={"t": "core.*", "l": "2026-11-16"}).json()
     assert len(daily["columns"]) == 1
+
+
+def test_above_the_grid_stands_how_long_each_column_took(
+    page: TestClient, served: Callable[..., TestClient], shop: stocks.Stocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"t": "raw.orders core.orders_daily", "l": "2026-11-10..2026-11-12"}
+    told = page.get("/grid.json", params=asked).json()
+    assert [bar["labels"] for bar in told["took"]] == [column["labels"] for column in told["columns"]]
+    assert max(bar["height"] for bar in told["took"]) == 12
+    assert all(bar["seconds"] > 0 for bar in told["took"])
+    assert "2026-11-11: " in page.get("/", params=asked).text
+    monkeypatch.setattr("waterclock.ui.pages.grid._MOST_TIMED", 3 * 25 - 1)
+    assert served(shop.folder).get("/grid.json", params=asked).json()["took"] == []

@@ -144,7 +144,8 @@ def pieces(axis: Axis, number: int) -> list[Piece]:
 def page_of(axis: Axis, rows: list[dict[str, object]]) -> str:
     told = {
         "title": [], "more": [], "counts": {"failed": 4 * len(rows)}, "tables": len(rows), "cell": 15,
-        "columns": list(grid._columns(axis)), "are_closed": True, "leads_into_columns": True,
+        "columns": list(grid._columns(axis)),
+        "took": [], "are_closed": True, "leads_into_columns": True,
         "layers": [{"schema": "raw", "tables": len(rows), "fresh": 0, "rows": rows}],
     }  # fmt: skip
     return render("_grid.html", told=told, asked=Asked())

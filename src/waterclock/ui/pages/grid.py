@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import groupby
@@ -17,7 +18,7 @@ from waterclock.operations.opening import Reading
 from waterclock.operations.ribbons import Axis, Piece, Ribbon, causes_of, ribbons
 from waterclock.operations.states import LOUDNESS, QUIET, State
 from waterclock.operations.verdict import Part, verdict
-from waterclock.operations.words import count_words, short_label
+from waterclock.operations.words import count_words, seconds_words, short_label
 from waterclock.planner.plan import Plan
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
@@ -29,6 +30,8 @@ from waterclock.ui.asking import Asked, Told
 NEWEST = 60  # columns that are shown where no labels are asked for
 _MOST = 400  # columns of any grid
 _MOST_LABELS = 1_000_000  # of any grid: some 0.8 s
+_MOST_TIMED = 20_000  # labels, up to which it is told how long those of each column took: some 0.1 s
+_HIGH = 12  # pixels of the highest bar of these
 _CELLS = ((90, 15), (200, 6), (_MOST, 3))  # up to how many columns one is so many pixels wide
 _IN_HOURS = timedelta(hours=25)  # what is no longer, a day, is told in columns as short as the shortest windows
 _CLOSED_FROM = 300  # tables, from which on layers are shown closed
@@ -51,6 +54,7 @@ def grid(at: Reading, asked: Asked) -> Told:
         "leads_into_columns": len(axis.columns) > 1 and axis.by.period.unit is not TimeUnit.MINUTE,
         "cell": _cell(axis),
         "columns": list(_columns(axis)),
+        "took": _took(at, tables, axis),
         "layers": [_layer(at, schema, rows, found, plan) for schema, rows in _by_schema(drawn)],
         "are_closed": len(tables) > _CLOSED_FROM,
         "next_due": instant_text(plan.next_due),
@@ -83,9 +87,34 @@ def axis_of(at: Reading, tables: Sequence[Table], labels: Iterable[Labels], newe
 
 def _fitting(tables: Iterable[Table], low: datetime, high: datetime, columns: int) -> int:
     """Return in how many of the newest columns the labels are few enough to be counted while somebody waits."""
-    cadences = Counter(table.cadence for table in tables)
-    labels = sum(count * cadence.count(cadence.ceil(low), cadence.ceil(high)) for cadence, count in cadences.items())
+    labels = _labels_within(tables, low, high)
     return columns if labels <= _MOST_LABELS else max(1, columns * _MOST_LABELS // labels)
+
+
+def _labels_within(tables: Iterable[Table], low: datetime, high: datetime) -> int:
+    cadences = Counter(table.cadence for table in tables)
+    return sum(count * cadence.count(cadence.ceil(low), cadence.ceil(high)) for cadence, count in cadences.items())
+
+
+def _took(at: Reading, tables: Sequence[Table], axis: Axis) -> list[Told]:
+    """Return a bar for each column in which time was spent, as high as that is; none of too many labels."""
+    if at.ledger is None or not axis.columns or _labels_within(tables, *axis.span) > _MOST_TIMED:
+        return []
+    found = at.ledger.past.durations([table.name for table in tables], *axis.span)
+    spent: defaultdict[int, float] = defaultdict(float)
+    for label, took in found.items():
+        spent[bisect_right(axis.columns, label) - 1] += took.total_seconds()
+    most, width = max(spent.values(), default=0.0), _cell(axis)
+    return [
+        {
+            "labels": column_text(axis.by, axis.columns[index]),
+            "seconds": round(seconds, 3),
+            "words": seconds_words(seconds),
+            "x": index * width,
+            "height": max(1, round(_HIGH * seconds / most)),
+        }
+        for index, seconds in sorted(spent.items())
+    ]
 
 
 def column_text(by: Cadence, start: datetime) -> str:

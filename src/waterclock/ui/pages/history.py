@@ -22,7 +22,10 @@ def history(at: Reading, declared: Table) -> list[Told]:
     """
     found = [] if at.ledger is None else at.ledger.past.codes(declared.name)[: _MOST + 1]
     before = [*found[1:], None]
-    return [_code(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]
+    told = [_code(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]
+    for index, each in enumerate(told):
+        each["is_current"] = not index and found[0].code == declared.fingerprint
+    return told
 
 
 def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Told:
@@ -30,7 +33,6 @@ def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Tol
     labels = "" if each.first is None or each.last is None else local_range(each.first, each.last, declared.cadence)
     return {
         "code": each.code[:8],
-        "is_current": each.code == declared.fingerprint,
         "declared": "" if each.declared_at is None else instant_words(each.declared_at, zone),
         "declared_at": None if each.declared_at is None else instant_text(each.declared_at),
         "who": each.who,

@@ -1,0 +1,38 @@
+"""How long the batches of some tables took, by label."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import IS_DONE, claim_labels, claims
+
+_SHARING = claim_labels.alias("sharing")
+_TOOK = (
+    sa.type_coerce(claims.c.closed_at, sa.BigInteger) - sa.type_coerce(claims.c.claimed_at, sa.BigInteger)
+) / sa.select(sa.func.count()).where(_SHARING.c.claim == claims.c.number).scalar_subquery()
+_BY_LABEL = (
+    sa.select(claim_labels.c.label, sa.func.sum(_TOOK).label("took"))
+    .join(claims, claims.c.number == claim_labels.c.claim)
+    .where(
+        claim_labels.c.table_name.in_(sa.bindparam("names", expanding=True)),
+        claim_labels.c.label >= sa.bindparam("low"),
+        claim_labels.c.label < sa.bindparam("high"),
+        IS_DONE,
+        claims.c.closed_at > claims.c.claimed_at,
+    )
+    .group_by(claim_labels.c.label)
+)
+
+
+def durations(database: Database, names: Collection[str], low: datetime, high: datetime) -> dict[datetime, timedelta]:
+    """Return how long all claims that made something of a label in `[low, high)` took together, restatements too.
+
+    A claim of several labels counts in equal parts. Cost: some 3 µs a label and claim, in the database
+    """
+    with database.read() as connection:
+        rows = connection.execute(_BY_LABEL, {"names": sorted(names), "low": low, "high": high})
+        return {row.label: timedelta(microseconds=float(row.took)) for row in rows}
