@@ -55,16 +55,22 @@ def revisions_of(audit: Audit) -> tuple[Attempt, ...]:
 
 
 def held(
-    at: Reading, table: Table, audit: Audit, claim: int, against: int | None = None, *, only_differing: bool = False
+    at: Reading,
+    table: Table,
+    audit: Audit,
+    claim: int,
+    against: tuple[Audit, int] | None = None,
+    *,
+    only_differing: bool = False,
 ) -> Held:
-    """Return rows of what a claim made of a label, beside what another one made of it.
+    """Return rows of what a claim made of a label, beside what another one made of it, or of another label.
 
     Cost: the first rows of a slice; with `against`, all rows of both slices, up to MOST_COMPARED each.
     Raises  E516 for a claim that committed nothing of it, E605 where its files are gone or damaged
     """
     folder = _folder(at, table)
     one = _manifest(folder, _revision(table, audit, claim))
-    other = None if against is None else _manifest(folder, _revision(table, audit, against))
+    other = None if against is None else _manifest(folder, _revision(table, *against))
     if other is None or max(one.rows, other.rows) > MOST_COMPARED:
         columns, rows = _rows(folder, one, MOST_SHOWN)
         return Held(columns, one.rows, tuple(HeldRow("same", row) for row in rows))

@@ -69,6 +69,23 @@ def test_an_older_revision_is_held_against_the_newer_by_its_keys(claims: tuple[i
     assert "<s>7</s>" in page.get(f"/tables/{TABLE}", params=asked).text
 
 
+def test_a_label_is_held_against_another_one(shop: stocks.Stocks, claims: tuple[int, int], page: TestClient) -> None:
+    before = LABEL - timedelta(days=1)
+    with shop.ledger() as ledger:
+        claim = ledger.past.audit(TABLE, before).cell.current_claim
+    assert claim is not None
+    slices.sealed(Lake(shop.project.storage).folder(TABLE), before, claim, rows(kettle=3, toaster=5), schema=SCHEMA)
+    asked = {"at": "2026-11-18", "known": str(claims[1]), "beside": "2026-11-17"}
+    told = page.get(ADDRESS, params=asked).json()["held"]
+    said = [(row["kind"], row["cells"][0]["text"], row["cells"][1]["was"]) for row in told["shown"]]
+    assert said == [("same", "kettle", None), ("changed", "toaster", "5"), ("new", "radio", None)]
+    assert (told["beside"], told["says"]) == ("2026-11-17", "2 of 3 rows differ")
+    assert "beside=2026-11-17&amp;differing=1" in page.get(f"/tables/{TABLE}", params=asked).text
+    for wrong, code in (("2031-01-01", "E513"), ("soon", "E512")):
+        told = page.get(ADDRESS, params=asked | {"beside": wrong}).json()["held"]
+        assert told["error"]["code"] == code
+
+
 def test_files_that_are_gone_are_told_beside_the_rest_of_the_page(
     shop: stocks.Stocks, claims: tuple[int, int], page: TestClient
 ) -> None:

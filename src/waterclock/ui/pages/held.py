@@ -10,6 +10,7 @@ from typing import Any
 from waterclock.batches.audit_trail import Attempt, Audit
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.ledger.ledger import Ledger
 from waterclock.operations.held import MOST_COMPARED, Held, HeldRow, held, revisions_of
 from waterclock.operations.opening import Reading, labels_known
 from waterclock.operations.words import count_words, local_label
@@ -24,8 +25,8 @@ _LONGEST = 120  # letters of a value that are shown
 def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]) -> Told | None:
     """Return the rows of the label that the address names in `at`, of the newest that was made if it names none.
 
-    `known` and `against` are claims; `differing` shows what differs alone. None before the first batch, and of a
-    publish: its rows are its destination's.
+    `known` and `against` are claims, `beside` is another label, to be held against as known now; `differing` shows what
+    differs alone. None before the first batch, and of a publish: its rows are its destination's.
     Raises  E513 and E514 for labels that are none of the table's
     """
     label = _label(at, table, asked, states)
@@ -36,13 +37,28 @@ def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelSta
     if not revisions:
         return None
     known = _claim(asked, "known") or audit.cell.current_claim or revisions[0].claim
-    against = _claim(asked, "against")
-    told = _chosen(table, audit, revisions, known, against)
+    told = _chosen(table, audit, revisions, known) | {"against": _claim(asked, "against"), "beside": ""}
     try:
+        against = _against(at, at.ledger, table, asked, audit)
+        told["beside"] = (
+            local_label(against[0].cell.label, table.cadence) if against and against[0] is not audit else ""
+        )
         found = held(at, table, audit, known, against, only_differing="differing" in asked.values)
     except WaterclockError as error:
         return told | {"error": error.to_dict()}
-    return told | {"error": None} | _told(found, against)
+    return told | {"error": None} | _told(found, is_compared=against is not None)
+
+
+def _against(at: Reading, ledger: Ledger, table: Table, asked: Asked, audit: Audit) -> tuple[Audit, int] | None:
+    """Return what the rows are held against: another label as known now, else another revision of this one.
+
+    Raises  E513 and E514 for a label that is none of the table's, E412 and E516 for one that holds nothing
+    """
+    if said := asked.values.get("beside", "").strip():
+        other = ledger.past.audit(table.name, labels_known(at, table, parse_labels(said))[0])
+        return other, other.cell.current_claim or 0
+    claim = _claim(asked, "against")
+    return None if claim is None else (audit, claim)
 
 
 def _label(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]) -> datetime | None:
@@ -58,7 +74,7 @@ def _claim(asked: Asked, name: str) -> int | None:
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 18 else None
 
 
-def _chosen(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int, against: int | None) -> Told:
+def _chosen(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Told:
     """Tell which revisions there are, and which are chosen."""
     last = len(revisions)
     return {
@@ -67,7 +83,6 @@ def _chosen(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int
         "heading": "What came" if table.is_fold else "What it held",
         "query": query_address(table.name, label_of(audit.cell.label)),
         "known": known,
-        "against": against,
         "revisions": [
             {
                 "claim": each.claim,
@@ -83,11 +98,11 @@ def _revision_words(attempt: Attempt, number: int, *, is_now: bool) -> str:
     return f"now, revision {number} ({made})" if is_now else f"revision {number} ({made})"
 
 
-def _told(found: Held, against: int | None) -> Told:
+def _told(found: Held, *, is_compared: bool) -> Told:
     said = count_words(found.rows, "row")
     if found.differing is not None:
         said = f"{found.differing} of {said} differ" if found.differing else f"all {said} are the same"
-    elif against is not None:
+    elif is_compared:
         said = f"{said}: more than {count_words(MOST_COMPARED, 'row')} are compared by a query"
     return {
         "columns": list(found.columns),
