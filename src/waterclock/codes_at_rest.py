@@ -100,6 +100,11 @@ LEDGER: Mapping[str, Code] = {
         "a pool that is full",
         "A pool bounds how many batches run side by side, of all the runners that share the ledger.",
     ),
+    "E428": Code(
+        "nothing to take back",
+        "`withdraw` takes back what `recompute`, `recollect` or `backfill` asked for and no runner has begun. "
+        "What is due needs nobody to ask for it: `skip` leaves it out.",
+    ),
 }
 STORAGE: Mapping[str, Code] = {
     "E601": Code(

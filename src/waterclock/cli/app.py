@@ -36,6 +36,7 @@ from waterclock.cli.commands.spec import spec
 from waterclock.cli.commands.status import status
 from waterclock.cli.commands.ui import ui
 from waterclock.cli.commands.warm import warm
+from waterclock.cli.commands.withdraw import withdraw
 from waterclock.cli.foreign import answer_to_command, answer_to_option
 from waterclock.errors import WaterclockError
 
@@ -43,7 +44,7 @@ PROGRAM = "waterclock"
 _COMPLETE = "_WATERCLOCK_COMPLETE"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check, spec),
-    "Run": (plan, run, backfill, retry, skip, recompute, recollect),
+    "Run": (plan, run, backfill, retry, skip, recompute, recollect, withdraw),
     "Look": (status, show, query, audit, lineage, model, runners, ui),
     "Keep": (maintain, rebuild, ledger, warm),
 }

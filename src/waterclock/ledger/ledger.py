@@ -51,7 +51,7 @@ class Decisions(Section):
     retry = on_its_database(decisions.retry)
     request_backfill = on_its_database(decisions.request_backfill)
     request_restate = on_its_database(decisions.request_restate)
-    withdraw_restate = on_its_database(decisions.withdraw_restate)
+    withdraw = on_its_database(decisions.withdraw)
     end_following = on_its_database(decisions.end_following)
 
 

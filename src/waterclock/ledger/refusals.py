@@ -1,4 +1,4 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E422."""
+"""What the ledger refuses, in the one shape of all errors; codes E401 to E428."""
 
 from __future__ import annotations
 
@@ -286,6 +286,11 @@ def impossible(table: str, label: datetime, what: str, *, why: str, fix: str | N
     return WaterclockError(
         "E413", f"{table}@{label_of(label)} {what}", where=f"{table}@{label_of(label)}", why=why, fix=fix
     )
+
+
+def nothing_to_withdraw(where: str, *, why: str, fix: str | None) -> WaterclockError:
+    """Refuse to take back what nobody asked for, or what a runner has begun."""
+    return WaterclockError("E428", "there is nothing to take back", where=where, why=why, fix=fix)
 
 
 def taken_twice(table: str, label: datetime, item: str, other: datetime) -> WaterclockError:

@@ -6,7 +6,7 @@ A proposal is shown first; what is decided then is what was shown, for its diges
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -16,10 +16,12 @@ from typing import NamedTuple
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.restating import Asking, asking_of, done_labels, labels_of_sources, refuse_more_than
 from waterclock.operations.retrying import blocked_by, plan_of_readers, troubled
+from waterclock.operations.withdrawing import withdrawable
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
@@ -44,6 +46,7 @@ class Verb(StrEnum):
     RECOLLECT = "recollect"
     BACKFILL = "backfill"
     SKIP = "skip"
+    WITHDRAW = "withdraw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
             "E910", f"{verb!r} is nothing that can be done with batches", fix=did_you_mean(verb, list(Verb))
         ) from None
     asked, following, asking = _FOUND[wanted](at, selection, labels, most)
-    made = {} if wanted is Verb.SKIP else asked
+    made = {} if wanted in _MAKES_NOTHING else asked
     both = {
         name: len({*made.get(name, ()), *following.get(name, ())})
         for name in _upstream_first(at.flow, {*asked, *following})
@@ -114,7 +117,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
         steps=_steps(at.flow, both),
         cost=cost_of(both, at.snapshot),
         command=shlex.join(words),
-        may_differ=wanted is not Verb.SKIP
+        may_differ=wanted not in _MAKES_NOTHING
         and any(_is_covered(at, name, window.start) for name, windows in asked.items() for window in windows),
         asking=asking or {},
     )
@@ -147,6 +150,8 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
     elif proposal.verb is Verb.BACKFILL:
         for name, found in labels.items():
             decisions.request_backfill(name, found, who=who, why=why)
+    elif proposal.verb is Verb.WITHDRAW:
+        _withdraw(at, at.ledger, labels, who=who, why=why)
     else:
         for (verb, name), meant in proposal.asking.items():
             decisions.request_restate(name, sorted(meant), verb, who=who, why=why)
@@ -213,13 +218,27 @@ def _skip(at: Reading, selection: str, labels: str | None, most: int | None) -> 
     return _Found({name: windows}, _windows(at.flow, freed))
 
 
+def _withdrawn(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
+    return _Found(_windows(at.flow, withdrawable(at, selection, labels)), {})
+
+
+def _withdraw(at: Reading, ledger: Ledger, labels: Mapping[str, Collection[datetime]], *, who: str, why: str) -> None:
+    """Take requests back, and with them what older states were to follow for their sake alone."""
+    for name, found in labels.items():
+        ledger.decisions.withdraw(name, found, who=who, why=why)
+    for name, followed in at.planner.followed(ledger.reads.snapshot(at.flow)).items():
+        ledger.decisions.end_following(name, followed, who=who)
+
+
 _FOUND = {
     Verb.RETRY: _retry,
     Verb.RECOMPUTE: _recompute,
     Verb.RECOLLECT: _recollect,
     Verb.BACKFILL: _backfill,
     Verb.SKIP: _skip,
+    Verb.WITHDRAW: _withdrawn,
 }
+_MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW})
 
 
 # what a command line does besides: here a runner carries it out

@@ -63,6 +63,30 @@ def test_a_recompute_asks_for_its_batches(page: TestClient) -> None:
     assert grid["counts"] == {"stale": 3}
 
 
+def test_a_request_is_withdrawn_by_a_plan_of_its_own(page: TestClient) -> None:
+    block = {"t": "core.returns_daily", "l": "2026-11-10..2026-11-12"}
+    told = page.get("/plan.json", params={"verb": "recompute", **block}).json()
+    page.post("/plan", data={"verb": "recompute", **block, "digest": told["digest"]}, headers=HERE)
+    offered = page.get("/batches.json", params=block).json()["actions"]
+    assert [each["words"] for each in offered] == ["Recompute 3…", "Withdraw 3…"]
+    [*_, one] = page.get("/batches/core.returns_daily/2026-11-11.json").json()["actions"]
+    assert one["words"] == "Withdraw…"
+    asked = {key: one[key] for key in ("verb", "t", "l")}
+    told = page.get("/plan.json", params=asked).json()
+    assert told["title"] == "Withdraw core.returns_daily @ 11 Nov"
+    assert (told["total"], told["seconds"]) == (1, 0)
+    assert told["command"] == "waterclock withdraw '`core.returns_daily`' 20261111000000"
+    assert "waits for one" not in page.get("/plan", params=asked).text
+    form = {**asked, "digest": told["digest"], "why": "the wrong day", "who": "bo"}
+    answer = page.post("/plan", data=form, headers=HERE | {"HX-Request": "true"})
+    assert answer.status_code == 200
+    assert "waits for one" not in answer.text
+    batch = page.get("/batches/core.returns_daily/2026-11-11.json").json()
+    assert (batch["state"], [each["verb"] for each in batch["actions"]]) == ("ok", ["recompute"])
+    assert next((each["what"], each["why"]) for each in batch["decided"]) == ("request withdrawn", "the wrong day")
+    assert page.get("/grid.json", params={"t": "core.returns_daily"}).json()["counts"] == {"stale": 2}
+
+
 def test_a_skip_says_what_no_longer_waits_for_it(page: TestClient) -> None:
     told = page.get("/plan.json", params={"verb": "skip", "t": "raw.inventory", "l": "2026-11-09"}).json()
     assert told["title"] == "Skip raw.inventory @ 9 Nov; 6 batches no longer wait for it"

@@ -43,6 +43,7 @@ ALL = [
     refusals.unknown_option(URL, "shema", ["schema"]),
     refusals.pool_full("a.x", day(0), "heavy", 2),
     refusals.ledger_there("ledger.db"),
+    refusals.nothing_to_withdraw("a.x", why="nobody asked", fix=None),
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
     refusals.nothing_to_export("sqlite:///ledger.db"),
     refusals.cannot_recut("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),

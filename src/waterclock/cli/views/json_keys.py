@@ -76,6 +76,10 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "given_up": "list of labels that were done, whose damaged slices the next run goes on without",
             "why": "the reason",
         },
+        "withdraw": {
+            "withdrawn": "by table, the list of labels that are no longer asked for",
+            "why": "the reason",
+        },
         "status": {
             "env": "the environment",
             "now": "the instant seen at",

@@ -162,14 +162,24 @@ def _stronger(known: str | None, verb: str) -> str:
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
-def withdraw_restate(database: Database, table: str, labels: Collection[datetime], *, who: str) -> tuple[datetime, ...]:
-    """Take requests to restate back; give which of `labels` had one."""
+def withdraw(
+    database: Database, table: str, labels: Collection[datetime], *, who: str, why: str = ""
+) -> tuple[datetime, ...]:
+    """Take requests to make or remake batches back; give which of `labels` had one.
+
+    Where rows are there, and the attempt to make them again failed, that is forgotten, unless what they read has
+    changed: they stand as if nobody had asked. Raises  E413 for a label under an open claim, E412 for an unknown table
+    """
     with database.write() as write:
         _check_table(write, table)
         asked = [row for row in _known(write, table, labels).values() if row.requested is not None]
+        for row in asked:
+            _refuse_running(table, row, "taken back")
         told = {"of": table, "verb": None, "sequence": None}
         _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
-        _log_each(write, "request withdrawn", table, asked, who)
+        stand = [row for row in asked if row.current_claim is not None and row.status in _UNDONE and not row.is_suspect]
+        _each(write, _CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in stand])
+        _log_each(write, "request withdrawn", table, asked, who, why)
         return tuple(row.label for row in asked)
 
 

@@ -30,7 +30,7 @@ from waterclock.planner.plan import Plan, Status
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
-from waterclock.ui.pages.batches import is_done, several, states_of
+from waterclock.ui.pages.batches import is_asked_for, is_done, several, states_of
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
@@ -81,7 +81,7 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
         "decided": _decided(audit, zone),
         "holds_up": _held_up(plan, table.name, one.label),
         "record": None if audit is None else audit_parts(audit),
-        "actions": _actions(at, plan, table, one, way),
+        "actions": [*_actions(at, plan, table, one, way), *_withdrawn(table, one)],
     }
 
 
@@ -239,6 +239,10 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
             else:
                 actions.append(_action(Verb.RECOLLECT, "Recollect…", table.name, one.label))
     return actions
+
+
+def _withdrawn(table: Table, one: LabelState) -> list[Told]:
+    return [_action(Verb.WITHDRAW, "Withdraw…", table.name, one.label)] if is_asked_for(one) else []
 
 
 def _action(verb: Verb, words: str, table: str, label: datetime) -> Told:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Settled
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import refuse_more_than
 from waterclock.operations.states import LOUDNESS, QUIET, State, state_of
+from waterclock.operations.withdrawing import asked_for
 from waterclock.operations.words import count_words, local_label, number_words
 from waterclock.planner.label_states import LabelState, StatesIn, count_states, is_in, label_states
 from waterclock.planner.plan import Status
@@ -71,13 +72,15 @@ def several(at: Reading, tables: Sequence[Table], labels: Mapping[str, Labels], 
 class _OfTable:
     """The due labels of one table that are meant: those of which more is to be said are told, the others counted.
 
-    `made`: the told ones of which there are rows; `done`: how many labels have rows.
+    `made`: the told ones of which there are rows; `done`: how many labels have rows; `asked_for`: how many somebody
+    asked for that no runner has begun.
     """
 
     told: Sequence[LabelState]
     counted: Mapping[Status, int]
     made: Container[datetime]
     done: int
+    asked_for: int
 
     @property
     def counts(self) -> Counter[Status]:
@@ -95,14 +98,16 @@ def _block(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -
     names, low, high = list(edges), min(low for low, _ in edges.values()), max(high for _, high in edges.values())
     settled = Settled() if at.ledger is None else at.ledger.past.settled(names, low, high)
     found = count_states(at.planner, at.snapshot, at.now, settled, edges, apart={})
-    return {name: _of_table(settled, name, states[0]) for name, states in found.items()}
+    waiting = {name: asked_for(at.snapshot.of(name)) for name in edges}
+    asked = {name: sum(1 for label in waiting[name] if begin <= label < end) for name, (begin, end) in edges.items()}
+    return {name: _of_table(settled, name, states[0], asked[name]) for name, states in found.items()}
 
 
-def _of_table(settled: Settled, name: str, states: StatesIn) -> _OfTable:
+def _of_table(settled: Settled, name: str, states: StatesIn, asked: int) -> _OfTable:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
     made = frozenset(one.label for one in states.told if one.label in has_rows or is_in(done, one.label))
-    return _OfTable(states.told, states.counts, made, states.counts.get(Status.DONE, 0) + len(made))
+    return _OfTable(states.told, states.counts, made, states.counts.get(Status.DONE, 0) + len(made), asked)
 
 
 def _edges(at: Reading, table: Table, meant: Labels) -> tuple[datetime, datetime]:
@@ -150,6 +155,7 @@ def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
         (Verb.RETRY, "Retry", {name: sum(map(one.counts.__getitem__, _FAILED)) for name, one in block.items()}),
         (Verb.BACKFILL, "Make", {name: _count_unmade(one, _NOT_MADE) for name, one in block.items()}),
         (Verb.RECOMPUTE, "Recompute", {name: one.done for name, one in block.items()}),
+        (Verb.WITHDRAW, "Withdraw", {name: one.asked_for for name, one in block.items()}),
     ]
     would_help = any(_count_unmade(one, _MADE_IF_ASKED) for one in block.values())
     actions = []
@@ -174,3 +180,8 @@ def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
 def is_done(one: LabelState) -> bool:
     """Tell whether there are rows of the batch, whatever is to become of them."""
     return one.stored is not None and one.stored.current_claim is not None
+
+
+def is_asked_for(one: LabelState) -> bool:
+    """Tell whether somebody asked for the batch, and no runner has begun it."""
+    return one.stored is not None and one.stored.requested is not None and one.stored.status != BatchStatus.RUNNING

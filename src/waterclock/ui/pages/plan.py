@@ -78,6 +78,7 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
         "why_option": "" if proposal.verb is Verb.BACKFILL else f" --why {shlex.quote('…')}",
         "digest": proposal.digest,
         "needs_reason": proposal.verb is Verb.SKIP,
+        "needs_runner": proposal.verb is not Verb.WITHDRAW,
         "runners": len(alive(at)),
         "is_done": False,
         "has_changed": False,

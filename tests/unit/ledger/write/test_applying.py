@@ -134,7 +134,7 @@ def test_a_table_that_was_only_asked_for_may_change_and_its_old_labels_are_not_a
 ) -> None:
     at_desk.apply(table("a.x"))
     at_desk.ledger.decisions.request_backfill("a.x", [day(0), day(1)], who="ann")
-    at_desk.ledger.decisions.withdraw_restate("a.x", [day(0)], who="ann")
+    at_desk.ledger.decisions.withdraw("a.x", [day(0)], who="ann")
     at_desk.apply(table("a.x", every="HOUR"), fingerprint="flow 2")
     found = at_desk.ledger.reads.snapshot(flow(table("a.x", every="HOUR"), fingerprint="flow 2"))
     assert found.of("a.x").wanted == frozenset()

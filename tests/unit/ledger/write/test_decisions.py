@@ -116,10 +116,26 @@ def test_a_request_is_made_once_and_can_be_withdrawn(at_desk: Desk) -> None:
     assert at_desk.ledger.decisions.request_restate("raw.a", both, "recompute", who="ann") == tuple(both)
     assert at_desk.ledger.decisions.request_restate("raw.a", both, "recompute", who="bob") == ()
     assert at_desk.ledger.decisions.request_restate("raw.a", [day(1)], "recollect", who="bob") == (day(1),)
-    assert at_desk.ledger.decisions.withdraw_restate("raw.a", both, who="ann") == tuple(both)
+    assert at_desk.ledger.decisions.withdraw("raw.a", both, who="ann") == tuple(both)
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").requested == {}
     kinds = [event.kind for event in at_desk.ledger.past.audit("raw.a", day(1)).events]
     assert kinds[2:] == ["recompute requested", "recollect requested", "request withdrawn"]
+
+
+def test_a_request_that_was_tried_and_failed_is_withdrawn_with_its_failure(at_desk: Desk) -> None:
+    ledger = at_desk.ledger
+    at_desk.done("raw.a", 0)
+    ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann")
+    held = at_desk.claim("raw.a", 0)
+    with pytest.raises(WaterclockError, match="cannot be taken back") as refused:
+        ledger.decisions.withdraw("raw.a", [day(0)], who="bob")
+    assert refused.value.code == "E413"
+    ledger.claims.record_failed(held, error="E731 no", is_transient=False)
+    assert ledger.decisions.withdraw("raw.a", [day(0)], who="bob", why="not now") == (day(0),)
+    facts = ledger.reads.snapshot(at_desk.flow).of("raw.a")
+    assert (facts.requested, facts.troubles) == ({}, {})
+    told = ledger.past.audit("raw.a", day(0))
+    assert (told.cell.status, told.events[-1].data) == ("done", {"why": "not now"})
 
 
 def test_what_is_to_be_recollected_is_not_merely_recomputed(at_desk: Desk) -> None:
@@ -165,7 +181,7 @@ DECISIONS: dict[str, Callable[[Desk], object]] = {
     "skip": lambda at_desk: at_desk.ledger.decisions.skip("raw.b", [window(0)], who="ann", why="x"),
     "retry": lambda at_desk: at_desk.ledger.decisions.retry("raw.b", [day(0)], who="ann"),
     "restate": lambda at_desk: at_desk.ledger.decisions.request_restate("raw.b", [day(0)], "recompute", who="ann"),
-    "withdraw": lambda at_desk: at_desk.ledger.decisions.withdraw_restate("raw.b", [day(0)], who="ann"),
+    "withdraw": lambda at_desk: at_desk.ledger.decisions.withdraw("raw.b", [day(0)], who="ann"),
 }
 
 
@@ -190,7 +206,7 @@ def test_what_is_asked_to_be_made_is_known_until_it_is(at_desk: Desk) -> None:
     at_desk.done("raw.a", 3, claim=held)
     assert _wanted(at_desk) == {day(4), day(5)}
     at_desk.done("raw.a", 4)
-    at_desk.ledger.decisions.withdraw_restate("raw.a", [day(5)], who="bo")
+    at_desk.ledger.decisions.withdraw("raw.a", [day(5)], who="bo")
     assert _wanted(at_desk) == set()
 
 

@@ -1,0 +1,40 @@
+"""Takes back what somebody asked for, and that no runner has begun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.opening import reading
+from waterclock.operations.proposals import Verb, decide, propose
+from waterclock.operations.withdrawing import nothing_asked
+from waterclock.operations.words import count_words, label_range
+
+_MOST_NAMED = 5
+
+
+def withdrawn(folder: Path, env: str | None, which: tuple[str, str | None], *, why: str, is_json: bool) -> None:
+    """Take requests back, and say which they were.
+
+    Raises  E428 where there is none, E510 to E514 as `selection.select`
+    """
+    with reading(folder, env, None) as at:
+        proposal = propose(at, Verb.WITHDRAW, *which)
+        if not proposal.count:
+            raise nothing_asked(at, *which)
+        decide(at, proposal, who=RunSettings().who, why=why)
+    if is_json:
+        labels = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
+        print_json({"withdrawn": labels, "why": why})
+        return
+    to = console()
+    for name, windows in list(proposal.asked.items())[:_MOST_NAMED]:
+        count = count_words(len(windows), "batch", "batches")
+        to.print(
+            f"no longer asked for: {count} of {name} ({label_range(windows[0].start, windows[-1].start)})",
+            soft_wrap=True,
+        )
+    if (more := len(proposal.asked) - _MOST_NAMED) > 0:
+        to.print(f"and of {count_words(more, 'other table')}")

@@ -1,0 +1,58 @@
+"""Finds the requests to make or remake batches that can still be taken back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from waterclock.batches.facts import TableFacts
+from waterclock.errors import WaterclockError
+from waterclock.ledger import refusals
+from waterclock.operations.opening import Reading, selected
+from waterclock.operations.words import count_words
+from waterclock.timelabel.label import label_of
+
+Found = dict[str, frozenset[datetime]]
+_MOST_NAMED = 3
+
+
+def withdrawable(at: Reading, selection: str, labels: str | None) -> Found:
+    """Find the batches that somebody asked for and that no runner has begun, those before START too.
+
+    Raises  E510 to E514 as `selection.select`
+    """
+    found, by_table = selected(at.flow, [selection], labels)
+    asked = {}
+    for name in found.tables:
+        meant, cadence = by_table.get(name), at.flow.tables[name].cadence
+        waiting = asked_for(at.snapshot.of(name))
+        asked[name] = frozenset(label for label in waiting if meant is None or meant.contains(label, cadence))
+    return {name: of_table for name, of_table in asked.items() if of_table}
+
+
+def nothing_asked(at: Reading, selection: str, labels: str | None) -> WaterclockError:
+    """Say that there is nothing to take back: what is being made, or where something is asked for."""
+    found, _ = selected(at.flow, [selection], labels)
+    everything = {name: asked_for(at.snapshot.of(name)) for name in at.flow.order}
+    there = [f"{name}@{label_of(label)}" for name, of_table in everything.items() for label in sorted(of_table)]
+    why = "nobody asked for a batch there, or it is made already"
+    if any(_held(at.snapshot.of(name)) & _asked(at.snapshot.of(name)) for name in found.tables):
+        why = "a runner makes what was asked for there"
+    elif not there:
+        why = "no batch of the project is asked for"
+    more = f" and {count_words(len(there) - _MOST_NAMED, 'other')}" if len(there) > _MOST_NAMED else ""
+    fix = f"asked for: {', '.join(there[:_MOST_NAMED])}{more}" if there else None
+    where = f"{selection} {labels}" if labels else selection
+    return refusals.nothing_to_withdraw(where, why=why, fix=fix)
+
+
+def asked_for(facts: TableFacts) -> frozenset[datetime]:
+    """Return the labels that somebody asked to be made, or made again, and that no runner has begun."""
+    return _asked(facts) - _held(facts)
+
+
+def _asked(facts: TableFacts) -> frozenset[datetime]:
+    return facts.following | facts.wanted | facts.requested.keys()
+
+
+def _held(facts: TableFacts) -> frozenset[datetime]:
+    return frozenset(label for claim in facts.open_claims for label in claim.labels)

@@ -1,0 +1,63 @@
+"""What somebody asked for is taken back before a runner does it."""
+
+from __future__ import annotations
+
+from tests.unit.cli.conftest import Runs, Shop, day
+
+
+def asked(shop: Shop) -> dict[str, object]:
+    """Return by table what is asked for."""
+    tables = shop.ledger.reads.snapshot(shop.project.flow).tables
+    found = {name: {*facts.requested, *facts.following, *facts.wanted} for name, facts in tables.items()}
+    return {name: labels for name, labels in found.items() if labels}
+
+
+def test_a_request_is_withdrawn_and_audit_tells_so(busy_shop: Shop, runs: Runs) -> None:
+    busy_shop.ask("recompute", "shop.orders", "2024-11-17..2024-11-18", "--yes", "--no-run")
+    assert "recompute asked for" in busy_shop.ask("plan").stdout
+    told = busy_shop.ask("withdraw", "shop.orders", "2024-11-18", "--why", "the wrong day")
+    assert told.stdout == "no longer asked for: 1 batch of shop.orders (20241118000000)\n"
+    assert asked(busy_shop) == {"shop.orders": {day(17)}}
+    audit = busy_shop.ask("audit", "shop.orders@2024-11-18").stdout
+    assert "request withdrawn" in audit
+    assert "the wrong day" in audit
+    assert runs.asked == []
+
+
+def test_nothing_waits_any_more_for_what_was_withdrawn(busy_shop: Shop) -> None:
+    before = busy_shop.json("plan")["batches"]
+    busy_shop.ask("recompute", "shop.orders", "2024-11-18", "--yes", "--no-run")
+    assert busy_shop.json("plan")["batches"] != before
+    assert busy_shop.json("withdraw", "shop.*", "--why", "no") == {
+        "withdrawn": {"shop.orders": ["20241118000000"]}, "why": "no",
+    }  # fmt: skip
+    assert busy_shop.json("plan")["batches"] == before
+    assert asked(busy_shop) == {}
+
+
+def test_what_is_asked_to_be_made_is_withdrawn_though_start_has_moved_past_it(busy_shop: Shop) -> None:
+    busy_shop.ledger.decisions.request_backfill("web.per_order", [day(17), day(18)], who="ann")
+    header = busy_shop.folder / "waterclock.toml"
+    header.write_text(header.read_text().replace('start = "2024-11-17"', 'start = "2024-11-19"'), encoding="utf-8")
+    assert "2024-11-19" in header.read_text()
+    told = busy_shop.json("withdraw", "web.per_order")
+    assert told["withdrawn"] == {"web.per_order": ["20241117000000", "20241118000000"]}
+    assert asked(busy_shop) == {}
+
+
+def test_where_nothing_is_asked_for_it_is_said_what_is(busy_shop: Shop) -> None:
+    refused = busy_shop.ask("withdraw", "shop.orders")
+    assert refused.exit_code == 1
+    assert "E428 there is nothing to take back" in refused.stderr
+    assert "no batch of the project is asked for" in refused.stderr
+    busy_shop.ledger.decisions.request_backfill("web.per_order", [day(17)], who="ann")
+    assert "asked for: web.per_order@20241117000000" in busy_shop.ask("withdraw", "shop.orders").stderr
+    assert "E511" in busy_shop.ask("withdraw", "shop.ordres").stderr
+
+
+def test_what_a_runner_makes_is_not_taken_back(busy_shop: Shop) -> None:
+    busy_shop.ledger.decisions.request_restate("shop.orders", [day(18)], "recompute", who="ann")
+    busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 18)))
+    refused = busy_shop.ask("withdraw", "shop.orders")
+    assert "a runner makes what was asked for there" in refused.stderr
+    assert asked(busy_shop) == {"shop.orders": {day(18)}}
