@@ -63,12 +63,16 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class OpenClaim:
-    """A claim that is not closed: who holds it, and until when by the ledger's real clock."""
+    """A claim that is not closed: who holds it, and until when by the ledger's real clock.
+
+    `left`: what is to be said of it where its runner is known to be gone, so that nobody makes its labels now.
+    """
 
     claim: int
     labels: tuple[datetime, ...]
     runner: str
     lease_until: datetime
+    left: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,12 +140,14 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
     Raises  E421 where its ledger is gone, E422 where it is damaged
     """
     from waterclock.engine.ledger_opening import open_ledger
+    from waterclock.operations.left_claims import left_claims, told_of
 
     project = open_project(folder, env)
     ledger = open_ledger(project)
     try:
         at = now_of(now, project.flow, ledger)
         snapshot = LedgerSnapshot() if ledger is None else ledger.reads.snapshot(project.flow)
+        snapshot = snapshot if ledger is None else told_of(snapshot, left_claims(ledger, snapshot))
         yield Reading(project, ledger, Planner(project.flow), snapshot, at)
     finally:
         if ledger is not None:

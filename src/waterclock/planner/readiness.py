@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, LedgerSnapshot, OpenClaim, TableFacts, Trouble
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
 from waterclock.planner.graph import FlowGraph, Node, is_circular
@@ -62,8 +62,9 @@ class Judge:
 
     def _judged(self, node: Node, window: Window) -> Batch:
         past = self.facts.snapshot.of(node.table.name)
-        if any(window.start in claim.labels for claim in past.open_claims):
-            return self._found(node, window, past, Status.RUNNING, "running")
+        if claim := _claim_of(past, window.start):
+            status = Status.WAITING if claim.left else Status.RUNNING
+            return self._found(node, window, past, status, claim.left or "running")
         trouble = past.troubles.get(window.start)
         if trouble is not None and not _is_due_again(trouble, self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
@@ -217,8 +218,15 @@ class Judge:
             return next(cause for cause in batch.causes if cause.status in NEEDS_SOMEBODY)
         if batch.status in NEEDS_SOMEBODY:
             return Cause(batch.table, batch.window, batch.status, batch.reason)
+        claim = _claim_of(self.facts.snapshot.of(batch.table), batch.label)
+        if claim is not None and claim.left:
+            return Cause(batch.table, batch.window, batch.status, batch.reason)
         detail = "" if batch.table in self.facts.selected else "not selected"
         return Cause(batch.table, batch.window, batch.status, detail)
+
+
+def _claim_of(past: TableFacts, label: datetime) -> OpenClaim | None:
+    return next((claim for claim in past.open_claims if label in claim.labels), None)
 
 
 def _is_due_again(trouble: Trouble, clock: datetime) -> bool:

@@ -14,6 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.places import shown
+from waterclock.operations.left_claims import Left, left_claims, told_of
 from waterclock.operations.opening import Reading, now_of, open_project
 from waterclock.planner.planning import Planner
 from waterclock.ui.memory import Memory
@@ -38,6 +39,7 @@ class LiveProject:
     _file: tuple[int, int] | None = None
     _had_ledger: bool = False
     _snapshot: LedgerSnapshot | None = None
+    _left: Left = field(default_factory=dict)
 
     def look(self) -> Reading:
         """Return the project as it is now. Cost: the times of its files, one question to a ledger that stands still.
@@ -95,7 +97,10 @@ class LiveProject:
 
     def _as_it_stands(self, ledger: Ledger, project: Project) -> LedgerSnapshot:
         if self._snapshot is None or self._snapshot.sequence != ledger.sequence():
-            self._snapshot = ledger.reads.snapshot(project.flow)
+            self._snapshot, self._left = ledger.reads.snapshot(project.flow), {}
+        left = left_claims(ledger, self._snapshot)
+        if left != self._left:  # a lease that runs out and a process that ends write nothing
+            self._snapshot, self._left = told_of(self._snapshot, left), left
         return self._snapshot
 
     def _forget(self) -> None:

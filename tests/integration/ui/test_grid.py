@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,28 @@ def test_what_has_not_changed_is_not_sent_again(shop: stocks.Stocks, served: Cal
     changed = page.get("/grid", headers={"HX-Request": "true", "If-None-Match": first.headers["ETag"]})
     assert changed.status_code == 200
     assert "One " in changed.text
+
+
+def test_what_a_killed_runner_held_is_not_told_as_running(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+    shop = stocks.make(tmp_path / "shop")
+    shop.fails = {}
+    shop.fill(until=stocks.FIRST + timedelta(days=2), stop=lambda group: group.table == "raw.sites")
+    page = served(shop.folder, now="2026-09-24")
+    told = page.get("/batches/raw.sites/2026-09-22.json").json()
+    says = "held by a runner that is gone; the next run takes it over"
+    assert (told["state"], told["reason"], told["actions"]) == ("due", says, [])
+    reader = page.get("/batches/core.calendar/2026-09-22.json").json()
+    assert reader["reason"] == f"waits for raw.sites@20260922000000, {says}"
+    grid = page.get("/grid.json").json()
+    assert "running" not in grid["counts"]
+    assert "running" not in "".join(part["text"] for part in grid["more"])
+    block = page.get("/batches.json", params={"t": "raw.sites", "l": "2026-09"}).json()
+    assert block["actions"] == []
+    with shop.ledger() as ledger:
+        shop.now = datetime.now(UTC)
+        [held, *_] = ledger.claims.open()
+        ledger.claims.renew(held)
+    assert page.get("/batches/raw.sites/2026-09-22.json").json()["state"] == "running"
 
 
 def test_a_drawer_says_why_a_batch_is_not_running_to_the_root(page: TestClient) -> None:

@@ -172,8 +172,9 @@ _NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.BLOCKED}  # that waits or i
 
 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
-    """Count the labels in these states of which there are no rows."""
-    told = sum(1 for each in one.told if each.status in statuses and each.label not in one.made)
+    """Count the labels in these states of which there are no rows, and which no runner has begun."""
+    unmade = (each for each in one.told if each.label not in one.made and not is_begun(each))
+    told = sum(1 for each in unmade if each.status in statuses)
     return told + sum(count for status, count in one.counted.items() if status in statuses)
 
 
@@ -184,4 +185,9 @@ def is_done(one: LabelState) -> bool:
 
 def is_asked_for(one: LabelState) -> bool:
     """Tell whether somebody asked for the batch, and no runner has begun it."""
-    return one.stored is not None and one.stored.requested is not None and one.stored.status != BatchStatus.RUNNING
+    return one.stored is not None and one.stored.requested is not None and not is_begun(one)
+
+
+def is_begun(one: LabelState) -> bool:
+    """Tell whether a runner holds the batch, be it one that is gone."""
+    return one.stored is not None and one.stored.status == BatchStatus.RUNNING

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.conftest import Shop, ask
 
 
@@ -107,3 +109,14 @@ def test_a_table_of_which_no_window_is_over_says_when_its_first_one_closes(fresh
 def test_a_plan_of_tables_that_have_begun_says_nothing_of_first_windows(busy_shop: Shop) -> None:
     assert "not begun" not in busy_shop.ask("plan").stdout
     assert busy_shop.json("plan")["not_begun"] == {}
+
+
+def test_what_a_runner_that_has_ended_holds_is_told_as_such(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("web.per_order", 17)))
+    assert "running" in busy_shop.ask("plan", "web.per_order").stdout
+    monkeypatch.setattr("waterclock.operations.left_claims.has_ended", lambda runner: runner == "desk:1")
+    told = busy_shop.ask("plan", "web.per_order").stdout
+    says = f"held by a runner that is gone; a run here takes it over, one elsewhere at {held.lease_until:%H:%MZ}"
+    assert says in " ".join(told.split())
+    assert "running" not in told
+    assert "running" not in busy_shop.ask("status").stdout

@@ -1,0 +1,40 @@
+"""Tells which batches are held by a runner that is gone: nobody makes them, until another one takes them over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from waterclock.batches.facts import LedgerSnapshot, OpenClaim
+from waterclock.engine.runner_name import has_ended
+from waterclock.ledger.ledger import Ledger
+
+Left = Mapping[int, str]
+
+
+def left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
+    """Return by claim what is to be said of those whose runner is gone. Cost: nothing where no claim is open."""
+    claims = [claim for facts in snapshot.tables.values() for claim in facts.open_claims]
+    if not claims:
+        return {}
+    now = ledger.now()
+    return {claim.claim: said for claim in claims if (said := _said(claim, now))}
+
+
+def told_of(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
+    """Return a snapshot that says it of these claims."""
+    changed = {
+        name: replace(facts, open_claims=tuple(replace(each, left=left.get(each.claim, "")) for each in held))
+        for name, facts in snapshot.tables.items()
+        if (held := facts.open_claims)
+    }
+    return replace(snapshot, tables={**snapshot.tables, **changed}) if changed else snapshot
+
+
+def _said(claim: OpenClaim, now: datetime) -> str:
+    if claim.lease_until < now:
+        return "held by a runner that is gone; the next run takes it over"
+    if has_ended(claim.runner):  # another machine cannot know, and waits for the lease
+        return f"held by a runner that is gone; a run here takes it over, one elsewhere at {claim.lease_until:%H:%MZ}"
+    return ""
