@@ -23,8 +23,6 @@ _NO_CAP = 1 << 30
 _STORED = {
     BatchStatus.RUNNING: Status.RUNNING,
     BatchStatus.DONE: Status.DONE,
-    BatchStatus.FAILED: Status.FAILED,
-    BatchStatus.HELD: Status.HELD,
     BatchStatus.SKIPPED: Status.SKIPPED,
 }
 _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
@@ -234,10 +232,19 @@ class _Told:
             why = f"what it read was restated since; `{again}` makes it again"
             return LabelState(label, Status.BEHIND, why, cell)
         if cell is not None and cell.status is not None and not self._is_given_up(cell):
-            return LabelState(label, _STORED[BatchStatus(cell.status)], "", cell)
+            return self._as_stored(cell, BatchStatus(cell.status))
         if self.is_snapshot or self.covered.covers_instant(label):
             return LabelState(label, Status.STOOD_FOR, stored=cell)
         return LabelState(label, Status.NOT_NEEDED)
+
+    def _as_stored(self, cell: Cell, status: BatchStatus) -> LabelState:
+        """Return the state of what is not planned: what failed is not needed any more, for a newer state was made."""
+        if status not in _TROUBLE:
+            return LabelState(cell.label, _STORED[status], "", cell)
+        if cell.current_claim is None:
+            return LabelState(cell.label, Status.NOT_NEEDED, f"{cell.status}, and not needed any more", cell)
+        why = "an attempt to make it again failed, and is not needed any more: its rows stand"
+        return LabelState(cell.label, Status.DONE, why, cell)
 
     def _is_given_up(self, cell: Cell) -> bool:
         """Tell whether a snapshot failed and is not tried again: a later one stands for it, or will."""

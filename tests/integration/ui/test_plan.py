@@ -126,7 +126,14 @@ def test_a_state_that_failed_and_that_nobody_needs_now_can_be_tried_again(
         shop.fill(until=datetime(2026, 11, day, 1, tzinfo=UTC))
     with served(shop.folder) as page:
         told = page.get("/batches/core.totals/2026-11-18.json").json()
-        assert (told["state"], [each["words"] for each in told["actions"]]) == ("failed", ["Retry…"])
+        assert (told["state"], [each["words"] for each in told["actions"]]) == ("not needed", ["Retry…"])
+        assert told["reason"] == "failed, and not needed any more"
+        assert told["error"]["what"] == "E731 no"
+        assert "failed" not in page.get("/grid.json", params={"t": "core.totals"}).json()["counts"]
+        block = page.get("/batches.json", params={"t": "core.totals", "l": "2026-11-17..2026-11-18"}).json()
+        assert [each["words"] for each in block["actions"]] == ["Retry 1…", "Make 1…"]
+        for action in block["actions"]:
+            assert page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()["count"] == 1
 
 
 def test_addresses_that_name_the_same_in_another_way_do_not_answer_for_each_other(page: TestClient) -> None:

@@ -53,12 +53,25 @@ def test_every_due_label_has_a_state_from_start_to_the_newest() -> None:
 
 @pytest.mark.parametrize(
     ("stored", "expected"),
-    [("done", Status.DONE), ("skipped", Status.SKIPPED), ("running", Status.RUNNING), ("held", Status.HELD)],
+    [("done", Status.DONE), ("skipped", Status.SKIPPED), ("running", Status.RUNNING)],
 )
 def test_what_the_ledger_holds_is_shown_as_it_is(stored: str, expected: Status) -> None:
     flow = flow_of(collect("a.a"))
     past = {"a.a": facts([("2013-01-01", "2013-01-05")])}
     assert states(flow, past, [cell("a.a", "2013-01-01", stored)], "a.a")[0] is expected
+
+
+@pytest.mark.parametrize("stored", ["failed", "held"])
+def test_what_failed_and_is_not_planned_any_more_is_quiet_and_says_so(stored: str) -> None:
+    flow = flow_of(transform("b.b", [], mode=Mode.REPLACE), transform("b.c", [], mode=Mode.REPLACE))
+    past = {name: facts([("2013-01-02", "2013-01-05")]) for name in flow.tables}
+    made_again = cell("b.b", "2013-01-02", stored)
+    never_made = replace(cell("b.c", "2013-01-01", stored), current_claim=None)
+    found = label_states(Planner(flow), LedgerSnapshot(past), NOW, [made_again, never_made], SPAN)
+    why = "an attempt to make it again failed, and is not needed any more: its rows stand"
+    assert LabelState(at("2013-01-02"), Status.DONE, why, made_again) in found["b.b"]
+    why = f"{stored}, and not needed any more"
+    assert found["b.c"][0] == LabelState(at("2013-01-01"), Status.NOT_NEEDED, why, never_made)
 
 
 def test_a_failed_batch_and_what_it_blocks_say_why() -> None:

@@ -30,7 +30,7 @@ from waterclock.planner.plan import Plan, Status
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
-from waterclock.ui.pages.batches import is_asked_for, is_begun, is_done, several, states_of
+from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done, several, states_of
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
@@ -220,7 +220,7 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
         actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
         if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # what holds rows is not left out
             actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
-    elif one.status in _CAN_BE_RETRIED and not is_done(one):  # it failed, and since then nobody needs it
+    elif has_failed(one) and not is_done(one):  # it failed, and since then nobody needs it
         actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
     elif one.status in {Status.READY, Status.WAITING, Status.NOT_NEEDED} and not is_done(one) and not is_begun(one):
         if one.status is not Status.WAITING:

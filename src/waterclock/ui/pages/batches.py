@@ -152,7 +152,7 @@ def _shown(at: Reading, name: str, one: LabelState, *, is_alone: bool) -> Told:
 def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
     """Return what can be done with them, each for those tables alone that have batches of the kind."""
     offered: list[tuple[Verb, str, Mapping[str, int]]] = [
-        (Verb.RETRY, "Retry", {name: sum(map(one.counts.__getitem__, _FAILED)) for name, one in block.items()}),
+        (Verb.RETRY, "Retry", {name: sum(map(has_failed, one.told)) for name, one in block.items()}),
         (Verb.BACKFILL, "Make", {name: _count_unmade(one, _NOT_MADE) for name, one in block.items()}),
         (Verb.RECOMPUTE, "Recompute", {name: one.done for name, one in block.items()}),
         (Verb.WITHDRAW, "Withdraw", {name: one.asked_for for name, one in block.items()}),
@@ -166,16 +166,21 @@ def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
     return actions
 
 
-_FAILED = (Status.FAILED, Status.HELD)
 _MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
 _NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.BLOCKED}  # that waits or is blocked is made in its turn
 
 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
-    """Count the labels in these states of which there are no rows, and which no runner has begun."""
-    unmade = (each for each in one.told if each.label not in one.made and not is_begun(each))
-    told = sum(1 for each in unmade if each.status in statuses)
+    """Count the labels in these states of which there are no rows, and which no runner has begun or failed at."""
+    meant = (each for each in one.told if each.status in statuses and each.label not in one.made)
+    told = sum(1 for each in meant if not is_begun(each) and not has_failed(each))
     return told + sum(count for status, count in one.counted.items() if status in statuses)
+
+
+def has_failed(one: LabelState) -> bool:
+    """Tell whether the batch failed or is held, be it that nobody needs it any more."""
+    is_trouble = one.stored is not None and one.stored.status in {BatchStatus.FAILED, BatchStatus.HELD}
+    return one.status in {Status.FAILED, Status.HELD} or (is_trouble and one.status in {Status.NOT_NEEDED, Status.DONE})
 
 
 def is_done(one: LabelState) -> bool:
