@@ -109,6 +109,9 @@ def test_no_button_leads_to_what_is_refused(shop: stocks.Stocks, served: Callabl
     with served(shop.folder) as page:  # it has rows still, and cannot be left out
         told = page.get("/batches/raw.sites/2026-11-12.json").json()
         assert told["state"] == "failed"
+        [holds] = [fact["text"] for fact in told["facts"] if fact["name"] == "Holds"]
+        assert holds.endswith("rows, of an older revision: the attempt to make it again failed")
+        assert page.get("/batches/raw.sites/2026-11-12").text.count("E731 no") == 1
         assert "skip" not in [each["verb"] for each in told["actions"]]
         for action in told["actions"]:
             assert page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()["count"] == 1

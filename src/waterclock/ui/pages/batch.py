@@ -38,6 +38,11 @@ _DECISIONS = frozenset({
     "request withdrawn",
 })  # fmt: skip
 _MOST_DECISIONS = 10
+_NEWEST_ATTEMPT = {
+    "failed": "the attempt to make it again failed",
+    "held": "what was made again is held",
+    "running": "it is being made again",
+}
 _CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 
@@ -144,7 +149,7 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
         took = seconds_words(sum(made.timings.values()))
         compared = f", usually {seconds_words(usual)}" if usual is not None else ""
         facts += [
-            {"name": "Holds", "text": count_words(made.rows, "row")},
+            {"name": "Holds", "text": f"{count_words(made.rows, 'row')}{_of_older(audit)}"},
             {"name": "Made", "text": f"{instant_words(made.recorded_at, table.cadence.zone)} by {current.who}"},
             {"name": "Took", "text": f"{took}{compared}"},
             {"name": "Revision", "text": f"claim {number_words(current.claim)}, Delta version {made.version}"},
@@ -162,6 +167,14 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
     if audit is not None and len(audit.attempts) > 1:
         facts.append({"name": "Attempts", "text": number_words(len(audit.attempts))})
     return facts
+
+
+def _of_older(audit: Audit | None) -> str:
+    """Say that the rows are those of an older revision, where the newest attempt brought none."""
+    if audit is None or audit.cell.claim == audit.cell.current_claim:
+        return ""
+    said = _NEWEST_ATTEMPT.get(audit.cell.status or "")
+    return f", of an older revision: {said}" if said else ""
 
 
 def _inputs(at: Reading, audit: Audit | None) -> list[Told]:
