@@ -241,6 +241,24 @@ def test_a_retry_of_a_batch_that_others_have_read_names_what_may_follow(
     assert told["steps"][0]["table"] == "raw.sites"
 
 
+def test_a_retry_of_a_skip_names_what_went_on_without_its_rows(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
+    with shop.ledger() as ledger:
+        ledger.decisions.skip("raw.inventory", [Window(FAILED, FAILED + timedelta(days=1))], who="ann", why="lost")
+    shop.fails = {}
+    shop.fill(until=stocks.NOW)
+    page = served(shop.folder)
+    told = page.get("/plan.json", params=RETRY).json()
+    assert told["title"] == "Retry raw.inventory @ 9 Nov, and up to 6 batches that wait for it or rest on it"
+    assert (told["count"], told["total"], told["may_differ"]) == (1, 7, True)
+    page.post("/plan", data={**RETRY, "digest": told["digest"]}, headers=HERE)
+    before = page.get("/batches/core.stock_daily/2026-11-09.json").json()["record"]["claim"]
+    shop.fill(until=stocks.NOW)
+    after = page.get("/batches/core.stock_daily/2026-11-09.json").json()["record"]["claim"]
+    assert after > before  # they follow
+
+
 def test_what_was_decided_is_told_with_the_batch(shop: stocks.Stocks, page: TestClient) -> None:
     with shop.ledger() as ledger:
         ledger.decisions.retry("raw.inventory", [FAILED], who="bo", why="MUC2 sent its file")

@@ -81,7 +81,8 @@ _MEANT = sa.select(
 ).where(
     batches.c.table_name == sa.bindparam("of"),
     batches.c.label.in_(sa.bindparam("labels", expanding=True)),
-    batches.c.current_claim.is_not(None),
+    # what reads a skipped batch went on without its rows, and follows once they are there
+    sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.SKIPPED.value),
 )  # fmt: skip
 _SUSPECT = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_SUSPECT)
 _READ = (
