@@ -92,7 +92,7 @@ class Proposal:
 
 
 def propose(at: Reading, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:
-    """Find out what would be done; changes nothing.
+    """Find out what would be done; changes nothing. To retry, an empty selection means all that failed.
 
     Raises  E910 for an unknown verb, E510 to E519 as the command of that name, E525 where more than `most` are asked
             for, or would follow
@@ -109,7 +109,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
         name: len({*made.get(name, ()), *following.get(name, ())})
         for name in _upstream_first(at.flow, {*asked, *following})
     }
-    words = ["waterclock", wanted.value, selection, *([labels] if labels else []), *_ONLY_ASKED.get(wanted, ())]
+    words = ["waterclock", wanted.value, *filter(None, (selection, labels)), *_ONLY_ASKED.get(wanted, ())]
     return Proposal(
         verb=wanted,
         asked=asked,
@@ -132,13 +132,8 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
         raise WaterclockError(
             "E412", "there is no ledger yet in which this could be asked for", fix="`waterclock run` makes what is due"
         )
-    if proposal.verb is Verb.SKIP and not why.strip():
-        raise WaterclockError(
-            "E903",
-            "a reason is needed",
-            why="it is all that a reader finds of the rows",
-            fix="say why they are left out",
-        )
+    if proposal.verb is Verb.SKIP:
+        need_reason(why)
     decisions = at.ledger.decisions
     labels = {name: tuple(window.start for window in windows) for name, windows in proposal.asked.items()}
     if proposal.verb is Verb.RETRY:
@@ -155,6 +150,17 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
     else:
         for (verb, name), meant in proposal.asking.items():
             decisions.request_restate(name, sorted(meant), verb, who=who, why=why)
+
+
+def need_reason(why: str) -> None:
+    """Refuse to leave rows out without a reason. Raises  E903."""
+    if not why.strip():
+        raise WaterclockError(
+            "E903",
+            "a reason is needed",
+            why="it is all that a reader finds of the rows",
+            fix="say why they are left out; on a command line: --why '…'",
+        )
 
 
 def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:

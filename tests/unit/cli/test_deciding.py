@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.cli.conftest import Runs, Shop, day, ranges, texts
+from tests.unit.cli.conftest import TODAY, Runs, Shop, ask, day, ranges, texts
+from waterclock.cli.actions.init import start_empty
 
 
 def covered(shop: Shop, table: str, label: int) -> bool:
@@ -41,6 +43,11 @@ def test_retry_only_clears_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> N
     assert runs.asked == []
 
 
+def test_retry_of_a_project_without_tables_finds_nothing(tmp_path: Path) -> None:
+    start_empty(tmp_path / "new", TODAY)
+    assert ask("retry", "--project", str(tmp_path / "new")).stdout == "nothing failed there\n"
+
+
 def test_retry_says_so_where_nothing_failed(shop: Shop, runs: Runs) -> None:
     assert shop.ask("retry").stdout == "nothing failed there\n"
     assert runs.asked == []
@@ -57,6 +64,14 @@ def test_a_skipped_batch_counts_as_covered_until_retry_takes_it_back(busy_shop: 
     busy_shop.ask("retry", "shop.orders", "2024-11-19", "--no-run")
     assert not covered(busy_shop, "shop.orders", 19)
     assert runs.asked == []
+
+
+def test_retry_of_a_skip_runs_what_went_on_without_its_rows_too(busy_shop: Shop, runs: Runs) -> None:
+    busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "the shop was closed", "--yes")
+    busy_shop.done("sales.by_country", 19)
+    assert busy_shop.ask("retry", "shop.orders", "2024-11-19").exit_code == 0
+    [asked] = runs.asked
+    assert ranges(asked) == dict.fromkeys(["shop.orders", "sales.by_country"], "20241119000000")
 
 
 def test_skip_asks_and_where_nobody_can_answer_it_changes_nothing(busy_shop: Shop) -> None:
@@ -79,7 +94,9 @@ def test_skip_gives_up_a_done_batch_whose_rows_are_lost(busy_shop: Shop) -> None
 
 def test_skip_wants_a_reason_and_a_label(busy_shop: Shop) -> None:
     assert busy_shop.ask("skip", "shop.orders", "2024-11-19", "--yes").exit_code == 2
-    assert "E903" in busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", " ", "--yes").stderr
+    refused = busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", " ", "--yes").stderr
+    assert "E903" in refused
+    assert "say why they are left out; on a command line: --why '…'" in refused
     assert "E513" in busy_shop.ask("skip", "shop.orders", "2024-12-24", "--why", "x", "--yes").stderr
 
 

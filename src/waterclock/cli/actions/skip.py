@@ -9,8 +9,8 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.batch.give_up import damaged_labels, give_up
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.errors import WaterclockError
 from waterclock.operations.opening import now_of, one_table, open_project
+from waterclock.operations.proposals import need_reason
 from waterclock.operations.words import count_words, local_range
 from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels
@@ -24,10 +24,7 @@ def skipped(
 
     Raises  E513 where no label is meant, E413 where one is done and whole, E903 for an empty reason
     """
-    if not why.strip():
-        raise WaterclockError(
-            "E903", "a reason is needed", why="it is all that a reader finds of the rows", fix="--why '…'"
-        )
+    need_reason(why)
     to = console(stderr=is_json)
     project = open_project(folder, env)
     name, behind = one_table(project.flow, which[0])

@@ -32,7 +32,7 @@ def retry(  # noqa: PLR0913 - each is an option
     no_run: OnlyClear = False,
     json: AsJson = False,
 ) -> None:
-    """Make failed, held and skipped batches due again; run them and what they blocked, and nothing else."""
+    """Make failed, held and skipped batches due again; run them, what they blocked and what rests on them."""
     from waterclock.cli.actions.retry import retried
 
     raise typer.Exit(retried(project, env, (selection, labels), now, why=why, is_json=json, is_run=not no_run))
