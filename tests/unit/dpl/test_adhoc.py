@@ -78,5 +78,18 @@ def test_a_query_runs_no_command_and_calls_no_java(text: str, what: str, flow: F
     assert [refusal.partition(" query:")[0] for refusal in refusals(text, flow)] == [f"E209 {what}"]
 
 
+@pytest.mark.parametrize(
+    ("text", "word", "place"),
+    [
+        ("SELEC id FROM raw.orders", "SELEC", "1:1"),
+        ("SELEC count(*) AS n FROM raw.orders", "SELEC", "1:1"),
+        ("WIHT a AS (SELECT 1) SELECT * FROM a", "WIHT", "1:1"),
+        ("SELECT n FROM (selct count(*) AS n FROM raw.orders)", "selct", "1:16"),
+    ],
+)
+def test_a_misspelt_beginning_is_told_where_it_stands(text: str, word: str, place: str, flow: Flow) -> None:
+    assert refusals(text, flow) == [f"E210 {word} is no word of a query query:{place}"]
+
+
 def test_a_call_that_lacks_an_argument_is_refused_where_the_parser_breaks_off(flow: Flow) -> None:
     assert refusals("SELECT map(id) AS a FROM raw.orders", flow)[0].startswith("E210 the query cannot be read")

@@ -12,6 +12,7 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
 from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.query_errors import near_beginning, no_word
 from waterclock.dpl.syntax.source_text import SourceText, Span, to
 from waterclock.dpl.syntax.statements import UNREAD, Clause, FunctionSaid, QuerySaid, Statement, StatementKind
 from waterclock.dpl.syntax.tokens import (
@@ -251,6 +252,8 @@ class _Reader:
             return self.cursor.here().refuse(
                 "E204", f"{word.text} is no sign of a name", fix="put the name between backticks: landing.`a-b/*.csv`"
             )
+        if word.upper == "AS" and (beginning := near_beginning(self.cursor.peek(1).text)):
+            return no_word(self.cursor.span(self.cursor.peek(1)), beginning)
         fix = _SUBCLAUSES.get(word.upper) or did_you_mean(word.upper, [*clause_words(kind), *_POSITIONAL[kind]])
         return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", fix=fix)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _VALUES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN})
 _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "JOIN", "LEFT", "UNION", "LIMIT", "WITH", "WINDOW")
+_BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES")
 _NEARLY = 0.74  # FORM is as near to FROM
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
@@ -30,6 +31,9 @@ def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Tok
     if tokens[0].token_type is TokenType.TABLE:
         fix = f"write SELECT * FROM {source.text[tokens[0].end + 1 : span.end].strip()}"
         return at.refuse("E210", found, why=plain_reason(detail), fix=fix)
+    if begun := _misspelt_beginning(tokens, index):
+        token, word = begun
+        return no_word(source.span(token.start, token.end + 1), word)
     opening = _open_bracket(tokens, index) if "xpecting )" in detail else None
     if opening is not None:
         why = f"the bracket at {source.span(opening.start).place} is not closed before it"
@@ -37,8 +41,7 @@ def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Tok
     misspelt = _misspelt_word(tokens, index)
     if misspelt is not None:
         token, word = misspelt
-        here = source.span(token.start, token.end + 1)
-        return here.refuse("E210", f"{token.text} is no word of a query", fix=f"did you mean {word}?")
+        return no_word(source.span(token.start, token.end + 1), word)
     forgotten = _comma_before(tokens, index)
     if forgotten is not None:
         fix = f"put a comma before {forgotten.text}, if that begins the next one"
@@ -46,19 +49,38 @@ def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Tok
     return at.refuse("E210", found, why=plain_reason(detail))
 
 
-def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
-    """Return the name at the place, or the one before it (read as another's other name), that is nearly a keyword.
+def no_word(span: Span, word: str) -> WaterclockError:
+    """Refuse what stands there, and is nearly a word of a query."""
+    return span.refuse("E210", f"{span.text} is no word of a query", fix=f"did you mean {word}?")
 
-    Nearly: letters are left out or swapped; a longer one, such as orders for ORDER, is a name.
-    """
+
+def near_beginning(text: str) -> str | None:
+    """Return the word that a query begins with and that this nearly is."""
+    return _near(text, _BEGINNINGS)
+
+
+def _misspelt_beginning(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
+    """Return what nearly is the word that a query begins with: it is read as a value, and what follows it refused."""
+    opening = _open_bracket(tokens, index)
+    for at in (0, *([] if opening is None else [tokens.index(opening) + 1])):
+        if at < len(tokens) and tokens[at].token_type is TokenType.VAR and (word := near_beginning(tokens[at].text)):
+            return tokens[at], word
+    return None
+
+
+def _near(text: str, words: Sequence[str]) -> str | None:
+    """Return the word that a name nearly is: letters are left out or swapped. A longer one, as orders, is a name."""
+    longer = [word for word in words if len(word) >= len(text)]
+    return next(iter(get_close_matches(text.upper(), longer, n=1, cutoff=_NEARLY)), None)
+
+
+def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
+    """Return the name at the place, or the one before it (read as another's other name), that is nearly a keyword."""
     if index is None:
         return None
     for token in (tokens[index], *tokens[max(index - 1, 0) : index]):
-        if token.token_type is TokenType.VAR:
-            words = [word for word in _KEYWORDS if len(word) >= len(token.text)]
-            near = get_close_matches(token.text.upper(), words, n=1, cutoff=_NEARLY)
-            if near:
-                return token, near[0]
+        if token.token_type is TokenType.VAR and (word := _near(token.text, _KEYWORDS)):
+            return token, word
     return None
 
 
