@@ -91,5 +91,18 @@ def test_a_misspelt_beginning_is_told_where_it_stands(text: str, word: str, plac
     assert refusals(text, flow) == [f"E210 {word} is no word of a query query:{place}"]
 
 
+@pytest.mark.parametrize("named", ["text.`/etc/hostname`", "(raw.orders)", "IDENTIFIER('text.`/x`')"])
+@pytest.mark.parametrize("call", ["SELECT * FROM f(TABLE({}))", "SELECT f(a => table ({})) FROM raw.orders"])
+def test_a_table_is_not_handed_to_a_function_by_name(named: str, call: str, flow: Flow) -> None:
+    [refusal] = refusals(call.format(named), flow)
+    assert refusal.startswith("E216 TABLE(")
+    assert "names a table outside of FROM" in refusal
+
+
+def test_a_function_may_be_handed_a_query_or_a_part_of_one(flow: Flow) -> None:
+    asked = adhoc_query("WITH a AS (SELECT 1) SELECT * FROM f(TABLE(A), TABLE(SELECT id FROM raw.orders))", flow)
+    assert tables_of(asked) == ("raw.orders",)
+
+
 def test_a_call_that_lacks_an_argument_is_refused_where_the_parser_breaks_off(flow: Flow) -> None:
     assert refusals("SELECT map(id) AS a FROM raw.orders", flow)[0].startswith("E210 the query cannot be read")

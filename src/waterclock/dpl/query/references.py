@@ -34,6 +34,7 @@ LATER_VALUES = frozenset({"IS_PARTIAL"})
 _READ_WORDS = frozenset({*READS, *LATER_READS, FLAT})
 _WATCHED = frozenset({*_READ_WORDS, *VALUES, *LATER_VALUES, *WATCHED, *BROUGHT})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+_BEGIN_A_QUERY = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES})
 _MISTAKEN_READS = {
     "LAST": "say PAST(table, '7 days') for the days before, LATEST(table) for the newest state",
     "FIRST": "say HISTORY(table) for all of it",
@@ -296,6 +297,8 @@ class _Finder:
                 self._variable(index, variables)
             elif kind is TokenType.COMMA:
                 self._comma(index)
+            elif kind is TokenType.TABLE:
+                self._table_argument(index)
             elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
                 if kind is TokenType.IDENTIFIER:  # backquoted: Spark calls its functions by such names too
                     self._refuse(nondeterministic(self.source, tokens, index, upper))
@@ -329,6 +332,23 @@ class _Finder:
         following = self.tokens[index + 1].token_type if index + 1 < len(self.tokens) else None
         if following in {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, None}:
             self.found.errors.append(self._span(index).refuse("E210", "there is a comma too many", fix="remove it"))
+
+    def _table_argument(self, index: int) -> None:
+        """Refuse TABLE(name), a function's argument: Spark would look for it, be it a file. Parts of the query stay."""
+        if not self._is_call(index) or self.tokens[index - 1].token_type is TokenType.ALIAS:
+            return
+        last = self._closing(index + 1)
+        said = [token for token in self.tokens[index + 2 : last] if token.token_type is not TokenType.L_PAREN]
+        parts = {cte.alias.lower() for cte in self.found.tree.find_all(exp.CTE)}
+        if not said or said[0].token_type in _BEGIN_A_QUERY or (len(said) == 1 and said[0].text.lower() in parts):
+            return
+        name = self.source.span(said[0].start, self.tokens[last - 1].end + 1).text
+        error = self._span(index, last).refuse(
+            "E216", f"TABLE({name}) names a table outside of FROM",
+            why="Spark would look for it elsewhere than among the flow's tables, and in files too",
+            fix=f"write TABLE(SELECT * FROM {name})",
+        )  # fmt: skip
+        self.found.errors.append(error)
 
     def _value(self, index: int, upper: str) -> None:
         if not self._is_call(index):
