@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -82,13 +82,15 @@ PAGES = (
 def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | None = None) -> Guarded:
     """Return the application of one project; `asker` answers its queries."""
     asker = asker or Asker()
-    routes: list[Route | Mount] = [
-        Route(f"{path}.svg", partial(_svg, live)) for path in ("/lineage", "/lineage/{table}")
-    ]
+    routes: list[Route | Mount] = []
     for at in PAGES:
         for path in at.paths:
-            if path != "/":
-                routes.append(Route(f"{path}.json", partial(_json, live, at)))
+            twins = {".svg": partial(_svg, live)} if at.page is lineage else {}
+            twins |= {".json": partial(_json, live, at)} if path != "/" else {}
+            for suffix, twin in twins.items():
+                is_of_table = path.endswith("{table}")
+                answer = partial(_named_so, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
+                routes.append(Route(f"{path}{suffix}", answer))
             routes.append(Route(path, partial(_html, live, at)))
     queries = _At("query", ("/query",), partial(query, asker=asker), "Query", is_of_ledger=False)
     routes.append(Route("/query.json", partial(_asked_for, live, queries, is_json=True)))
@@ -118,6 +120,23 @@ async def _html(live: LiveProject, at: _At, request: Request) -> Response:
 async def _json(live: LiveProject, at: _At, request: Request) -> Response:
     asked = _asked(request)
     return await run_in_threadpool(_told, live, request, lambda: _tell(live, at, live.look(), asked))
+
+
+async def _named_so(
+    live: LiveProject, at: _At, request: Request, *, suffix: str, otherwise: Callable[[Request], Awaitable[Response]]
+) -> Response:
+    """Answer with the page of a table that is named like a twin: `a.json` is a table's, and `a.json.json` its twin."""
+    asked = _asked(request)
+    name = asked.values["table"] + suffix
+
+    def drawn() -> Response | None:
+        try:
+            is_table = name in live.look().flow.tables
+        except WaterclockError:  # told by whichever answers
+            return None
+        return _drawn(live, at, Asked.of({**asked.values, "table": name}), request) if is_table else None
+
+    return await run_in_threadpool(drawn) or await otherwise(request)
 
 
 async def _svg(live: LiveProject, request: Request) -> Response:

@@ -194,3 +194,21 @@ def test_a_query_that_is_too_long_is_refused_and_not_cut_into_another_one(page: 
     told = page.get("/query.json", params={"q": sql}).json()
     assert (told["answer"], [error["code"] for error in told["errors"]]) == (None, ["E210"])
     assert page.get("/query.csv", params={"q": sql}).status_code == 422
+
+
+def test_a_table_that_is_named_like_a_file_has_its_page_and_its_twin(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    flow = "CREATE CONNECTION erp TYPE sqlite;\n" + "".join(
+        f"COLLECT raw.{name} PARTITIONED (sku STRING, at TIMESTAMP) FROM erp.{name} EVERY DAY BY DATA TIME at;\n"
+        for name in ("json", "svg")
+    )
+    page = served(stocks.make(tmp_path / "named", flow=flow).folder)
+    for name in ("raw.json", "raw.svg"):
+        for kind in ("tables", "lineage"):
+            answer = page.get(f"/{kind}/{name}")
+            assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+            assert name in answer.text
+            assert page.get(f"/{kind}/{name}.json").json()["table"] == name
+        assert page.get(f"/lineage/{name}.svg").headers["content-type"] == "image/svg+xml"
+    assert page.get("/tables/raw.csv.json").status_code == 404
