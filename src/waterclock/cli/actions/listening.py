@@ -29,7 +29,8 @@ def address_of(said: str) -> tuple[str, int]:
     host, _, port = said.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise WaterclockError(
-            "E909", f"{said!r} is no address to listen at", why="it is a port, or a host and a port",
+            "E909", f"{said!r} is no address to listen at",
+            why="it is a port, or a host and a port; a port is a number from 1 to 65535",
             fix="write 9090 for this machine alone, 0.0.0.0:9090 for all that can reach it",
         )  # fmt: skip
     return host.strip("[]") or _LOOPBACK, int(port)

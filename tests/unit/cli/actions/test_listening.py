@@ -83,11 +83,12 @@ def test_a_port_alone_is_this_machines(said: str, address: tuple[str, int]) -> N
     assert address_of(said) == address
 
 
-@pytest.mark.parametrize("said", ["", "here", "host:port", "1:99999"])
+@pytest.mark.parametrize("said", ["", "here", "host:port", "1:99999", "99999"])
 def test_what_is_no_address_is_refused(said: str) -> None:
     with pytest.raises(WaterclockError) as refused:
         address_of(said)
     assert refused.value.code == "E909"
+    assert "from 1 to 65535" in (refused.value.why or "")
 
 
 def test_an_address_that_is_taken_is_told(work: Workplace) -> None:
