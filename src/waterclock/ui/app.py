@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
@@ -239,7 +240,10 @@ def _refuse_others(request: Request) -> None:
 
 async def _decide(live: LiveProject, request: Request) -> Response:
     """Do what a plan says that was shown before."""
-    body = await request.body()
+    try:
+        body = await request.body()
+    except ClientDisconnect:  # it went away, or was too slow: nobody reads the answer
+        return Response(status_code=HTTPStatus.REQUEST_TIMEOUT)
     try:
         values = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
     except ValueError as error:  # too many fields, or no UTF-8

@@ -18,6 +18,7 @@ from waterclock.ui.app import create_app
 from waterclock.ui.asker import Asker
 from waterclock.ui.guard import LOOPBACK, Guard
 from waterclock.ui.live import LiveProject
+from waterclock.ui.slow_clients import SECONDS, bounded
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
 _SECONDS_TO_END = 3
@@ -41,10 +42,11 @@ class Served:
 
 
 @contextmanager
-def serving(live: LiveProject, host: str, port: int) -> Iterator[Served]:
+def serving(live: LiveProject, host: str, port: int, *, patience: float = SECONDS) -> Iterator[Served]:
     """Serve a project's pages; port 0 is any that is free. Elsewhere than on loopback a token is asked for.
 
-    The token is that of WATERCLOCK_UI_TOKEN, else a new one for each start.
+    The token is that of WATERCLOCK_UI_TOKEN, else a new one for each start. `patience` is the seconds in which a
+    request must have come whole.
     Raises  E909 where the address cannot be had
     """
     token = None if host in LOOPBACK else os.environ.get(TOKEN) or secrets.token_urlsafe(24)
@@ -60,7 +62,7 @@ def serving(live: LiveProject, host: str, port: int) -> Iterator[Served]:
         limit_concurrency=200,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=32 * 1024,
-        http="h11",
+        http=bounded(patience),
         ws="none",
         lifespan="off",
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -13,13 +14,23 @@ from tests import stocks
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import Served, serving
 
+PATIENCE = 1.5
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served") / "shop"
     stocks.make(folder)
-    with serving(LiveProject(Path(folder), now="2026-11-21T01:30Z"), "127.0.0.1", 0) as found:
+    with serving(LiveProject(Path(folder), now="2026-11-21T01:30Z"), "127.0.0.1", 0, patience=PATIENCE) as found:
         yield found
+
+
+def until(is_so: Callable[[], bool], seconds: float = 10) -> bool:
+    """Tell whether something comes to be so in time."""
+    end = time.monotonic() + seconds
+    while not (found := is_so()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
 
 
 def asked(served: Served, sent: bytes) -> bytes:
@@ -30,6 +41,17 @@ def asked(served: Served, sent: bytes) -> bytes:
             return b"".join(iter(lambda: connection.recv(65536), b""))
         except (BrokenPipeError, ConnectionResetError):
             return b""
+
+
+def is_ended(connection: socket.socket, sent: bytes) -> bool:
+    """Send byte by byte, ten a second; tell whether the server ends the connection before the last."""
+    try:
+        for byte in sent:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.1)
+    except (BrokenPipeError, ConnectionResetError):
+        return True
+    return False
 
 
 def request(path: str, *more: bytes) -> bytes:
@@ -66,3 +88,49 @@ def test_what_is_no_request_is_refused(served: Served, sent: bytes) -> None:
 def test_a_body_of_unknown_length_is_refused(served: Served) -> None:
     sent = request("/plan", b"Origin: http://localhost", b"Transfer-Encoding: chunked").replace(b"GET", b"POST")
     assert asked(served, sent + b"5\r\nverb=\r\n0\r\n\r\n").startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GE", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
+def test_three_hundred_that_stall_keep_nobody_out_for_long(served: Served, sent: bytes) -> None:
+    with ExitStack() as stack:
+        for _ in range(300):
+            slow = stack.enter_context(closing(socket.create_connection((served.host, served.port), timeout=10)))
+            slow.sendall(sent)
+        assert until(lambda: asked(served, request("/livez")).startswith(b"HTTP/1.1 200"))
+
+
+def test_half_a_form_is_ended_and_is_no_defect_to_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    begun = time.monotonic()
+    half = request("/plan", b"Origin: http://localhost", b"Content-Length: 9").replace(b"GET", b"POST")
+    assert asked(served, half + b"verb") == b""
+    assert PATIENCE <= time.monotonic() - begun < PATIENCE + 5
+    assert not caplog.records
+
+
+def test_a_request_that_comes_byte_by_byte_is_ended(served: Served) -> None:
+    with closing(socket.create_connection((served.host, served.port), timeout=10)) as slow:
+        slow.sendall(request("/livez").replace(b"Connection: close", b"Connection: keep-alive"))
+        assert slow.recv(65536).startswith(b"HTTP/1.1 200")
+        begun = time.monotonic()
+        assert is_ended(slow, request("/livez", b"X-Slow: " + b"x" * 1000))
+        assert PATIENCE <= time.monotonic() - begun < PATIENCE + 5
+
+
+def test_one_that_rests_between_two_requests_is_answered_still(served: Served) -> None:
+    with closing(socket.create_connection((served.host, served.port), timeout=10)) as connection:
+        for _ in range(2):
+            connection.sendall(request("/livez").replace(b"Connection: close", b"Connection: keep-alive"))
+            answer = connection.recv(65536)
+            while not answer.endswith(b"alive\n"):
+                answer += connection.recv(65536)
+            time.sleep(PATIENCE + 0.5)
+
+
+def test_one_that_never_takes_its_answer_is_ended(served: Served) -> None:
+    asks = request("/static/htmx.min.js").replace(b"Connection: close", b"Connection: keep-alive")
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        deaf.settimeout(10)
+        deaf.connect((served.host, served.port))
+        deaf.sendall(asks * 400)  # more than any buffer between the two holds
+        assert is_ended(deaf, b"\r\n" * 100)

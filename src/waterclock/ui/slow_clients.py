@@ -1,0 +1,74 @@
+"""Ends the connections of clients that are too slow: each holds a place that others then do not get.
+
+uvicorn bounds how long a connection may rest between two requests, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+SECONDS = 10.0
+_IS_SENDING = frozenset({h11.IDLE, h11.SEND_BODY})
+
+
+class _Bounded(H11Protocol):
+    """A connection whose requests arrive whole within some seconds, and whose answers are taken."""
+
+    seconds = SECONDS
+    _request: asyncio.TimerHandle | None = None
+    _answer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Wait for the first request."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # so that whatever is not taken is waited for
+        self._request = self.loop.call_later(self.seconds, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request; time runs from its first byte to its last, so that single bytes gain nothing."""
+        if self._request is None:
+            self._request = self.loop.call_later(self.seconds, self.transport.abort)
+        super().data_received(data)
+        if self.conn.their_state not in _IS_SENDING:
+            _end(self._request)
+            self._request = None
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what is written for it."""
+        super().pause_writing()
+        self._watch(self.transport.get_write_buffer_size())
+
+    def _watch(self, left: int) -> None:
+        self._answer = self.loop.call_later(self.seconds, self._look_again, left)
+
+    def _look_again(self, left: int) -> None:
+        """End a connection that took nothing since; a slow one that takes some may go on."""
+        now = self.transport.get_write_buffer_size()
+        if now >= left:
+            self.transport.abort()
+        else:
+            self._watch(now)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        _end(self._answer)
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        _end(self._request)
+        _end(self._answer)
+        super().connection_lost(exc)
+
+
+def _end(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def bounded(seconds: float) -> type[asyncio.Protocol]:
+    """Return the protocol of connections that end after so many seconds of waiting for the other side."""
+    return type("Bounded", (_Bounded,), {"seconds": seconds})
