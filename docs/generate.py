@@ -24,6 +24,7 @@ from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.operations.json import JSON_VERSION
+from waterclock.ui.openapi import PARAMETERS, described
 
 DOCS = Path(__file__).resolve().parent
 MADE = "*Made from the code by `python docs/generate.py`.*"
@@ -251,6 +252,62 @@ def _kind(option: Option) -> str:
     return f"{kind}, needed" if option.is_required else kind
 
 
+def json_page() -> str:
+    """What the pages of `waterclock ui` take and tell as JSON."""
+    told = described()
+    lines = [
+        "# JSON of the pages",
+        "",
+        MADE,
+        "",
+        "`waterclock ui` serves each page as JSON too ([how](../howto/look-in-a-browser.md#for-scripts)), and",
+        "describes it at `/openapi.json` (OpenAPI 3.1), from which this page is made. Labels are `20130105050000`,",
+        "instants `2013-01-05T05:00:00Z`; `words` and the like are for people and may change. An answer may have",
+        f"more keys than stand here. Each has a `version`, now {JSON_VERSION}: it is raised where a key is taken",
+        "away or given another meaning. What is wrong is [Errors](#errors), with the status 404 (there is no such",
+        "thing), 422 (that cannot be asked for) or 503 (the project or its ledger cannot be read now); without the",
+        "token the status is 401, and the answer a line of text.",
+        "",
+        "## Addresses",
+        "",
+        "| | takes | tells |",
+        "|---|---|---|",
+    ]
+    for path, methods in told["paths"].items():
+        for method, asked in methods.items():
+            takes = ", ".join(f"`{each['name']}`" for each in asked["parameters"] if each["in"] == "query")
+            if "requestBody" in asked:
+                form = asked["requestBody"]["content"]["application/x-www-form-urlencoded"]["schema"]
+                takes = f"a form: {', '.join(f'`{name}`' for name in form['properties'])}"
+            [(kind, answer)] = asked["responses"]["200"]["content"].items()
+            tells = _json_type(answer["schema"]) if kind == "application/json" else f"`{kind}`"
+            lines.append(f"| `{method.upper()} {path}` | {takes} | {tells} |")
+    lines += ["", "| | |", "|---|---|"]
+    lines += [f"| `{name}` | {_cell(words)} |" for name, (words, _) in PARAMETERS.items()]
+    lines.append("")
+    for name, schema in told["components"]["schemas"].items():
+        lines += [f"### {name}", "", schema["description"], "", "| key | | |", "|---|---|---|"]
+        for key, kind in schema["properties"].items():
+            lines.append(f"| `{key}` | {_json_type(kind)} | {_cell(kind.get('description', ''))} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _json_type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_json_type(each) for each in schema["anyOf"])
+    if "const" in schema or "enum" in schema:
+        return " or ".join(f"`{each}`" for each in schema.get("enum", [schema.get("const")]))
+    if schema["type"] == "array":
+        return f"list of {_json_type(schema['items'])}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"by name, {_json_type(schema['additionalProperties'])}"
+    return str(schema["type"])
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "images/house.svg": drawings.house,
     "images/road.svg": drawings.road,
@@ -258,6 +315,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/commands.md": commands_page,
     "reference/connectors.md": connectors_page,
     "reference/errors.md": errors_page,
+    "reference/json.md": json_page,
 }
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -27,21 +27,15 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.json import json_text
 from waterclock.operations.opening import Reading
 from waterclock.operations.runners import alive
+from waterclock.ui.addresses import At, pages
 from waterclock.ui.asker import Asker
 from waterclock.ui.asking import Asked, Told
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
-from waterclock.ui.pages.batch import batch
-from waterclock.ui.pages.batches import batches
-from waterclock.ui.pages.catalog import catalog
-from waterclock.ui.pages.grid import grid
+from waterclock.ui.openapi import described
 from waterclock.ui.pages.lineage import lineage
-from waterclock.ui.pages.plan import carried_out, plan
-from waterclock.ui.pages.quality import quality
-from waterclock.ui.pages.query import as_csv, query
-from waterclock.ui.pages.runs import run, runs
-from waterclock.ui.pages.table import table
-from waterclock.ui.pages.today import errors, today
+from waterclock.ui.pages.plan import carried_out
+from waterclock.ui.pages.query import as_csv
 from waterclock.ui.rendering import render
 from waterclock.ui.shell import now_words, runners_words, shell
 
@@ -50,41 +44,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
-Page = Callable[[Reading, Asked], Told]
-
-
-@dataclass(frozen=True, slots=True)
-class _At:
-    """A page: its name, which is that of its template, its addresses, and the entry of the menu that it belongs to."""
-
-    name: str
-    paths: tuple[str, ...]
-    page: Page
-    menu: str
-    is_of_ledger: bool = True  # told by flow, ledger and time alone: not who is at work
-
-
-PAGES = (
-    _At("grid", ("/", "/grid"), grid, "Grid"),
-    _At("today", ("/today",), today, "Today"),
-    _At("catalog", ("/catalog",), catalog, "Catalog"),
-    _At("table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog"),
-    _At("batch", ("/batches/{table}/{labels}",), batch, "Grid"),
-    _At("batch", ("/batches",), batches, "Grid"),
-    _At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage"),
-    _At("runs", ("/runs",), runs, "Runs", is_of_ledger=False),
-    _At("run", ("/runs/{run}",), run, "Runs", is_of_ledger=False),
-    _At("quality", ("/quality",), quality, "Quality"),
-    _At("errors", ("/errors",), errors, "Errors"),
-    _At("plan", ("/plan",), plan, "Grid", is_of_ledger=False),
-)
 
 
 def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | None = None) -> Guarded:
     """Return the application of one project; `asker` answers its queries."""
     asker = asker or Asker()
     routes: list[Route | Mount] = []
-    for at in PAGES:
+    for at in pages(asker):
         for path in at.paths:
             twins = {".svg": partial(_svg, live)} if at.page is lineage else {}
             twins |= {".json": partial(_json, live, at)} if path != "/" else {}
@@ -93,12 +59,10 @@ def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | Non
                 answer = partial(_named_so, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
                 routes.append(Route(f"{path}{suffix}", answer))
             routes.append(Route(path, partial(_html, live, at)))
-    queries = _At("query", ("/query",), partial(query, asker=asker), "Query", is_of_ledger=False)
-    routes.append(Route("/query.json", partial(_asked_for, live, queries, is_json=True)))
     routes.append(Route("/query.csv", partial(_csv, live, asker)))
-    routes.append(Route("/query", partial(_asked_for, live, queries, is_json=False)))
     routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
     routes.append(Route("/tables.json", partial(_tables, live)))
+    routes.append(Route("/openapi.json", _described))
     routes.append(Route("/livez", _livez))
     routes.append(Route("/static/{name}", _static))
     app = Starlette(
@@ -113,18 +77,20 @@ def _asked(request: Request) -> Asked:
     return Asked.of({**request.query_params, **request.path_params})
 
 
-async def _html(live: LiveProject, at: _At, request: Request) -> Response:
+async def _html(live: LiveProject, at: At, request: Request) -> Response:
+    _refuse_others(at, request)
     asked = _asked(request)
     return await run_in_threadpool(_drawn, live, at, asked, request)
 
 
-async def _json(live: LiveProject, at: _At, request: Request) -> Response:
+async def _json(live: LiveProject, at: At, request: Request) -> Response:
+    _refuse_others(at, request)
     asked = _asked(request)
     return await run_in_threadpool(_told, live, request, lambda: _tell(live, at, live.look(), asked))
 
 
 async def _named_so(
-    live: LiveProject, at: _At, request: Request, *, suffix: str, otherwise: Callable[[Request], Awaitable[Response]]
+    live: LiveProject, at: At, request: Request, *, suffix: str, otherwise: Callable[[Request], Awaitable[Response]]
 ) -> Response:
     """Answer with the page of a table that is named like a twin: `a.json` is a table's, and `a.json.json` its twin."""
     asked = _asked(request)
@@ -156,7 +122,7 @@ async def _svg(live: LiveProject, request: Request) -> Response:
     return await run_in_threadpool(drawn)
 
 
-def _drawn(live: LiveProject, at: _At, asked: Asked, request: Request) -> Response:
+def _drawn(live: LiveProject, at: At, asked: Asked, request: Request) -> Response:
     try:
         reading = live.look()
         told = _tell(live, at, reading, asked)
@@ -169,7 +135,7 @@ def _drawn(live: LiveProject, at: _At, asked: Asked, request: Request) -> Respon
     return answer
 
 
-def _tell(live: LiveProject, at: _At, reading: Reading, asked: Asked) -> Told:
+def _tell(live: LiveProject, at: At, reading: Reading, asked: Asked) -> Told:
     if not at.is_of_ledger:
         return at.page(reading, asked)
     key = at.page, tuple(sorted(asked.values.items()))
@@ -213,14 +179,8 @@ def _with_tag(request: Request, body: str, kind: str = "text/html") -> Response:
     return Response(content, media_type=kind, headers=headers)
 
 
-async def _asked_for(live: LiveProject, at: _At, request: Request, *, is_json: bool) -> Response:
-    """Answer a query, but not one that another site has the browser ask: it would cost Spark's time."""
-    _refuse_others(request)
-    return await (_json if is_json else _html)(live, at, request)
-
-
 async def _csv(live: LiveProject, asker: Asker, request: Request) -> Response:
-    _refuse_others(request)
+    _refuse_others(None, request)
     asked = _asked(request)
 
     def rows() -> Response:
@@ -233,8 +193,9 @@ async def _csv(live: LiveProject, asker: Asker, request: Request) -> Response:
     return await run_in_threadpool(rows)
 
 
-def _refuse_others(request: Request) -> None:
-    if request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+def _refuse_others(at: At | None, request: Request) -> None:
+    """Refuse a query that another site has the browser ask: it would cost Spark's time."""
+    if (at is None or at.starts_spark) and request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise HTTPException(HTTPStatus.FORBIDDEN)
 
 
@@ -269,6 +230,10 @@ def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> 
 async def _tables(live: LiveProject, request: Request) -> Response:
     """Answer with the names of all tables, upstream first."""
     return await run_in_threadpool(_told, live, request, lambda: {"tables": list(live.look().flow.order)})
+
+
+async def _described(_: Request) -> Response:
+    return Response(json.dumps(described(), ensure_ascii=False), media_type="application/json")
 
 
 async def _livez(_: Request) -> Response:
@@ -328,7 +293,10 @@ async def _refused(live: LiveProject, request: Request, error: Exception) -> Res
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
     what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase
     card = {"code": str(status.value), "what": what, "where": request.url.path, "why": None, "fix": None}
-    return await run_in_threadpool(_card, live, card, status, request)
+    answer = await run_in_threadpool(_card, live, card, status, request)
+    if isinstance(error, HTTPException) and error.headers:
+        answer.headers.update(error.headers)  # which methods there are, with 405
+    return answer
 
 
 async def _broken(live: LiveProject, request: Request, error: Exception) -> Response:

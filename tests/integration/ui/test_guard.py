@@ -54,7 +54,9 @@ def test_bodies_and_methods_are_bounded(page: TestClient) -> None:
     assert page.post("/plan", content=b"x" * 70_000, headers=chunked).status_code == 413
     assert page.post("/plan", content=b"&".join([b"a=1"] * 50), headers=own).status_code == 400
     assert page.request("DELETE", "/plan", headers=own).status_code == 405
-    assert page.post("/", headers=own).status_code == 405
+    for path in ("/", "/grid.json"):
+        refused = page.post(path, headers=own)
+        assert (refused.status_code, sorted(refused.headers["allow"].split(", "))) == (405, ["GET", "HEAD"])
 
 
 def test_names_are_written_as_text_and_not_as_markup(shop: stocks.Stocks, page: TestClient) -> None:

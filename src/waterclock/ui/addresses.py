@@ -1,0 +1,70 @@
+"""Which pages there are: at which addresses, what each takes from its address, and what its JSON tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from waterclock.operations.opening import Reading
+from waterclock.ui import answers
+from waterclock.ui.asker import Asker
+from waterclock.ui.asking import Asked, Told
+from waterclock.ui.pages.batch import batch
+from waterclock.ui.pages.batches import batches
+from waterclock.ui.pages.catalog import catalog
+from waterclock.ui.pages.grid import grid
+from waterclock.ui.pages.lineage import lineage
+from waterclock.ui.pages.plan import plan
+from waterclock.ui.pages.quality import quality
+from waterclock.ui.pages.query import query
+from waterclock.ui.pages.runs import run, runs
+from waterclock.ui.pages.table import table
+from waterclock.ui.pages.today import errors, today
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A page: its name, which is that of its template, its addresses, and the entry of the menu that it belongs to.
+
+    `tells` is what its JSON holds, `takes` what it takes from the query of its address; both are described to scripts.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    page: Callable[[Reading, Asked], Told]
+    menu: str
+    tells: Any
+    takes: tuple[str, ...] = ("t", "l")
+    is_of_ledger: bool = True  # told by flow, ledger and time alone: not who is at work
+    starts_spark: bool = False
+
+
+_FACETS = ("layer", "owner", "tag", "kind", "state")
+_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
+
+
+def pages(asker: Asker) -> tuple[At, ...]:
+    """Return all pages; `asker` answers what is asked of the tables."""
+    return (
+        At("grid", ("/", "/grid"), grid, "Grid", answers.Grid),
+        At("today", ("/today",), today, "Today", answers.Today, ("t",)),
+        At("catalog", ("/catalog",), catalog, "Catalog", answers.Catalog, ("t", *_FACETS)),
+        At(
+            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", answers.Table,
+            ("at", "known", "against", "beside", "differing"),
+        ),
+        At("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, ()),
+        At("batch", ("/batches",), batches, "Grid", answers.Batches),
+        At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, _LINEAGE),
+        At("runs", ("/runs",), runs, "Runs", answers.Runs, (), is_of_ledger=False),
+        At("run", ("/runs/{run}",), run, "Runs", answers.OneRun, ("against",), is_of_ledger=False),
+        At("quality", ("/quality",), quality, "Quality", answers.Quality, ("t",)),
+        At("errors", ("/errors",), errors, "Errors", answers.AllErrors, ("t",)),
+        At("plan", ("/plan",), plan, "Grid", answers.Plan, ("verb", "t", "l"), is_of_ledger=False),
+        At(
+            "query", ("/query",), partial(query, asker=asker), "Query", answers.Query, ("q", "as-of"),
+            is_of_ledger=False, starts_spark=True,
+        ),
+    )  # fmt: skip

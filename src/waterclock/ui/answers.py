@@ -1,0 +1,469 @@
+"""What the JSON of each page holds: the keys that scripts may rely on, with their types; from it comes /openapi.json.
+
+Labels are `20130105050000`, instants `2013-01-05T05:00:00Z`, `words` and the like are for people and may change. Keys
+may be added at any time: what is written here is there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Told(BaseModel):
+    """An object of an answer."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Answer(Told):
+    """A whole answer."""
+
+    version: int
+    """Raised where a key is taken away or gets another meaning."""
+
+
+class OneError(Told):
+    """An error, as the command line shows it."""
+
+    code: str
+    """`E511`, or the status of an address that no page answers."""
+    what: str
+    where: str | None
+    why: str | None
+    fix: str | None
+    excerpt: str | None
+    transient: bool = False
+    """Whether trying again may help."""
+
+
+class Errors(Answer):
+    """What is wrong with what was asked for, or with the project."""
+
+    errors: list[OneError] = Field(min_length=1)
+
+
+class Part(Told):
+    """A part of a sentence, with the state that it is about."""
+
+    text: str
+    mark: str | None
+
+
+class Piece(Told):
+    """Neighbours of a ribbon in one state."""
+
+    column: int
+    columns: int
+    state: str
+
+
+class Row(Told):
+    """A table in the grid."""
+
+    table: str
+    purpose: str
+    state: str
+    """The worst state of its batches."""
+    is_fresh: bool
+    fresh_to: str
+    pieces: list[Piece]
+
+
+class Layer(Told):
+    """The tables of a schema in the grid."""
+
+    schema_: str = Field(alias="schema")
+    tables: int
+    fresh: int
+    worst: str
+    rows: list[Row]
+
+
+class Column(Told):
+    """A column of the grid: the labels that it holds."""
+
+    labels: str
+    """As selections take them."""
+    starts: str
+
+
+class Took(Told):
+    """How long the batches of a column took."""
+
+    labels: str
+    seconds: float
+
+
+class Grid(Answer):
+    """How the project stands, and each table as a ribbon over its labels."""
+
+    title: list[Part]
+    more: list[Part]
+    counts: dict[str, int]
+    """Labels shown, by state; those that are well are not counted."""
+    tables: int
+    by: str
+    columns: list[Column]
+    layers: list[Layer]
+    took: list[Took]
+    """Columns in which time was spent; none where too many labels are shown."""
+    next_due: str | None
+
+
+class Batch(Told):
+    """A batch among others."""
+
+    table: str
+    label: str
+    words: str
+    state: str
+    address: str
+
+
+class Trouble(Batch):
+    """Batches of a table that failed alike, by the newest of them."""
+
+    reason: str
+    count: int
+    blocks: int
+    """Batches that wait for these."""
+    labels: str
+    can_retry: bool
+
+
+class Late(Told):
+    """A table that is not fresh."""
+
+    table: str
+    state: str
+    fresh_to: str
+
+
+class Today(Answer):
+    """What needs somebody, what is late, what runs."""
+
+    title: list[Part]
+    more: list[Part]
+    needs: list[Trouble]
+    late: list[Late]
+    more_late: int
+    running: list[Batch]
+
+
+class AllErrors(Answer):
+    """All that failed, is held or can never be made."""
+
+    troubles: list[Trouble]
+    more: int
+    not_looked_at: int
+    """Due batches that were left out, as there are too many."""
+
+
+class CatalogRow(Told):
+    """A table in the catalog."""
+
+    table: str
+    layer: str
+    purpose: str
+    owner: str
+    tags: list[str]
+    kind: str
+    state: str
+    is_fresh: bool
+    fresh_to: str
+    address: str
+
+
+class Catalog(Answer):
+    """The tables, and by what they can be narrowed."""
+
+    tables: list[CatalogRow]
+    of: int
+    """How many there are before they are narrowed."""
+    facets: dict[str, dict[str, int]]
+    wanted: dict[str, str]
+
+
+class Tables(Answer):
+    """The names of all tables, upstream first."""
+
+    tables: list[str]
+
+
+class TableColumn(Told):
+    """A column of a table."""
+
+    name: str
+    type: str
+    says: str
+    comment: str
+
+
+class Bar(Told):
+    """A label with its rows."""
+
+    label: str
+    state: str
+    rows: int | None
+
+
+class Bars(Told):
+    """Rows per batch."""
+
+    each: list[Bar]
+
+
+class ListedBatch(Told):
+    """A batch in the list of a table's."""
+
+    label: str
+    state: str
+    reason: str
+    rows: int | None
+    attempts: int
+    is_current: bool
+    """Whether it was made by the table's code as it is now."""
+
+
+class Code(Told):
+    """A statement that a table was made by."""
+
+    code: str
+    declared_at: str | None
+    who: str | None
+    count: int
+    """Batches that were made by it."""
+    statement: str | None
+    is_current: bool
+
+
+class Table(Answer):
+    """A table; which of the later keys there are depends on the tab."""
+
+    table: str
+    layer: str
+    purpose: str
+    owner: str
+    tags: list[str]
+    cadence: str
+    state: str
+    tab: Literal["overview", "batches", "code", "history"]
+    sentence: list[Part] = []
+    bars: Bars | None = None
+    columns: list[TableColumn] = []
+    made_from: list[dict[str, str]] = []
+    went_into: list[dict[str, str]] = []
+    held: dict[str, Any] | None = None
+    """What it held at the label `at`, as `known` against another revision; null before the first batch."""
+    batches: list[ListedBatch] = []
+    codes: list[Code] = []
+    code: str = ""
+    fingerprint: str = ""
+
+
+class Action(Told):
+    """What can be done: it leads to a plan, with these parameters."""
+
+    verb: str
+    words: str
+    t: str
+    l: str  # noqa: E741 - the parameter's name
+
+
+class OneBatch(Answer):
+    """All that is known of a batch."""
+
+    kind: Literal["one"]
+    table: str
+    label: str
+    state: str
+    status: str
+    reason: str
+    due: str
+    way: list[dict[str, Any]]
+    """Step by step to the batch that somebody must mend."""
+    error: dict[str, Any] | None
+    decided: list[dict[str, str]]
+    """What people decided about it, the newest first."""
+    holds_up: int
+    record: dict[str, Any] | None
+    """What is stored, as `waterclock audit --json` has it; null where nothing is."""
+    actions: list[Action]
+
+
+class ShownBatch(Batch):
+    """A batch among those asked for."""
+
+    reason: str
+    rows: int | None
+
+
+class Batches(Answer):
+    """How some labels of some tables stand."""
+
+    kind: Literal["several"]
+    table: str | None
+    labels: str
+    of: int
+    counts: dict[str, int]
+    shown: list[ShownBatch]
+    """Those that ask for a look, the newest first; else all, up to sixty."""
+    actions: list[Action]
+
+
+class Edge(Told):
+    """That one reads another."""
+
+    from_: str = Field(alias="from")
+    to: str
+
+
+class Lineage(Answer):
+    """What reads what, laid out from left to right."""
+
+    kind: Literal["tables", "schemas", "columns"]
+    table: str
+    title: list[Part]
+    more: list[Part]
+    nodes: list[dict[str, Any]]
+    edges: list[Edge]
+    rows: list[dict[str, Any]]
+    """The same as an indented list."""
+
+
+class Run(Told):
+    """A run."""
+
+    run: str
+    command: str
+    who: str
+    started_at: str
+    seconds: float | None
+    outcome: str
+
+
+class Runner(Told):
+    """A process that makes batches."""
+
+    runner: str
+    who: str
+    command: str
+    is_alive: bool
+    has_this_flow: bool
+    holds: list[dict[str, Any]]
+
+
+class Runs(Answer):
+    """The newest runs, and who is at work."""
+
+    runs: list[Run]
+    runners: list[Runner]
+    alive: int
+
+
+class RunClaim(Told):
+    """Batches of a table that a run took together."""
+
+    claim: int
+    table: str
+    labels: str
+    count: int
+    status: str
+    rows: int | None
+    claimed_at: str
+    seconds: float
+    steps: dict[str, float]
+    error: str
+
+
+class OneRun(Answer, Run):
+    """What a run made, when, and where its time went."""
+
+    claims: list[RunClaim]
+    is_cut: bool
+    counts: dict[str, int]
+    batches: int
+    rows: int
+    steps: list[dict[str, Any]]
+    is_going_on: bool
+    against: dict[str, Any] | None
+    """Table by table beside another run; null where there is none."""
+    waits: list[dict[str, str]]
+
+
+class Rule(Told):
+    """A rule over its newest batches."""
+
+    table: str
+    rule: str
+    expression: str
+    else_: str = Field(alias="else")
+    state: str
+    since: str
+    said: str
+    pieces: list[Piece]
+
+
+class NamedRule(Told):
+    """A rule by its name."""
+
+    table: str
+    rule: str
+
+
+class Quality(Answer):
+    """Every rule, the broken ones first."""
+
+    rules: list[Rule]
+    newest: int
+    broken: int
+    newly_broken: list[NamedRule]
+    newly_mended: list[NamedRule]
+    tables: int
+
+
+class Step(Told):
+    """The batches of a table in a plan."""
+
+    step: int
+    table: str
+    asked: int
+    count: int
+    labels: list[str]
+    seconds: float | None
+    publishes: str
+
+
+class Plan(Answer):
+    """What would be done, batch by batch: a POST with its `digest` does it."""
+
+    verb: str
+    selection: str
+    labels: str
+    title: str
+    count: int
+    total: int
+    may_differ: bool
+    steps: list[Step]
+    seconds: float
+    unknown: list[str]
+    """Tables of which no batch was made yet, so nothing is known of their time."""
+    command: str
+    digest: str
+    needs_reason: bool
+    needs_runner: bool
+    runners: int
+    is_done: bool
+    has_changed: bool
+
+
+class Query(Answer):
+    """What a query answered; what is wrong with it stands in `errors`."""
+
+    sql: str
+    as_of: str
+    example: str
+    errors: list[OneError]
+    answer: dict[str, Any] | None

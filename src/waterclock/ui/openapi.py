@@ -1,0 +1,141 @@
+"""Describes what scripts may ask for, as OpenAPI has it: made from what the pages declare, and held by tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from waterclock.operations.json import JSON_VERSION
+from waterclock.operations.proposals import Verb
+from waterclock.ui import answers
+from waterclock.ui.addresses import pages
+from waterclock.ui.asker import Asker
+from waterclock.ui.pages.table import TABS
+
+Described = dict[str, Any]
+_TEXT: Described = {"type": "string"}
+PARAMETERS: Mapping[str, tuple[str, Described]] = {
+    "t": ("tables, in the grammar of the command line: `marts.*`, `+reports.board_kpis`, `tag:finance`", _TEXT),
+    "l": ("labels: `2026-11`, `2026-11-01..2026-11-07`, `20261109000000`", _TEXT),
+    "table": ("a table's name", _TEXT),
+    "labels": ("labels: one, or a range", _TEXT),
+    "run": ("the name of a run", _TEXT),
+    "tab": ("a part of a table's page", {"enum": list(TABS)}),
+    "at": ("the label whose rows are shown; the newest", _TEXT),
+    "known": ("the claim whose rows are shown; the one that holds now", {"type": "integer", "minimum": 0}),
+    "against": ("what it is held against: another claim of the label; of a run, another run", _TEXT),
+    "beside": ("another label that the rows are held against", _TEXT),
+    "differing": ("shows what differs alone", {"enum": ["1"]}),
+    "layer": ("only tables of this schema", _TEXT),
+    "owner": ("only tables of this owner", _TEXT),
+    "tag": ("only tables with this tag", _TEXT),
+    "kind": ("only tables that are made so: `collect`, `transform`, `publish`", _TEXT),
+    "state": ("only tables whose worst batch is in this state", _TEXT),
+    "depth": ("steps each way; 1", {"type": "integer", "minimum": 1, "maximum": 999}),
+    "open": ("tables whose neighbours are shown as well", _TEXT),
+    "to": ("another table: what lies between the two", _TEXT),
+    "column": ("a column, to be followed both ways", _TEXT),
+    "view": ("as a list", {"enum": ["list"]}),
+    "all": ("shows tables where there are too many for a drawing", {"enum": ["1"]}),
+    "verb": ("what is to be done", {"enum": [verb.value for verb in Verb]}),
+    "q": ("a query; without it nothing is asked", {"type": "string", "maxLength": 10_000}),
+    "as-of": ("the tick that is asked as of: `marts.revenue@2026-11-09`", _TEXT),
+    "digest": ("the plan's, so that what is done is what was shown", _TEXT),
+    "who": ("who decides; the user that serves the pages", _TEXT),
+    "why": ("the reason; a skip needs one", _TEXT),
+}
+_FORM = ("verb", "t", "l", "digest", "who", "why")
+_JSON, _HTML, _PLAIN = "application/json", "text/html", "text/plain"
+_OUTSIDE = {HTTPStatus.UNAUTHORIZED: "the token is missing", HTTPStatus.MISDIRECTED_REQUEST: "no name of this server"}
+_WRONG = {
+    HTTPStatus.NOT_FOUND: "there is no such thing",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "that cannot be asked for",
+    HTTPStatus.SERVICE_UNAVAILABLE: "the project or its ledger cannot be read now",
+}
+_FOREIGN = {HTTPStatus.FORBIDDEN: "a page of another site asks"}
+_WRONG_FORM = _WRONG | {
+    HTTPStatus.BAD_REQUEST: "that is no form",
+    HTTPStatus.CONFLICT: "the plan has become another, which is shown; nothing was done",
+}
+
+
+@cache
+def described() -> Described:
+    """Return the description, as one object of JSON."""
+    every = pages(Asker())
+    (*of_pages, of_tables, of_errors), parts = _schemas([*(at.tells for at in every), answers.Tables, answers.Errors])
+    wrong, foreign = _said(_WRONG, _JSON, of_errors), _said(_FOREIGN, _JSON, of_errors)
+    paths = {"/tables.json": {"get": _asked("/tables.json", (), _answered(of_tables, parts) | wrong)}}
+    for at, schema in zip(every, of_pages, strict=True):
+        answer = _answered(schema, parts) | wrong | (foreign if at.starts_spark else {})
+        for path in at.paths[at.paths[0] == "/" :]:
+            paths[f"{path}.json"] = {"get": _asked(path, at.takes, answer)}
+    lineage = next(at for at in every if at.name == "lineage")
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Waterclock", "version": str(JSON_VERSION), "description": answers.__doc__},
+        "paths": dict(sorted((paths | _others(lineage.paths, lineage.takes)).items())),
+        "components": {"schemas": parts},
+    }
+
+
+def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
+    """Return the schema of each answer, and the parts that they refer to."""
+    asked = [(index, "validation", TypeAdapter(each)) for index, each in enumerate(tells)]
+    made, parts = TypeAdapter.json_schemas(asked, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    return [made[index, "validation"] for index in range(len(tells))], parts["$defs"]
+
+
+def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
+    """Describe what is no JSON: drawings, rows as CSV, a sign of life, and the form that does what a plan says."""
+    wrong = _said(_WRONG, _HTML)
+    drawing = _said({HTTPStatus.OK: "the drawing, as a file"}, "image/svg+xml") | wrong
+    rows = _said({HTTPStatus.OK: "rows, below a line of names"}, "text/csv") | wrong | _said(_FOREIGN, _HTML)
+    return {f"{path}.svg": {"get": _asked(path, takes, drawing)} for path in of_lineage} | {
+        "/query.csv": {"get": _asked("/query", ("q", "as-of"), rows)},
+        "/livez": {"get": _asked("/livez", (), _said({HTTPStatus.OK: "the server lives"}, _PLAIN))},
+        "/plan": {"post": _form()},
+    }
+
+
+def _form() -> Described:
+    """Describe the form that does what a plan says, where that is still what was shown."""
+    fields = {name: PARAMETERS[name][1] | {"description": PARAMETERS[name][0]} for name in _FORM}
+    form = {"type": "object", "properties": fields, "required": ["verb", "t", "digest"]}
+    refused = _FOREIGN | {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "more than a form holds"}
+    asked = _asked("/plan", (), _said({HTTPStatus.OK: "it is written"} | _WRONG_FORM, _HTML) | _said(refused, _PLAIN))
+    origin = {"name": "Origin", "in": "header", "required": True, "schema": _TEXT, "description": "the pages' address"}
+    asked["responses"]["303"] = {"description": "it is written, and `HX-Request: true` was not said"}
+    body = {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": form}}}
+    return asked | {"parameters": [origin], "requestBody": body}
+
+
+def _asked(path: str, takes: Iterable[str], answers: Described) -> Described:
+    """Describe what is asked at an address."""
+    within = re.findall(r"{(\w+)}", path)
+    places = [(name, "path") for name in within] + [(name, "query") for name in takes]
+    parameters = [
+        {"name": name, "in": place, "required": place == "path", "description": words, "schema": schema}
+        for name, place in places
+        for words, schema in [PARAMETERS[name]]
+    ]
+    return {"parameters": parameters, "responses": answers | _said(_OUTSIDE, _PLAIN)}
+
+
+def _answered(schema: Described, parts: Described) -> Described:
+    """Describe an answer in the words of its type."""
+    named = [each["$ref"].rpartition("/")[2] for each in schema.get("anyOf", [schema])]
+    words = " ".join(parts[name]["description"] for name in named)
+    same = {"description": "not changed since the answer whose ETag `If-None-Match` says"}
+    return {"200": {"description": words, "content": {_JSON: {"schema": schema}}}, "304": same}
+
+
+def _said(statuses: Mapping[HTTPStatus, str], kind: str, schema: Described | None = None) -> Described:
+    """Describe answers by their status: all of one type, and of one schema where they are JSON."""
+    content = {kind: {"schema": schema or _TEXT}}
+    return {str(status.value): {"description": words, "content": content} for status, words in statuses.items()}
