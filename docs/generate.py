@@ -279,8 +279,9 @@ def json_page() -> str:
             if "requestBody" in asked:
                 form = asked["requestBody"]["content"]["application/x-www-form-urlencoded"]["schema"]
                 takes = f"a form: {', '.join(f'`{name}`' for name in form['properties'])}"
-            [(kind, answer)] = asked["responses"]["200"]["content"].items()
-            tells = _json_type(answer["schema"]) if kind == "application/json" else f"`{kind}`"
+            answer = asked["responses"].get("200", {"content": {"text/html": {}}})
+            [(kind, content)] = answer["content"].items()
+            tells = _json_type(content["schema"]) if kind == "application/json" else f"`{kind}`"
             lines.append(f"| `{method.upper()} {path}` | {takes} | {tells} |")
     lines += ["", "| | |", "|---|---|"]
     lines += [f"| `{name}` | {_cell(words)} |" for name, (words, _) in PARAMETERS.items()]

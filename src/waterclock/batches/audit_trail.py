@@ -96,6 +96,17 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleNote:
+    """What somebody wrote of a rule of a table: it holds until the next one."""
+
+    table: str
+    rule: str
+    text: str
+    who: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """All that is known of one batch, oldest first."""
 
@@ -212,3 +223,7 @@ class RunnerSeen:
     seen_at: datetime | None
     alive_until: datetime
     held: tuple[Held, ...]
+
+
+RULE_NOTED = "rule noted"
+"""The kind of event that holds what somebody wrote of a rule: of its table, and of no label."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, Self, overload
 
 from waterclock.ledger.maintenance import Keeping
-from waterclock.ledger.read import changes_since, current, durations, provenance, status
+from waterclock.ledger.read import changes_since, current, durations, notes, provenance, status
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read.snapshot import snapshot
@@ -53,6 +53,7 @@ class Decisions(Section):
     request_restate = on_its_database(decisions.request_restate)
     withdraw = on_its_database(decisions.withdraw)
     end_following = on_its_database(decisions.end_following)
+    note_rule = on_its_database(decisions.note_rule)
 
 
 class Reads(Section):
@@ -89,6 +90,7 @@ class Past(Section):
     settled = on_its_database(status.settled)
     warned = on_its_database(status.warned)
     durations = on_its_database(durations.durations)
+    rule_notes = on_its_database(notes.rule_notes)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)
     upstream = on_its_database(provenance.upstream)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.batches.audit_trail import Cell
+from waterclock.batches.audit_trail import Audit, Cell, RuleNote
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Rule, Table
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import Reading, one_table
 from waterclock.operations.states import State
 
 
@@ -30,6 +31,7 @@ class RuleKept:
     expression: str
     action: str
     answers: tuple[Answer, ...]
+    note: RuleNote | None = None
 
     @property
     def is_broken(self) -> bool:
@@ -69,10 +71,11 @@ class RuleKept:
 def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleKept, ...]:
     """Return the rules of some tables with their answers in the newest batches of each, the broken ones first.
 
-    Cost: two questions to the ledger for each table that has rules.
+    Cost: two questions to the ledger for each table that has rules, and one.
     """
     if at.ledger is None:
         return ()
+    notes = at.ledger.past.rule_notes([table.name for table in tables])
     found: list[RuleKept] = []
     for table in tables:
         rules = list(_rules(table))
@@ -87,7 +90,34 @@ def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleK
             found += [_kept(table, *rule, cells, said) for rule in rules]
         else:
             found += [RuleKept(table.name, *rule, ()) for rule in rules]
-    return tuple(sorted(found, key=lambda rule: (not rule.is_broken, rule.since is None, rule.table, rule.rule)))
+    noted = [replace(rule, note=notes.get((rule.table, rule.rule))) for rule in found]
+    return tuple(sorted(noted, key=lambda rule: (not rule.is_broken, rule.since is None, rule.table, rule.rule)))
+
+
+def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
+    """Return the names of the rules that a batch's newest attempt was refused for, or that its rows do not keep."""
+    made = None if audit.current is None else audit.current.revision
+    warned = () if made is None else made.measures.get("warnings", ())
+    said = {audit.cell.label: tuple(map(str, warned))}
+    names = dict.fromkeys(name for name, _, _ in _rules(table))
+    return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
+
+
+def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
+    """Keep what is known of a rule, with who said it; an empty text takes the note before back.
+
+    Raises  E511 for an unknown table, E910 for a rule that it does not have, E412 where nothing has run yet
+    """
+    name, _ = one_table(at.flow, f"`{table}`")
+    names = [known for known, _, _ in _rules(at.flow.tables[name])]
+    if rule not in names:
+        has = f"it has {', '.join(dict.fromkeys(names))}" if names else "it has none: EXPECT declares one"
+        raise WaterclockError("E910", f"{name} has no rule {rule[:80]}", fix=has)
+    if at.ledger is None:
+        raise WaterclockError(
+            "E412", "there is no ledger yet in which this could be kept", fix="`waterclock run` makes what is due"
+        )
+    at.ledger.decisions.note_rule(name, rule, text, who=who)
 
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:

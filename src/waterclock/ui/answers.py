@@ -272,6 +272,15 @@ class Action(Told):
     l: str  # noqa: E741 - the parameter's name
 
 
+class Note(Told):
+    """What somebody knows of a rule."""
+
+    rule: str
+    text: str
+    who: str
+    at: str
+
+
 class OneBatch(Answer):
     """All that is known of a batch."""
 
@@ -287,6 +296,8 @@ class OneBatch(Answer):
     error: dict[str, Any] | None
     decided: list[dict[str, str]]
     """What people decided about it, the newest first."""
+    notes: list[Note]
+    """Of the rules that it does not keep."""
     holds_up: int
     record: dict[str, Any] | None
     """What is stored, as `waterclock audit --json` has it; null where nothing is."""
@@ -404,6 +415,17 @@ class Rule(Told):
     since: str
     said: str
     pieces: list[Piece]
+    note: Note | None
+
+
+class Suggested(Told):
+    """A rule for a table that declares none."""
+
+    table: str
+    rule: str
+    text: str
+    """What can be put into its declaration."""
+    why: str
 
 
 class NamedRule(Told):
@@ -422,6 +444,9 @@ class Quality(Answer):
     newly_broken: list[NamedRule]
     newly_mended: list[NamedRule]
     tables: int
+    without_rules: int
+    suggested: list[Suggested]
+    """Of up to twenty tables."""
 
 
 class Step(Told):

@@ -35,6 +35,7 @@ from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import described
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carried_out
+from waterclock.ui.pages.quality import noted
 from waterclock.ui.pages.query import as_csv
 from waterclock.ui.rendering import render
 from waterclock.ui.shell import now_words, runners_words, shell
@@ -61,6 +62,7 @@ def create_app(live: LiveProject, guard: Guard | None = None, asker: Asker | Non
             routes.append(Route(path, partial(_html, live, at)))
     routes.append(Route("/query.csv", partial(_csv, live, asker)))
     routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
+    routes.append(Route("/quality", partial(_note, live), methods=["POST"]))
     routes.append(Route("/tables.json", partial(_tables, live)))
     routes.append(Route("/openapi.json", _described))
     routes.append(Route("/livez", _livez))
@@ -201,15 +203,33 @@ def _refuse_others(at: At | None, request: Request) -> None:
 
 async def _decide(live: LiveProject, request: Request) -> Response:
     """Do what a plan says that was shown before."""
+    values = await _form(request)
+    return await run_in_threadpool(_decided, live, values, request)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form."""
     try:
         body = await request.body()
-    except ClientDisconnect:  # it went away, or was too slow: nobody reads the answer
-        return Response(status_code=HTTPStatus.REQUEST_TIMEOUT)
-    try:
-        values = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+    except ClientDisconnect as error:  # it went away, or was too slow: nobody reads the answer
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT) from error
     except ValueError as error:  # too many fields, or no UTF-8
         raise HTTPException(HTTPStatus.BAD_REQUEST, "that is no form of a page") from error
-    return await run_in_threadpool(_decided, live, values, request)
+
+
+async def _note(live: LiveProject, request: Request) -> Response:
+    """Keep what somebody notes of a rule, and show the rules again."""
+    asked = Asked.of(await _form(request))
+
+    def kept() -> Response:
+        try:
+            noted(live.look(), asked, RunSettings().who)
+        except WaterclockError as error:
+            return _page_of_errors(live, error, "Quality", asked, request)
+        return RedirectResponse(f"/quality{asked.travelling}", HTTPStatus.SEE_OTHER)
+
+    return await run_in_threadpool(kept)
 
 
 def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:

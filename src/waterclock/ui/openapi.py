@@ -48,8 +48,9 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "digest": ("the plan's, so that what is done is what was shown", _TEXT),
     "who": ("who decides; the user that serves the pages", _TEXT),
     "why": ("the reason; a skip needs one", _TEXT),
+    "rule": ("the name of a rule of the table", _TEXT),
+    "text": ("what is known of it, in place of what was noted before; empty takes that back", _TEXT),
 }
-_FORM = ("verb", "t", "l", "digest", "who", "why")
 _JSON, _HTML, _PLAIN = "application/json", "text/html", "text/plain"
 _OUTSIDE = {HTTPStatus.UNAUTHORIZED: "the token is missing", HTTPStatus.MISDIRECTED_REQUEST: "no name of this server"}
 _WRONG = {
@@ -58,10 +59,8 @@ _WRONG = {
     HTTPStatus.SERVICE_UNAVAILABLE: "the project or its ledger cannot be read now",
 }
 _FOREIGN = {HTTPStatus.FORBIDDEN: "a page of another site asks"}
-_WRONG_FORM = _WRONG | {
-    HTTPStatus.BAD_REQUEST: "that is no form",
-    HTTPStatus.CONFLICT: "the plan has become another, which is shown; nothing was done",
-}
+_NO_FORM = {HTTPStatus.BAD_REQUEST: "that is no form"}
+_CHANGED = {HTTPStatus.CONFLICT: "the plan has become another, which is shown; nothing was done"}
 
 
 @cache
@@ -94,25 +93,29 @@ def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
 def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
     """Describe what is no JSON: drawings, rows as CSV, a sign of life, and the form that does what a plan says."""
     wrong = _said(_WRONG, _HTML)
+    form = wrong | _said(_NO_FORM, _HTML)
+    plan = _said({HTTPStatus.OK: "it is written, where `HX-Request: true` was said"} | _CHANGED, _HTML)
     drawing = _said({HTTPStatus.OK: "the drawing, as a file"}, "image/svg+xml") | wrong
     rows = _said({HTTPStatus.OK: "rows, below a line of names"}, "text/csv") | wrong | _said(_FOREIGN, _HTML)
     return {f"{path}.svg": {"get": _asked(path, takes, drawing)} for path in of_lineage} | {
         "/query.csv": {"get": _asked("/query", ("q", "as-of"), rows)},
         "/livez": {"get": _asked("/livez", (), _said({HTTPStatus.OK: "the server lives"}, _PLAIN))},
-        "/plan": {"post": _form()},
+        "/plan": {"post": _form(("verb", "t", "digest"), ("l", "who", "why"), form | plan)},
+        "/quality": {"post": _form(("table", "rule"), ("text", "who", "t"), form)},
     }
 
 
-def _form() -> Described:
-    """Describe the form that does what a plan says, where that is still what was shown."""
-    fields = {name: PARAMETERS[name][1] | {"description": PARAMETERS[name][0]} for name in _FORM}
-    form = {"type": "object", "properties": fields, "required": ["verb", "t", "digest"]}
+def _form(needed: Sequence[str], others: Sequence[str], answers: Described) -> Described:
+    """Describe a form that writes into the ledger: a page of the same address alone may send it."""
+    fields = {name: PARAMETERS[name][1] | {"description": PARAMETERS[name][0]} for name in (*needed, *others)}
+    form = {"type": "object", "properties": fields, "required": list(needed)}
     refused = _FOREIGN | {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "more than a form holds"}
-    asked = _asked("/plan", (), _said({HTTPStatus.OK: "it is written"} | _WRONG_FORM, _HTML) | _said(refused, _PLAIN))
+    written = {"303": {"description": "it is written; a page that tells of it"}}
     origin = {"name": "Origin", "in": "header", "required": True, "schema": _TEXT, "description": "the pages' address"}
-    asked["responses"]["303"] = {"description": "it is written, and `HX-Request: true` was not said"}
-    body = {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": form}}}
-    return asked | {"parameters": [origin], "requestBody": body}
+    return _asked("", (), written | answers | _said(refused, _PLAIN)) | {
+        "parameters": [origin],
+        "requestBody": {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": form}}},
+    }
 
 
 def _asked(path: str, takes: Iterable[str], answers: Described) -> Described:

@@ -39,6 +39,7 @@ SCREENS = {
     "recompute": "plan?verb=recompute&t=core.returns_daily&l=2026-11-10..2026-11-12",
     "not-there": "?t=marts.revenu",
     "quality": "quality",
+    "note": "quality",
     "query": "query",
     "lineage": "lineage",
     "lineage-list": "lineage/marts.stock_health?view=list",
@@ -63,6 +64,9 @@ def reach(page: Page, name: str) -> None:
     if name == "run":
         page.get_by_role("link", name=re.compile("^[0-9a-f]{12}$")).click()
         expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("run --watch by ann"))
+    if name == "note":
+        page.locator("summary").first.click()
+        expect(page.get_by_role("button", name="Keep")).to_be_visible()
     if name == "keys":
         page.keyboard.press("?")
     if name == "finder":

@@ -104,7 +104,8 @@ def test_whatever_is_asked_for_is_answered_as_described(
     app: Guarded, schema: Any, known: list[dict[str, str]], path: str, method: str
 ) -> None:
     operation = schema[path][method]
-    form = {"t": "raw.sites", "l": "2026-09-23", "verb": "recompute", "digest": "of another plan"}
+    plan = {"t": "raw.sites", "l": "2026-09-23", "verb": "recompute", "digest": "of another plan"}
+    form = plan if path == "/plan" else {"table": "raw.weather", "rule": "few_rows", "text": "known", "t": "raw.*"}
     cases = st.one_of(
         *(operation.as_strategy(**places(operation, each)) for each in known),
         *([operation.as_strategy(body=form)] if method == "post" else []),

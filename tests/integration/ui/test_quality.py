@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
@@ -52,3 +53,116 @@ def test_a_project_without_rules_is_shown_how_to_write_one(tmp_path: Path, serve
     flow = f"CREATE CONNECTION erp TYPE sqlite;\n{collect}\n"
     page = served(stocks.make(tmp_path / "shop", flow=flow).folder)
     assert "No rule is declared yet" in page.get("/quality").text
+
+
+HERE = {"Origin": "http://localhost"}
+NOTE = {"table": "raw.weather", "rule": "few_rows", "text": "known: the supplier sends late on Mondays", "who": "bo"}
+REFUSED = "E740 raw.weather is not as expected: few_rows: the batch is not (count(*) > 100)"
+
+
+def test_a_note_stands_with_its_rule_and_with_the_batch_that_broke_it(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    shop = stocks.make(tmp_path / "shop")
+    shop.fails = {("raw.weather", stocks.NOW.replace(day=20, hour=0, minute=0)): REFUSED}
+    shop.fill(until=stocks.NOW)
+    page = served(shop.folder)
+    answer = page.post("/quality", data=NOTE | {"t": "raw.*"}, headers=HERE, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/quality?t=raw.%2A")
+    told = page.get("/quality.json").json()["rules"][0]
+    assert (told["rule"], told["note"]["text"], told["note"]["who"]) == ("few_rows", NOTE["text"], "bo")
+    assert page.get("/batches/raw.weather/2026-11-20.json").json()["notes"] == [told["note"]]
+    assert page.get("/batches/raw.weather/2026-11-19.json").json()["notes"] == []
+    for path in ("/quality", "/batches/raw.weather/2026-11-20"):
+        assert NOTE["text"] in page.get(path).text
+    with shop.ledger() as ledger:
+        events = [event for event in ledger.past.rows("events") if event["kind"] == "rule noted"]
+    assert [(event["table"], event["who"], event["data"]) for event in events] == [
+        ("raw.weather", "bo", f'{{"rule": "few_rows", "text": "{NOTE["text"]}"}}')
+    ]
+
+
+def test_a_newer_note_takes_the_place_of_the_one_before_and_an_empty_one_takes_it_back(page: TestClient) -> None:
+    for text, kept in (("one", "one"), ("two", "two"), (" ", None)):
+        page.post("/quality", data=NOTE | {"text": text}, headers=HERE)
+        notes = {each["rule"]: each["note"] for each in page.get("/quality.json?t=raw.weather").json()["rules"]}
+        assert (notes["few_rows"] or {}).get("text") == kept
+        assert notes["sku"] is None
+
+
+def test_a_note_of_what_is_not_there_or_by_a_page_of_others_is_refused(page: TestClient) -> None:
+    for form, status in ((NOTE | {"table": "raw.no"}, 404), (NOTE | {"rule": "no"}, 422), ({"text": "x"}, 422)):
+        assert page.post("/quality", data=form, headers=HERE).status_code == status
+    assert page.post("/quality", data=NOTE).status_code == 403
+    assert page.post("/quality", data=NOTE, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert all(rule["note"] is None for rule in page.get("/quality.json").json()["rules"])
+
+
+def test_what_is_noted_is_text_and_no_markup(page: TestClient) -> None:
+    page.post("/quality", data=NOTE | {"text": "<b>bold</b>", "who": '"><script>'}, headers=HERE)
+    text = page.get("/quality").text
+    assert "<b>bold" not in text
+    assert "<script>" not in text
+    assert "&lt;b&gt;bold" in text
+
+
+def test_suggested_rules_are_those_that_the_newest_batches_kept_and_check_takes_them(
+    shop: stocks.Stocks, page: TestClient
+) -> None:
+    told = page.get("/quality.json", params={"t": "raw.* core.* marts.*"}).json()
+    flow = shop.project.flow
+    assert told["without_rules"] == 24
+    assert {"raw.inventory", "core.calendar"} <= {each["table"] for each in told["suggested"]}
+    assert "raw.weather" not in {each["table"] for each in told["suggested"]}
+    file = shop.folder / "flows" / "shop.dpl"
+    text = file.read_text()
+    for each in told["suggested"]:
+        begin = text.index(f" {each['table']} ")
+        at = text.index(" EVERY ", begin)
+        text = f"{text[:at]} {each['text']}{text[at:]}"
+    file.write_text(text)
+    changed = shop.project.flow
+    for each in told["suggested"]:
+        assert each["rule"] in [rule.name for rule in changed.tables[each["table"]].rules]
+        assert not flow.tables[each["table"]].rules
+    assert page.get("/quality.json", params={"t": "raw.* core.* marts.*"}).json()["without_rules"] == 24 - len(
+        {each["table"] for each in told["suggested"]}
+    )
+
+
+def test_of_rows_that_the_ledger_knows_the_least_and_the_most_are_let_pass(
+    shop: stocks.Stocks, page: TestClient
+) -> None:
+    [some, usual] = page.get("/quality.json", params={"t": "raw.inventory"}).json()["suggested"]
+    with shop.ledger() as ledger:
+        rows = [cell.rows for cell in ledger.past.newest("raw.inventory", 60) if cell.rows is not None]
+    assert some["text"] == "EXPECT count(*) > 0 AS some_rows ELSE WARN"
+    least, most = (int(word) for word in usual["text"].split() if word.isdecimal())
+    assert 0 < least <= min(rows) < max(rows) <= most
+    assert some["text"] in page.get("/quality", params={"t": "raw.inventory"}).text.replace("&gt;", ">")
+
+
+def test_nothing_is_suggested_of_a_table_with_an_empty_batch_or_with_few(
+    tmp_path: Path, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = stocks.make(tmp_path / "few")
+    few.fill(until=stocks.FIRST.replace(day=26))
+    assert served(few.folder).get("/quality.json", params={"t": "raw.inventory"}).json()["suggested"] == []
+    monkeypatch.setattr(stocks, "_rows", lambda label: label.day - 1)
+    empty = stocks.make(tmp_path / "empty")
+    empty.fill(until=stocks.NOW)
+    assert served(empty.folder).get("/quality.json", params={"t": "raw.inventory"}).json()["suggested"] == []
+
+
+def test_of_a_table_that_python_declares_a_rule_is_suggested_as_python_says_it(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    shop = stocks.make(tmp_path / "shop", flow="CREATE CONNECTION erp TYPE sqlite;\n")
+    file = shop.folder / "flows" / "more.py"
+    said = 'from_="erp.a", columns="sku STRING, at TIMESTAMP", by="data time at", every="day"'
+    file.write_text(f'import waterclock as wc\nwc.collect("raw.a", partitioned=True, {said})\n')
+    shop.fill(until=stocks.NOW)
+    for each in served(shop.folder).get("/quality.json").json()["suggested"]:
+        assert each["text"].startswith('expect="')
+        file.write_text(f'import waterclock as wc\nwc.collect("raw.a", partitioned=True, {said}, {each["text"]})\n')
+        assert [rule.name for rule in shop.project.flow.tables["raw.a"].rules] == [each["rule"]]

@@ -1,4 +1,4 @@
-"""What people decide about batches: leave them out, try them again, make them anew."""
+"""What people decide about batches: leave them out, try them again, make them anew; and what they note of rules."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.audit_trail import RULE_NOTED
 from waterclock.batches.facts import BACKFILL, FOLLOW, STRENGTH, BatchStatus
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
@@ -190,6 +191,16 @@ def end_following(database: Database, table: str, labels: Collection[datetime], 
         told = {"of": table, "verb": None, "sequence": None}
         _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
         _log_each(write, "needs not follow", table, asked, who)
+
+
+def note_rule(database: Database, table: str, rule: str, text: str, *, who: str) -> None:
+    """Note what is known of a rule, in place of what was noted before; an empty text takes that back.
+
+    Raises  E412 for an unknown table
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        write.log(RULE_NOTED, who=who, table=table, data={"rule": rule, "text": text})
 
 
 _UNDONE = {BatchStatus.FAILED.value, BatchStatus.HELD.value, BatchStatus.SKIPPED.value}

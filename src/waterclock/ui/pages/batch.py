@@ -15,6 +15,7 @@ from waterclock.operations.opening import Reading, labels_known, one_table
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.retrying import blocked_by
+from waterclock.operations.rules_kept import rules_broken
 from waterclock.operations.states import state_of
 from waterclock.operations.why import Step, way_to_cause
 from waterclock.operations.words import (
@@ -31,6 +32,7 @@ from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
 from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done, several, states_of
+from waterclock.ui.pages.quality import note_told
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
@@ -84,6 +86,7 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
         "facts": _facts(at, table, audit),
         "inputs": _inputs(at, audit),
         "decided": _decided(audit, zone),
+        "notes": _notes(at, table, audit),
         "holds_up": _held_up(plan, table.name, one.label),
         "record": None if audit is None else audit_parts(audit),
         "actions": [*_actions(at, plan, table, one, way), *_withdrawn(table, one)],
@@ -215,6 +218,16 @@ def _decided(audit: Audit | None, zone: str) -> list[Told]:
         for event in reversed(events)
         if event.kind in _DECISIONS
     ][:_MOST_DECISIONS]
+
+
+def _notes(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
+    """Tell what is noted of the rules that the batch does not keep."""
+    broken = () if audit is None else rules_broken(table, audit)
+    if at.ledger is None or not broken:
+        return []
+    notes = at.ledger.past.rule_notes([table.name])
+    found = [notes[table.name, rule] for rule in broken if (table.name, rule) in notes]
+    return [note_told(note, table.cadence.zone) for note in found]
 
 
 def _held_up(plan: Plan, table: str, label: datetime) -> int:

@@ -1,11 +1,15 @@
-"""Quality: every rule of every table over its newest batches; what is newly broken, newly mended, broken for long."""
+"""Quality: every rule of every table over its newest batches, with what is noted of it; rules for tables without."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+from waterclock.batches.audit_trail import RuleNote
 from waterclock.operations.opening import Reading
-from waterclock.operations.rules_kept import Answer, RuleKept, rules_kept
+from waterclock.operations.rules_kept import Answer, RuleKept, note_rule, rules_kept
 from waterclock.operations.states import State
-from waterclock.operations.words import short_label
+from waterclock.operations.suggested_rules import has_rules, suggested_rules
+from waterclock.operations.words import instant_words, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address, table_address
 
@@ -13,7 +17,10 @@ NEWEST = 60
 
 
 def quality(at: Reading, asked: Asked) -> Told:
-    """Return the rules of the tables that are meant, the broken ones first. Cost: two questions a table with rules."""
+    """Return the rules of the tables that are meant, the broken ones first, and some for tables that declare none.
+
+    Cost: two questions to the ledger a table with rules, one for each of up to twenty without, and one.
+    """
     tables, _ = asked.tables(at)
     found = rules_kept(at, tables, NEWEST)
     broken = [rule for rule in found if rule.is_broken]
@@ -24,7 +31,24 @@ def quality(at: Reading, asked: Asked) -> Told:
         "newly_broken": [_name(rule) for rule in broken if rule.is_newly_broken],
         "newly_mended": [_name(rule) for rule in found if rule.was_broken and not rule.is_broken],
         "tables": len(tables),
+        "without_rules": sum(not has_rules(table) for table in tables),
+        "suggested": [asdict(each) for each in suggested_rules(at, tables, NEWEST)],
     }
+
+
+def noted(at: Reading, asked: Asked, who: str) -> None:
+    """Keep a note of a rule: `table`, `rule` and `text` of a form; without a text the note before is taken back.
+
+    Raises  as `rules_kept.note_rule`
+    """
+    table, rule, text = (" ".join(asked.values.get(name, "").split()) for name in ("table", "rule", "text"))
+    name = " ".join(asked.values.get("who", "").split())[:80] or who
+    note_rule(at, table, rule, text[:2000], name)
+
+
+def note_told(note: RuleNote, zone: str) -> Told:
+    """Tell what somebody noted of a rule, and when."""
+    return {"rule": note.rule, "text": note.text, "who": note.who, "at": instant_words(note.at, zone)}
 
 
 def _name(rule: RuleKept) -> Told:
@@ -46,6 +70,7 @@ def _rule(at: Reading, rule: RuleKept) -> Told:
         "said_of": "" if last is None else batch_address(rule.table, label_of(last.label)),
         "pieces": _pieces(rule.answers),
         "address": table_address(rule.table),
+        "note": None if rule.note is None else note_told(rule.note, cadence.zone),
     }
 
 

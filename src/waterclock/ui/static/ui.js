@@ -22,6 +22,7 @@ export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLEle
       fresh.innerHTML = text;
       const isFirst = !tag;
       if (part.contains(document.activeElement) && document.activeElement?.matches("input, select")) return;
+      if (part.querySelector("details[open] form")) return; // somebody writes there
       tag = answer.headers.get("ETag") ?? "";
       if (isFirst && plain(fresh) === plain(part)) return;
       take(fresh);

@@ -219,3 +219,18 @@ def test_what_was_asked_to_be_made_and_failed_stays_asked_for(at_desk: Desk) -> 
 
 def _wanted(at_desk: Desk) -> set[object]:
     return set(at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").wanted)
+
+
+def test_the_newest_note_of_a_rule_stands_until_it_is_taken_back(at_desk: Desk) -> None:
+    note, notes = at_desk.ledger.decisions.note_rule, at_desk.ledger.past.rule_notes
+    for rule, text in (("some", "one"), ("few", "two")):
+        note("raw.a", rule, text, who="ann")
+    note("raw.a", "some", "four", who="bo")
+    assert {key: (it.text, it.who) for key, it in notes(["raw.a"]).items()} == {
+        ("raw.a", "some"): ("four", "bo"), ("raw.a", "few"): ("two", "ann"),
+    }  # fmt: skip
+    note("raw.a", "some", "", who="ann")
+    assert set(notes(["raw.a"])) == {("raw.a", "few")}
+    assert notes(["raw.b"]) == {}
+    with pytest.raises(WaterclockError, match=r"raw\.no"):
+        note("raw.no", "some", "x", who="ann")

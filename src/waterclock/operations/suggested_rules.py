@@ -1,0 +1,69 @@
+"""Rules for tables that declare none: what the ledger knows of their newest batches, written as a rule.
+
+The ledger knows how many rows each batch made, and no values. No row is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import Reading
+from waterclock.operations.words import count_words, number_words
+
+_FEWEST = 5  # batches that say anything
+_FEWEST_FOR_BOUNDS = 20
+_MOST_TABLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Suggested:
+    """A rule that each of the newest batches of a table would have kept; `text` can be put into its declaration."""
+
+    table: str
+    rule: str
+    text: str
+    why: str
+
+
+def has_rules(table: Table) -> bool:
+    """Tell whether a table, or one of its columns, has an EXPECT."""
+    return bool(table.rules) or any(column.rules for column in table.columns.named)
+
+
+def suggested_rules(at: Reading, tables: Sequence[Table], newest: int) -> tuple[Suggested, ...]:
+    """Return rules for the first tables that declare none. Cost: a question to the ledger a table, for up to twenty."""
+    if at.ledger is None:
+        return ()
+    found: list[Suggested] = []
+    for table in [table for table in tables if not has_rules(table)][:_MOST_TABLES]:
+        cells = at.ledger.past.newest(table.name, newest)
+        rows = [cell.rows for cell in cells if cell.current_claim is not None and cell.rows is not None]
+        found += _suggested(table, rows)
+    return tuple(found)
+
+
+def _suggested(table: Table, rows: Sequence[int]) -> Iterator[Suggested]:
+    if len(rows) < _FEWEST or min(rows) == 0:
+        return
+    low, high = min(rows), max(rows)
+    batches = f"its newest {number_words(len(rows))} batches"
+    yield _rule(table, "some_rows", "count(*) > 0", f"none of {batches} was empty")
+    if len(rows) >= _FEWEST_FOR_BOUNDS and table.mode is Mode.APPEND:  # states grow with time
+        least, most = _rounded(low // 2, is_up=False), _rounded(high * 2, is_up=True)
+        why = f"{batches} had {number_words(low)} to {count_words(high, 'row')}; half as many to twice as many pass"
+        yield _rule(table, "usual_rows", f"count(*) BETWEEN {least} AND {most}", why)
+
+
+def _rule(table: Table, name: str, expression: str, why: str) -> Suggested:
+    said = f"{expression} AS {name} ELSE WARN"
+    text = f'expect="{said}"' if table.place.file.endswith(".py") else f"EXPECT {said}"
+    return Suggested(table.name, name, text, why)
+
+
+def _rounded(count: int, *, is_up: bool) -> int:
+    """Return a number of two digits and zeros, on the side that lets more pass."""
+    step: int = 10 ** max(len(str(count)) - 2, 0)
+    return -(-count // step) * step if is_up else count // step * step
