@@ -299,6 +299,11 @@ CONNECTORS: Mapping[str, Code] = {
         "by hand or put back to an older copy, or nothing was delivered so far. Going on would leave it with holes. "
         "`recompute` of the publish delivers all labels again.",
     ),
+    "E826": Code(
+        "a sign that has not come",
+        "AWAIT waits for a source to say that a window is whole. With FOR it waits so long after it is due; then "
+        "its batch fails: somebody is to look. Nothing was read.",
+    ),
     "E825": Code(
         "a driver of a connection that is not installed",
         "PostgreSQL is spoken to through psycopg, which comes by an extra.",

@@ -10,7 +10,7 @@ from pathlib import Path
 from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.choices import Batching, Mode, Sign
 
 HERE = Path(__file__).parent
 FORMATS = Option(choices=("csv", "json", "parquet"))
@@ -22,6 +22,7 @@ CAPABILITIES = {
         {"format": FORMATS, "compression": Option()},
         frozenset(Batching),
         frozenset({Mode.APPEND, Mode.REPLACE}),
+        awaits=frozenset({Sign.MARKER, Sign.NEXT}),
     ),
     "sqlite": Capabilities(
         "sqlite",
@@ -31,6 +32,7 @@ CAPABILITIES = {
         frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
+        awaits=frozenset({Sign.QUERY}),
     ),
 }
 SETTINGS = """\

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode
-from waterclock.flow.declarations import Columns, Unit, Value
+from waterclock.flow.declarations import Awaits, Columns, Unit, Value
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -128,6 +128,15 @@ class Collector(Protocol):
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Say in our words what an error met while a frame of this collector was evaluated means; None: not ours."""
+        ...
+
+
+@runtime_checkable
+class Awaited(Collector, Protocol):
+    """A source that can say of a window that all of its rows are there (AWAIT)."""
+
+    def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
+        """Tell whether the sign of a window is there now. `zone` is the table's. Asked once a window and look."""
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.choices import Batching, Mode, Sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +29,4 @@ class Capabilities:
     collects: frozenset[Batching] = frozenset()
     publishes: frozenset[Mode] = frozenset()
     takes_query: bool = False
+    awaits: frozenset[Sign] = frozenset()

@@ -48,6 +48,14 @@ class Batching(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+class Sign(StrEnum):
+    """What tells that a source has all of a window."""
+
+    MARKER = "marker"
+    NEXT = "next"
+    QUERY = "query"
+
+
 class ReadKind(StrEnum):
     """How a query reads a table: by its plain name, or by a read function."""
 

@@ -43,6 +43,8 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     pairs = [("declared", str(table.place))]
     if table.source is not None:
         pairs.append(("from", f"{table.source.unit}, by {table.source.batching}"))
+        if table.source.awaits is not None:
+            pairs.append(("awaits", str(table.source.awaits)))
     if table.reads:
         pairs.append(("reads", ", ".join(str(read) for read in table.reads)))
     if table.merge is not None:

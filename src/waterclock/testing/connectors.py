@@ -24,6 +24,7 @@ import pytest
 from waterclock.connectors import registry
 from waterclock.connectors.interface import (
     ArrivalCollector,
+    Awaited,
     Collected,
     Connector,
     Deliverer,
@@ -135,6 +136,7 @@ class ConnectorConformance:
         if can.collects:
             collector = system.connector.collector(system.setting)
             assert all(isinstance(collector, offered[batching.value]) for batching in can.collects)
+            assert isinstance(collector, Awaited) or not can.awaits
         if can.publishes:
             assert isinstance(system.connector.deliverer(system.setting), Deliverer)
 

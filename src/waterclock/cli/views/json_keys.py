@@ -67,7 +67,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "unsettled": "list of errors as in check, of claims that runners left and that cannot be settled yet",
             "away": "the error of an object store that did not answer while the run looked for more to do, or null",
             "left": "counts by status of what is due and not done",
-            "held_by_source": "list of {table, label, end, clock}: due, and not over by the clock of their source",
+            "held_by_source": "list of {table, label, end, clock, awaits}: due, and held back by their source",
             "next_due": "when something becomes due next, or null",
         },
         "skip": {

@@ -92,6 +92,7 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
                 "label": held.window.label,
                 "end": instant_text(held.window.end),
                 "clock": None if held.clock == BEGINNING else instant_text(held.clock),
+                "awaits": None if held.awaits is None else str(held.awaits),
             }
             for held in outcome.held_back
         ],
@@ -127,6 +128,8 @@ def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[st
 def held_words(held: HeldBack, flow: Flow) -> str:
     """Say which batch waits for its source, and how far that has come."""
     zone = flow.tables[held.table].cadence.zone
+    if held.awaits is not None or held.clock is None:
+        return f"{held.table}@{held.window.label} waits for its source: AWAIT {held.awaits}"
     if held.clock == BEGINNING:
         clock = "no file has come yet"
     elif held.of_items:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.files import landed_names
 from waterclock.connectors.files import landing as land
+from waterclock.connectors.files.markers import has_marker
 from waterclock.connectors.files.places import folder_of, landing_of, reach
 from waterclock.connectors.interface import (
     Collected,
@@ -32,9 +33,10 @@ from waterclock.connectors.interface import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.choices import Batching, Mode
-from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.declarations import Awaits, Columns, Unit
 from waterclock.timelabel.label import TIMELABEL, label_of
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +89,7 @@ CAPABILITIES = Capabilities(
     publish_options=_WRITING_OPTIONS,
     collects=frozenset(Batching),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
+    awaits=frozenset({Sign.MARKER, Sign.NEXT}),
 )
 
 
@@ -122,6 +125,16 @@ class FilesCollector:
         """The second after the newest complete file's stamp: up to there the source has told everything."""
         newest = land.newest_stamp(self._landing(unit), landed_names.names_of(unit.path), now=datetime.now(UTC))
         return newest + landed_names.CLOCK_AFTER_STAMP if newest else None
+
+    def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
+        """Tell whether the window's marker is there, or, for NEXT, a file stamped at or after its end.
+
+        A marker whose name says no window counts for those that end before it was written last.
+        """
+        if awaits.sign is Sign.NEXT:
+            newest = land.newest_stamp(self._landing(unit), landed_names.names_of(unit.path), now=datetime.now(UTC))
+            return newest is not None and newest >= window.end
+        return has_marker(self._landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of the newest complete file; None where there is none, or where it is no CSV."""

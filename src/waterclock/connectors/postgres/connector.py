@@ -13,6 +13,7 @@ All that one batch reads is of one moment, also where it is read in parts side b
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -23,8 +24,10 @@ from waterclock.connectors.column_matching import match, no_time_column
 from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.choices import Batching, Mode
-from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.declarations import Awaits, Columns, Unit
+from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,7 +56,11 @@ CAPABILITIES = Capabilities(
     collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
     takes_query=True,
+    awaits=frozenset({Sign.QUERY}),
 )
+
+
+_VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,18 @@ class PostgresCollector:
                 raise AssertionError("a server without a clock")
             at: datetime = row[0]
             return at
+
+    def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
+        """Tell whether the query gives something that is TRUE first: TRUE, or a number but 0.
+
+        :window_start and :window_end are instants (TIMESTAMPTZ); :timelabel is the label.
+        """
+        del zone
+        values = {"window_start": window.start, "window_end": window.end, TIMELABEL: window.label}
+        query = _VALUE.sub(r"%(\1)s", awaits.text.replace("%", "%%"))
+        with self.database.reading(str(unit)) as connection:
+            row = connection.execute(query, values).fetchone()
+        return row is not None and bool(row[0])
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of the table or query with Spark types; STRING for those whose type has to be declared."""

@@ -29,8 +29,11 @@ from waterclock.connectors.sqlite.database import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.choices import Batching, Mode
-from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.declarations import Awaits, Columns, Unit
+from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.values import Times
 
+_TIME = "%Y-%m-%d %H:%M:%S"
 CAPABILITIES = Capabilities(
     type="sqlite",
     connection_options={
@@ -56,6 +60,7 @@ CAPABILITIES = Capabilities(
     collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
     takes_query=True,
+    awaits=frozenset({Sign.QUERY}),
 )
 
 
@@ -87,6 +92,21 @@ class SqliteCollector:
 
     def clock(self, unit: Unit) -> None:
         """A database file has no clock but the machine's."""
+
+    def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
+        """Tell whether the query gives something that is TRUE first: a number but 0.
+
+        :window_start and :window_end are texts of the table's zone, `2013-01-01 05:00:00`; :timelabel is the label.
+        """
+        local = nominal_zone(zone)
+        values = {
+            "window_start": window.start.astimezone(local).strftime(_TIME),
+            "window_end": window.end.astimezone(local).strftime(_TIME),
+            TIMELABEL: window.label,
+        }
+        with self.database.reading(str(unit)) as connection:
+            row = connection.execute(awaits.text, values).fetchone()
+        return row is not None and row[0] not in {None, 0, "", "0"}
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Columns of the table or query, with Spark types by SQLite's rules of affinity."""

@@ -81,6 +81,7 @@ class CollectArguments(Made, total=False):
     from_: str
     options: Mapping[str, OptionValue] | str | None
     by: str | None
+    await_: str | None
 
 
 class TransformArguments(Made, total=False):
@@ -108,7 +109,8 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.CONNECTION: ("type", "options", *_ABOUT),
     StatementKind.FUNCTION: ("parameters", "returns", "return_"),
     StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
-    StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", *_HOW, "retain",
+    StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
+                            "retain",
                             "keep_versions", *_ABOUT),
     StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "retain", "keep_versions", *_ABOUT,
                               "as_"),

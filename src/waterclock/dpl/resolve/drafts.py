@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.dpl.config.model import Config
+from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
@@ -191,7 +192,8 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
                 "E224", f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}", why=f"it can: {legal}"
             )
         )
-    return Source(unit, by.batching, by.time_column, by.lookback)
+    awaits = awaits_of(statement, capabilities, by.batching, errors)
+    return Source(unit, by.batching, by.time_column, by.lookback, awaits)
 
 
 _BATCHINGS = {

@@ -13,10 +13,10 @@ from waterclock.dpl.syntax.expect_clause import take_rules
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import BatchedSaid, OptionsSaid, QuerySaid, UnitSaid
+from waterclock.dpl.syntax.statements import AwaitSaid, BatchedSaid, OptionsSaid, QuerySaid, UnitSaid
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, OnRestate
+from waterclock.flow.choices import Batching, OnRestate, Sign
 from waterclock.flow.declarations import Secret, Value
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period, parse_period
@@ -176,6 +176,18 @@ def _by(cursor: Cursor) -> BatchedSaid:
     return BatchedSaid(Batching.DATA_TIME, column, lookback)
 
 
+def _await(cursor: Cursor) -> AwaitSaid:
+    start = cursor.index
+    if cursor.accept("NEXT"):
+        sign, text = Sign.NEXT, ""
+    elif cursor.accept("QUERY"):
+        sign, text = Sign.QUERY, cursor.text("a query that gives TRUE once all is there")
+    else:
+        sign, text = Sign.MARKER, cursor.text("the name of a marker, NEXT or QUERY")
+    span = cursor.since(start)
+    return AwaitSaid(sign, text, cursor.duration() if cursor.accept("FOR") else None, span)
+
+
 def _pool(cursor: Cursor) -> str:
     return cursor.plain_name("a pool").text
 
@@ -214,6 +226,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "KEEP VERSIONS": _duration,
     "SEQUENTIAL": _flag,
     "POOL": _pool,
+    "AWAIT": _await,
     "ON RESTATE": _on_restate,
     "OWNER": _text_of("OWNER"),
     "TAGS": _tags,

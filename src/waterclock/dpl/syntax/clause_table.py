@@ -53,7 +53,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("OWNER", _ALL),
     _clause("TAGS", _ALL),
     _clause("COMMENT", _ALL),
-    _clause("AWAIT", frozenset({C}), is_later=True),
+    _clause("AWAIT", frozenset({C})),
     _clause("PARTIAL AFTER", frozenset({T}), is_later=True),
     _clause("CLOSE WHEN", frozenset({T}), is_later=True),
     _clause("MAX LATENESS", _MADE, is_later=True),

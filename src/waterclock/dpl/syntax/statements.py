@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.flow.choices import Action, Batching, Mode
+from waterclock.flow.choices import Action, Batching, Mode, Sign
 from waterclock.flow.declarations import Options, PythonFunction, Reference
 from waterclock.timelabel.duration import Duration
 
@@ -152,6 +152,16 @@ class OptionsSaid:
 
     values: Options
     spans: Mapping[str, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitSaid:
+    """What AWAIT says: the sign, a marker's name or a query, and for how long."""
+
+    sign: Sign
+    text: str
+    within: Duration | None
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from waterclock.engine.collect.arrivals import assign
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.lookback import windows_read
 from waterclock.engine.collect.reread import gather_again
+from waterclock.engine.collect.signs import require_signs
 from waterclock.engine.collect.source_clocks import arrived
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Batching
@@ -45,6 +46,7 @@ def gather(
     collector = work.connections.collector(unit.connection)
     if group.is_made_of_kept:
         return gather_again(work, spark, table, group, unit, collector)
+    require_signs(work, table, (batch.window for batch in group.batches))
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
         return _arrivals(work, spark, table, group, now, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):

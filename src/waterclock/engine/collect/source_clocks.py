@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from waterclock.batches.facts import BEGINNING
 from waterclock.connectors.interface import ArrivalCollector, Listing
 from waterclock.engine.collect.arrivals import complete_until
-from waterclock.flow.declarations import Table, Unit
-from waterclock.planner.plan import Group
+from waterclock.engine.collect.signs import has_sign, is_given_up
+from waterclock.flow.choices import Batching, Sign
+from waterclock.flow.declarations import Awaits, Table, Unit
+from waterclock.planner.plan import Batch, Group
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -20,15 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """The oldest window of a table that is due, and that its source's clock has not passed.
+    """The oldest window of a table that is due, and that its source's clock has not passed, or shows no sign of.
 
-    `of_items`: the clock is the newest stamp of items that arrived, and what it is complete up to.
+    `of_items`: the clock is the newest stamp of items that arrived, and what it is complete up to. `awaits`: the sign
+    that is missing; the clock is None then.
     """
 
     table: str
     window: Window
-    clock: datetime
-    of_items: bool
+    clock: datetime | None
+    of_items: bool = False
+    awaits: Awaits | None = None
 
 
 class SourceClocks:
@@ -42,15 +46,44 @@ class SourceClocks:
         self._now = now
         self._clocks: dict[str, datetime | None] = {}
         self._held: dict[str, HeldBack] = {}
+        self._stopped: set[str] = set()  # tables that go in order, and a window of which has no sign
 
     @property
     def held_back(self) -> tuple[HeldBack, ...]:
-        """The oldest window of each table that waits for its source's clock."""
+        """The oldest window of each table that waits for its source."""
         return tuple(self._held.values())
 
     def complete(self, group: Group) -> Group:
-        """Leave out the labels whose windows the source has not passed yet."""
+        """Leave out the labels whose windows the source has not passed yet, or of which the awaited sign is missing.
+
+        Those for whose sign nobody waits any longer are left in, once there are no others: they are to fail.
+        """
         table = self._work.flow.tables[group.table]
+        awaits = None if group.is_made_of_kept or table.source is None else table.source.awaits
+        if awaits is None or awaits.sign is Sign.NEXT:
+            group = self._passed(table, group)
+        return group if awaits is None or not group.batches else self._signed(table, awaits, group)
+
+    def _signed(self, table: Table, awaits: Awaits, group: Group) -> Group:
+        is_arrival = table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
+        is_ordered = table.in_label_order or is_arrival
+        if is_ordered and table.name in self._stopped:
+            return dataclasses.replace(group, batches=())
+        signed: list[Batch] = []
+        missing: list[Batch] = []
+        for batch in group.batches:
+            if is_ordered and missing:
+                break
+            (signed if has_sign(self._work, table, batch.window) else missing).append(batch)
+        if is_ordered and missing:
+            self._stopped.add(table.name)
+        given_up = [batch for batch in missing if is_given_up(table, batch.window, self._now)]
+        waiting = next((batch for batch in missing if batch not in given_up), None)
+        if waiting is not None:
+            self._held.setdefault(table.name, HeldBack(table.name, waiting.window, None, awaits=awaits))
+        return dataclasses.replace(group, batches=tuple(signed or given_up))
+
+    def _passed(self, table: Table, group: Group) -> Group:
         clock = None if group.is_made_of_kept else self.clock_of(table)
         if table.source is None or clock is None:
             return group

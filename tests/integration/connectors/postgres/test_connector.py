@@ -19,6 +19,8 @@ from waterclock.connectors.postgres.collection import DIRECT_ROWS
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.connectors.postgres.database import database_of
 from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Sign
+from waterclock.flow.declarations import Awaits
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 
@@ -383,3 +385,30 @@ def test_a_table_that_is_misspelt_is_told_with_the_nearest(spark: SparkSession, 
         with pytest.raises(WaterclockError) as refused:
             collector(database).read_snapshot(spark, unit_of("ops", name), declared(), "UTC")
         assert (refused.value.code, refused.value.fix) == ("E804", "did you mean totals?")
+
+
+@pytest.mark.parametrize(
+    ("query", "is_there"),
+    [
+        ("SELECT upto >= :window_end FROM loads", False),
+        ("SELECT upto >= :window_start AND :window_start::date = '2013-01-01' FROM loads", True),
+        ("SELECT count(*) FROM loads WHERE label LIKE '%' || :timelabel", 1),
+        ("SELECT NULL::bool", False),
+        ("SELECT true WHERE false", False),
+    ],
+)
+def test_a_query_says_whether_all_of_a_window_is_there(
+    database: PostgresDatabase, query: str, *, is_there: bool
+) -> None:
+    database.run("CREATE TABLE loads AS SELECT '2013-01-01 12:00Z'::timestamptz AS upto, '20130101000000' AS label")
+    window = Window(DAY, DAY + ONE_DAY)
+    awaits = Awaits(Sign.QUERY, query)
+    assert collector(database).has_sign(database.unit, awaits, window, "Europe/Berlin") is bool(is_there)
+
+
+def test_a_query_for_a_sign_changes_nothing(database: PostgresDatabase) -> None:
+    database.run("CREATE TABLE loads (upto timestamptz)")
+    with pytest.raises(WaterclockError, match="read-only"):
+        collector(database).has_sign(
+            database.unit, Awaits(Sign.QUERY, "DELETE FROM loads RETURNING 1"), Window(DAY, DAY + ONE_DAY), "UTC"
+        )

@@ -408,7 +408,13 @@ def test_a_batch_that_waits_for_its_source_says_how_far_that_has_come() -> None:
 
     told_json = run_json(outcome(held_back=(held,)), FLOW, at("2013-01-04"), None, 1.0)
     assert told_json["held_by_source"] == [
-        {"table": "raw.a", "label": "20130103000000", "end": "2013-01-04T00:00:00Z", "clock": "2013-01-03T21:48:08Z"}
+        {
+            "table": "raw.a",
+            "label": "20130103000000",
+            "end": "2013-01-04T00:00:00Z",
+            "clock": "2013-01-03T21:48:08Z",
+            "awaits": None,
+        }
     ]
 
 

@@ -1,0 +1,39 @@
+"""Finds the file by which a sender says that a window's files are all there."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+from waterclock.connectors.files.landing import existing
+from waterclock.filesystem import at, look
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
+
+_CODE = re.compile(r"%[YmdHMj%]")
+
+
+def has_marker(folder: Path, name: str, window: Window, zone: str) -> bool:
+    """Tell whether a window's marker is there.
+
+    `name` may hold %Y, %m, %d, %H, %M and %j of the window's start in `zone`. One that holds none is written again and
+    again: it counts for the windows that end before it was written last.
+    Raises  E804 where the landing folder is not there
+    """
+    of_window = named(name, window.start, zone)
+    try:
+        found = look(at(existing(folder), *of_window.split("/")))
+    except FileNotFoundError:
+        return False
+    return "%" in name.replace("%%", "") or found.changed >= window.end
+
+
+def named(name: str, start: datetime, zone: str) -> str:
+    """Return the name of a window's marker."""
+    local = start.astimezone(nominal_zone(zone))
+    codes = {
+        "%Y": f"{local.year:04}", "%m": f"{local.month:02}", "%d": f"{local.day:02}", "%H": f"{local.hour:02}",
+        "%M": f"{local.minute:02}", "%j": f"{local:%j}", "%%": "%",
+    }  # fmt: skip
+    return _CODE.sub(lambda found: codes[found[0]], name)

@@ -1,0 +1,66 @@
+"""Resolves the sign that a collect awaits: a marker, the next window's rows, or a query that says so."""
+
+from __future__ import annotations
+
+import re
+
+from waterclock.dpl.syntax.statements import AwaitSaid, Statement
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.choices import Batching, Sign
+from waterclock.flow.declarations import Awaits
+
+_CODES = re.compile(r"%(.?)")
+_KNOWN = frozenset("YmdHMj%")
+_WORDS = {Sign.MARKER: "a marker", Sign.NEXT: "NEXT", Sign.QUERY: "QUERY"}
+
+
+def awaits_of(
+    statement: Statement, capabilities: Capabilities | None, batching: Batching, errors: list[WaterclockError]
+) -> Awaits | None:
+    """Return what AWAIT says; reports what the source cannot tell, and a marker whose name means nothing."""
+    said = statement.value("AWAIT", AwaitSaid)
+    if said is None:
+        return None
+    if (error := _refused(said, capabilities, batching)) is not None:
+        errors.append(error)
+        return None
+    return Awaits(said.sign, said.text, said.within)
+
+
+def _refused(said: AwaitSaid, capabilities: Capabilities | None, batching: Batching) -> WaterclockError | None:
+    if capabilities is not None and said.sign not in capabilities.awaits:
+        legal = [_WORDS[sign] for sign in Sign if sign in capabilities.awaits]
+        return said.span.refuse(
+            "E224",
+            f"{capabilities.type} cannot be awaited by {_WORDS[said.sign]}",
+            why=f"it can be by {' or '.join(legal)}" if legal else "it tells of nothing that could be awaited",
+            fix=None if legal else "DELAY waits for a while after each window",
+        )
+    if said.sign is Sign.NEXT and batching is Batching.SNAPSHOT:
+        return said.span.refuse(
+            "E224", "a snapshot has no next window", why="it takes what is there now", fix="await a marker or a QUERY"
+        )
+    if said.sign is Sign.QUERY and not said.text.strip():
+        return said.span.refuse("E233", "the query is empty", fix="as in AWAIT QUERY 'SELECT count(*) > 0 FROM loads'")
+    return _misnamed(said) if said.sign is Sign.MARKER else None
+
+
+def _misnamed(said: AwaitSaid) -> WaterclockError | None:
+    unknown = [found[0] for found in _CODES.finditer(said.text) if found[1] not in _KNOWN]
+    if unknown:
+        return said.span.refuse(
+            "E211",
+            f"{unknown[0]} means nothing in a marker's name",
+            why="%Y, %m, %d, %H, %M and %j are those of the window's start, %% is a percent sign",
+            fix="as in AWAIT '%Y/%m/%d/_SUCCESS'",
+        )
+    parts = said.text.split("/")
+    if not said.text.strip() or ".." in parts or said.text.startswith("/") or "://" in said.text:
+        return said.span.refuse(
+            "E211",
+            f"{said.text!r} names no file of the connection",
+            why="a marker lies below the connection's folder",
+            fix="as in AWAIT '%Y/%m/%d/_SUCCESS'",
+        )
+    return None

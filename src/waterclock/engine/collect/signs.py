@@ -1,0 +1,53 @@
+"""Asks sources for the signs that collects await: that all of a window is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.interface import Awaited
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Sign
+from waterclock.flow.declarations import Table
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from waterclock.engine.workplace import Workplace
+
+_WORDS = {Sign.MARKER: "the marker", Sign.NEXT: "what comes next", Sign.QUERY: "the sign that is asked for"}
+
+
+def has_sign(work: Workplace, table: Table, window: Window) -> bool:
+    """Ask a table's source whether the sign that it awaits of a window is there."""
+    if table.source is None or table.source.awaits is None:
+        return True
+    unit = work.connections.opened(table.source.unit)
+    collector = work.connections.collector(unit.connection)
+    if isinstance(collector, Awaited):
+        return collector.has_sign(unit, table.source.awaits, window, table.cadence.zone)
+    raise AssertionError(f"{unit} tells of no sign, which check refuses")
+
+
+def is_given_up(table: Table, window: Window, now: datetime) -> bool:
+    """Tell whether a window has been due for as long as its sign is waited for."""
+    within = None if table.source is None or table.source.awaits is None else table.source.awaits.within
+    return within is not None and within.after(table.cadence.due_at(window), table.cadence.zone) <= now
+
+
+def require_signs(work: Workplace, table: Table, windows: Iterable[Window]) -> None:
+    """Refuse windows of which the awaited sign has not come in time.
+
+    Raises  E826
+    """
+    awaits = None if table.source is None else table.source.awaits
+    if awaits is None or (missing := next((each for each in windows if not has_sign(work, table, each)), None)) is None:
+        return
+    where = f"{table.name}@{missing.label}"
+    raise WaterclockError(
+        "E826",
+        f"{_WORDS[awaits.sign]} has not come{'' if awaits.within is None else f' within {awaits.within}'}",
+        where=where,
+        why=f"AWAIT {awaits}: without it the window's rows may not all be there",
+        fix=f"when it is there: waterclock retry {where}; to go on without its rows: waterclock skip {where}",
+    )

@@ -1,0 +1,63 @@
+"""A query that says whether all of a window is there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.systems import SqliteDatabase, unit_of
+from waterclock.connectors.sqlite.connector import SqliteCollector
+from waterclock.connectors.sqlite.database import database_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Sign
+from waterclock.flow.declarations import Awaits
+from waterclock.timelabel.window import Window
+
+HOUR = Window(datetime(2024, 3, 31, 0, 30, tzinfo=UTC), datetime(2024, 3, 31, 1, 30, tzinfo=UTC))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> SqliteDatabase:
+    made = SqliteDatabase(tmp_path)
+    made.run("CREATE TABLE loads (upto TEXT, label TEXT)")
+    return made
+
+
+def says(database: SqliteDatabase, query: str, zone: str = "UTC") -> bool:
+    awaits = Awaits(Sign.QUERY, query)
+    return SqliteCollector(database_of(database.setting)).has_sign(unit_of("ops", "a"), awaits, HOUR, zone)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_there"), [("1", True), ("2.5", True), ("'yes'", True), ("0", False), ("NULL", False), ("''", False)]
+)
+def test_what_is_true_says_so(database: SqliteDatabase, value: str, *, is_there: bool) -> None:
+    assert says(database, f"SELECT {value}") is is_there
+
+
+def test_no_row_is_no_sign(database: SqliteDatabase) -> None:
+    assert not says(database, "SELECT 1 FROM loads")
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "end"),
+    [
+        ("UTC", "2024-03-31 00:30:00", "2024-03-31 01:30:00"),
+        ("Europe/Berlin", "2024-03-31 01:30:00", "2024-03-31 03:30:00"),  # clocks go forward between
+    ],
+)
+def test_a_query_is_told_the_window_in_the_zone_of_the_table(
+    database: SqliteDatabase, zone: str, start: str, end: str
+) -> None:
+    database.run(f"INSERT INTO loads VALUES ('{end}', '{HOUR.label}')")
+    assert says(database, f"SELECT :window_start = '{start}'", zone)
+    assert says(database, "SELECT count(*) > 0 FROM loads WHERE upto >= :window_end AND label = :timelabel", zone)
+
+
+def test_a_query_changes_nothing_and_is_told_when_it_is_wrong(database: SqliteDatabase) -> None:
+    for wrong in ("DELETE FROM loads", "SELECT nothing FROM loads"):
+        with pytest.raises(WaterclockError) as raised:
+            says(database, wrong)
+        assert raised.value.code in {"E813", "E821", "E811"}
