@@ -116,7 +116,9 @@ def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conf
         require_instant(frame.schema.json(), table.temporal, table=table.name)
     if MISSING in frame.columns and not columns.is_open:
         columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
-    return conform(frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False)
+    return conform(
+        frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False, zone=table.cadence.zone
+    )
 
 
 def _known(work: Workplace, table: Table) -> StructType | None:

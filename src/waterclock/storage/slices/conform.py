@@ -13,16 +13,19 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    DateType,
     MapType,
     NullType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
 )
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.spark_sql import column_name, illegal_signs, quoted, sql_text
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
+from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 _STORED = frozenset(
     "string byte short integer long float double decimal boolean binary date timestamp timestamp_ntz".split()
 )
+_LOCAL = (DateType, StringType, TimestampNTZType)
 _BAD_CAST = "waterclock bad cast "
 _BAD_CAST_SAID = re.compile(re.escape(_BAD_CAST) + r"(\{.*?\}) (.*?)(?: SQLSTATE|\n|$)", re.DOTALL)
 _MOST_OF_A_VALUE = 60
@@ -69,10 +73,12 @@ def conform(
     table: str,
     may_lack: bool = False,
     may_rename: bool = True,
+    zone: str = "UTC",
 ) -> Conformed:
     """Bring rows into the shape of `declared` and of the table as it is (`known`, None before it exists).
 
     Declared types are cast to; a value that cannot be cast fails the rows' pass, naming its column (`row_error`).
+    Dates, local times and texts without an offset become a TIMESTAMP as they are meant in `zone`.
     Columns that a closed list leaves out are reported, new ones of an open list come last. A `timelabel` that several
     labels share stays; `write_slices` sets it where there is one label. With `may_lack` the table's columns may be
     absent (a MERGE keeps their values).
@@ -82,6 +88,8 @@ def conform(
             E618 for a declared column that the rows lack
     """
     frame, renamed = _legal_names(frame, table, may_rename=may_rename)
+    if zone != "UTC":
+        frame = _in_zone(frame, declared, zone)
     plan = _Plan.of(frame.schema, declared, known, table)
     if not may_lack:
         plan.refuse_lost()
@@ -256,10 +264,27 @@ def _cast(source: str, have: DataType, wanted: str, name: str) -> str:
         return source
     if simple is not None and (simple == "string" or readable_as(have.jsonValue(), simple)):
         return f"CAST({source} AS {wanted})"
+    return f"coalesce(try_cast({source} AS {wanted}), {_refusal(source, wanted, name)})"
+
+
+def _refusal(source: str, wanted: str, name: str) -> str:
+    """Write the SQL that gives NULL for NULL, and fails for all else."""
     place = sql_text(_BAD_CAST + json.dumps({"column": name, "type": wanted}) + " ")
     said = f"raise_error(concat({place}, substring(CAST({source} AS STRING), 1, {_MOST_OF_A_VALUE})))"
-    refusal = f"if({source} IS NULL, NULL, CAST({said} AS {wanted}))"
-    return f"coalesce(try_cast({source} AS {wanted}), {refusal})"
+    return f"if({source} IS NULL, NULL, CAST({said} AS {wanted}))"
+
+
+def _in_zone(frame: DataFrame, declared: Columns, zone: str) -> DataFrame:
+    """Read what is to become a TIMESTAMP, and is none, in a zone: Spark's own cast goes by the session's, UTC."""
+    there = {field.name.lower(): field for field in frame.schema.fields}
+    columns = {}
+    for column in declared.named:
+        field = there.get(column.name.lower())
+        if field is None or _simple(column.type or "") != "timestamp" or not isinstance(field.dataType, _LOCAL):
+            continue
+        refusal = _refusal(quoted(field.name), "TIMESTAMP", column.name)
+        columns[field.name] = F.coalesce(instant(frame, field.name, zone, where=column.name), F.expr(refusal))
+    return frame.withColumns(columns) if columns else frame
 
 
 def _simple(text: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place
 from waterclock.storage.lake import Lake
-from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.conform import Conformed, conform, row_error
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.writer import write_slices
+from waterclock.timelabel.instant import EPOCH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,3 +162,40 @@ def test_nulls_pass_every_cast(spark: SparkSession, tmp_path: Path) -> None:
     written = write_slices(found.frame, folder=folder, claim=1, labels=[T], lake=lake, code="c")
     row = frame_of_slices(spark, folder, written.manifests).select(F.isnull("a"), F.isnull("b")).first()
     assert tuple(row or ()) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "instant"),
+    [
+        ("DATE '2018-07-01'", "2018-06-30T22:00:00"),
+        ("TIMESTAMP_NTZ '2018-01-01 12:00:00.5'", "2018-01-01T11:00:00.500000"),
+        ("TIMESTAMP_NTZ '2018-10-28 02:30:00'", "2018-10-28T00:30:00"),  # a repeated hour: its first pass
+        ("TIMESTAMP_NTZ '2018-03-25 02:30:00'", "2018-03-25T01:30:00"),  # a skipped one: moved on
+        ("'2018-07-01 12:00'", "2018-07-01T10:00:00"),
+        ("'2018-07-01'", "2018-06-30T22:00:00"),
+        ("'2018-07-01T12:00:00Z'", "2018-07-01T12:00:00"),
+        ("'2018-07-01 12:00:00+05:30'", "2018-07-01T06:30:00"),
+        ("TIMESTAMP '2018-07-01 12:00:00'", "2018-07-01T12:00:00"),
+        ("CAST(NULL AS STRING)", None),
+        ("CAST(NULL AS DATE)", None),
+    ],
+)
+def test_local_times_become_instants_in_the_zone_of_their_table(
+    spark: SparkSession, value: str, instant: str | None
+) -> None:
+    declared = closed(at="TIMESTAMP")
+    found = shaped(spark, f"SELECT {value} AS AT", declared, zone="Europe/Berlin")
+    assert ddl(found) == "timelabel string, at timestamp"
+    [row] = found.frame.selectExpr("unix_micros(at) AS at").collect()
+    wanted = None if instant is None else datetime.fromisoformat(f"{instant}+00:00") - EPOCH
+    assert row["at"] == (None if wanted is None else wanted // timedelta(microseconds=1))
+
+
+def test_a_text_that_is_no_time_is_refused_in_any_zone(spark: SparkSession) -> None:
+    for zone in ("UTC", "Europe/Berlin"):
+        frame = shaped(spark, "SELECT 'soon' AS at", closed(at="TIMESTAMP"), zone=zone).frame
+        with pytest.raises(Exception, match="soon") as raised:
+            frame.collect()
+        error = row_error(raised.value, table="raw.t")
+        assert error is not None
+        assert error.code == "E612"
