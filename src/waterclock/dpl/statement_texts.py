@@ -23,13 +23,25 @@ def statement_texts(flow: Flow, sources: Mapping[str, str]) -> dict[str, str]:
         starts.setdefault(place.file, set()).add(place.line)
     texts: dict[tuple[str, int], str] = {}
     for file, firsts in starts.items():
-        lines = sources.get(file, "").splitlines()
+        lines = sources.get(file, "").split("\n")  # as places count: a form feed ends no line
         for first, following in pairwise([*sorted(firsts), len(lines) + 1]):
             texts[file, first] = _trimmed(lines[first - 1 : max(first, following) - 1])
     return {name: texts[table.place.file, table.place.line] for name, table in flow.tables.items()}
 
 
 def _trimmed(lines: list[str]) -> str:
-    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith(("--", "#", "@"))):
-        lines.pop()
-    return "\n".join(lines)
+    end = len(lines)
+    while end and (begin := _begin_of_remark(lines, end)) < end:
+        end = begin
+    return "\n".join(lines[:end])
+
+
+def _begin_of_remark(lines: list[str], end: int) -> int:
+    """Return where the blank line, comment or decorator begins that ends at `end`; `end` itself where there is none."""
+    line = lines[end - 1].strip()
+    if not line or line.startswith(("--", "#", "@")):
+        return end - 1
+    if line.endswith("*/"):
+        first = next((index for index in reversed(range(end)) if "/*" in lines[index]), end)
+        return first if first < end and lines[first].lstrip().startswith("/*") else end
+    return end
