@@ -46,7 +46,8 @@ def asking_of(
     Cost: a snapshot with all that rests on it, some 50 µs a batch
     """
     asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
-    snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most)
+    doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # whatever else is asked for
+    snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most, besides=doubted)
     resting = at.planner.resting(snapshot, at.now, found)
     for name, labels in resting.items():
         asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())

@@ -117,16 +117,18 @@ class Planner:
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
         """Say which done batches wait behind labels that are asked to be made again, and may have to follow them.
 
-        `snapshot` is one in which these labels count as requested (`ledger.reads.snapshot`, `asking`).
+        What waits for something else that is made again is not said. `snapshot` is one in which these labels count as
+        requested (`ledger.reads.snapshot`, `asking`).
         """
-        judge = self._judge(snapshot, now, ALL)
+        judge, resting = self._judge(snapshot, now, ALL), standing_on(self.graph, snapshot, asking)
         asked: dict[str, tuple[Window, ...]] = {}
         following: dict[str, tuple[Window, ...]] = {}
         for name, node in self.graph.nodes.items():
             cadence, wanted = node.table.cadence, frozenset(asking.get(name, ()))
             awaited = judge.facts.to_do[name].awaited
             waiting = (window for low, high in awaited for window in cadence.windows(low, high))
-            if rest := tuple(window for window in waiting if window.start not in wanted):
+            here = (window for window in waiting if _holds(resting.get(name), window.start))
+            if rest := tuple(window for window in here if window.start not in wanted):
                 following[name] = rest
             if wanted:
                 asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))

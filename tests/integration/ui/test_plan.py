@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
@@ -61,6 +62,33 @@ def test_a_recompute_asks_for_its_batches(page: TestClient) -> None:
     assert page.post("/plan", data={**asked, "digest": told["digest"]}, headers=HERE).status_code == 200
     grid = page.get("/grid.json", params={"t": "core.returns_daily"}).json()
     assert grid["counts"] == {"stale": 3}
+
+
+def test_a_plan_names_nothing_that_others_have_asked_for(shop: stocks.Stocks, page: TestClient) -> None:
+    with shop.ledger() as ledger:
+        ledger.decisions.request_restate("raw.sites", [FAILED], "recompute", who="ann")
+        ledger.decisions.request_restate(
+            "core.returns_daily", [datetime(2026, 11, 3, tzinfo=UTC)], "recompute", who="a"
+        )
+    asked = {"verb": "recompute", "t": "core.returns_daily", "l": "2026-11-10"}
+    told = page.get("/plan.json", params=asked).json()
+    assert told["title"] == "Recompute core.returns_daily @ 10 Nov, and up to 2 batches that rest on it"
+    assert [(step["table"], step["labels"]) for step in told["steps"]] == [
+        (name, ["20261110000000"]) for name in ("core.returns_daily", "marts.returns_rate", "reports.site_report")
+    ]  # fmt: skip
+
+
+def test_what_others_have_asked_for_does_not_make_a_plan_too_large(
+    shop: stocks.Stocks, page: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.ui.pages.plan._MOST", 5)
+    asked = {"verb": "recompute", "t": "core.returns_daily", "l": "2026-11-10"}
+    assert page.get("/plan.json", params=asked).json()["total"] == 3
+    days = [FAILED + timedelta(days=number) for number in range(2, 8)]
+    with shop.ledger() as ledger:
+        ledger.decisions.request_restate("raw.sites", days, "recompute", who="ann")
+    assert page.get("/plan.json", params=asked).json()["total"] == 3
+    assert page.get("/plan.json", params=asked | {"t": "raw.sites"}).json()["errors"][0]["code"] == "E525"
 
 
 def test_a_request_is_withdrawn_by_a_plan_of_its_own(page: TestClient) -> None:

@@ -48,13 +48,14 @@ def resting_on(
     *,
     within: Mapping[str, datetime] | None = None,
     most: int | None = None,
+    besides: int = 0,
 ) -> Mapping[str, set[datetime]]:
     """Return the seeds and every done batch that rests on one, by table.
 
     `within`: of these tables alone, and of each before an instant.
     Goes from table to table by merged spans, not from batch to batch. Tables that read each other in a circle (through
     PREVIOUS) are taken whole from the oldest span on: an upper bound, found in one step instead of one a window.
-    Raises  E525 as soon as more than `most` rest on the seeds
+    Raises  E525 as soon as more than `most` rest on the seeds, `besides` that many that are known to
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)
@@ -63,7 +64,7 @@ def resting_on(
     for (name, label), span in seeds.items():
         found[name].add(label)
         spans[name].append(span)
-    left = inf if most is None else most
+    left = inf if most is None else most + besides
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():

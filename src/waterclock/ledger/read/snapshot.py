@@ -117,11 +117,12 @@ def snapshot(
     tables: Collection[str] | None = None,
     asking: Asking = NOBODY,
     most: int | None = None,
+    besides: int = 0,
 ) -> LedgerSnapshot:
     """Return what the planner needs of the flow's tables, or of those named; tables not seen yet are left out.
 
     `asking` are labels by verb and table that somebody may ask to restate: they count as requested.
-    Raises  E525 where more than `most` batches may be stale
+    Raises  E525 where more than `most` batches may be stale, `besides` that many that are known to
     Cost: nine queries, and one read of the inputs of each batch that may be stale; none of them grows with history.
     What is done is read of the named tables alone.
     """
@@ -135,7 +136,7 @@ def snapshot(
         }
         claimed = _by_table(connection, _CLAIMS)
         requested = _requested(connection, asking)
-        doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed)), most)
+        doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed)), most, besides)
         reads = _reads(connection, doubted, wanted)
         facts = _input_facts(connection, found, reads)
     return LedgerSnapshot(
@@ -218,14 +219,14 @@ def _stands(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
 
 
 def _doubted(
-    connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None
+    connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, besides: int
 ) -> Mapping[str, set[datetime]]:
     """Find the batches whose rows may change (suspect, requested, being made again) and all that rest on them."""
     rows = [*connection.execute(_SUSPECT), *(row for row in remade if row.end is not None)]
     seeds: dict[Key, tuple[datetime, datetime]] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows
     }
-    return resting_on(connection, flow, seeds, most=most) if seeds else {}
+    return resting_on(connection, flow, seeds, most=most, besides=besides) if seeds else {}
 
 
 def _flat(rows: Rows) -> Collection[AnyRow]:

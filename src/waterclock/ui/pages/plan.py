@@ -103,7 +103,8 @@ def _title(at: Reading, proposal: Proposal) -> str:
         return f"{_WORDS[proposal.verb]} {what}, and {count_words(following, 'batch', 'batches')} that it needs"
     if proposal.may_differ:
         upto = count_words(following, "batch", "batches")
-        rest = "wait for it or rest on it" if proposal.verb is Verb.RETRY else "rest on it"
+        rests, waits = ("rests", "waits") if following == 1 else ("rest", "wait")
+        rest = f"{waits} for it or {rests} on it" if proposal.verb is Verb.RETRY else f"{rests} on it"
         return f"{_WORDS[proposal.verb]} {what}, and up to {upto} that {rest}"
     return f"{_WORDS[proposal.verb]} {what} and the {count_words(following, 'batch', 'batches')} it blocks"
 
