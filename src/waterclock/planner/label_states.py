@@ -235,7 +235,7 @@ class _Told:
             return self._as_stored(cell, BatchStatus(cell.status))
         if self.is_snapshot or self.covered.covers_instant(label):
             return LabelState(label, Status.STOOD_FOR, stored=cell)
-        return LabelState(label, Status.NOT_NEEDED)
+        return LabelState(label, Status.NOT_NEEDED, stored=cell)
 
     def _as_stored(self, cell: Cell, status: BatchStatus) -> LabelState:
         """Return the state of what is not planned: what failed is not needed any more, for a newer state was made."""

@@ -96,3 +96,32 @@ def test_a_grid_of_too_many_labels_shows_the_newest(
     monkeypatch.setattr(grid, "_MOST_LABELS", 24 * 6)
     part = served(shop.folder).get("/grid.json", params={"t": "raw.orders", "l": "2026-11"}).json()["columns"]
     assert [each["labels"] for each in part] == [each["labels"] for each in whole][-6:]
+
+
+def test_labels_before_a_later_start_are_told_and_nothing_is_offered_that_is_refused(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    flow = stocks.FLOW.partition("TRANSFORM")[0] + (
+        "TRANSFORM core.totals REPLACE EVERY DAY AS SELECT sku, count(*) AS n FROM HISTORY(raw.sites) GROUP BY sku;\n"
+    )
+    shop = stocks.make(tmp_path / "later", flow=flow)
+    shop.fill()
+    with shop.ledger() as ledger:  # of 17 November nothing was ever stored, of the 16th what was asked for
+        ledger.decisions.request_backfill("core.totals", [datetime(2026, 11, 16, tzinfo=UTC)], who="ann")
+    shop.folder.joinpath("waterclock.toml").write_text(stocks.HEADER.replace("2026-09-22", "2026-11-18"))
+    page = served(shop.folder)
+    nothing = page.get("/batches/core.totals/2026-11-17.json")
+    assert (nothing.status_code, nothing.json()["errors"][0]["code"]) == (404, "E513")
+    old = page.get("/batches/raw.sites/2026-11-15.json").json()
+    assert (old["state"], old["actions"]) == ("ok", [])
+    asked = page.get("/batches/core.totals/2026-11-16.json").json()
+    assert [each["verb"] for each in asked["actions"]] == ["withdraw"]
+    block = {"t": "raw.sites core.totals", "l": "2026-11-14..2026-11-17"}
+    told = page.get("/batches.json", params=block).json()
+    assert told["counts"] == {"ok": 4, "not needed": 2}  # from the 16th on
+    assert [each["words"] for each in told["actions"]] == ["Withdraw 1…"]
+    told = page.get("/batches.json", params=block | {"l": "2026-11-14..2026-11-19"}).json()
+    assert [each["words"] for each in told["actions"]] == ["Make 2…", "Recompute 2…", "Withdraw 1…"]
+    for action in told["actions"]:
+        plan = page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()
+        assert f" {plan['count']}…" in action["words"]

@@ -45,12 +45,13 @@ _MEASURES = (
 _AS_TEXT = sa.cast(revisions.c.measures, sa.Text)
 _WARNED = _MEASURES.where(_AS_TEXT.like('%"warnings": [%'), _AS_TEXT.not_like('%"warnings": []%'))
 _IS_DONE = batches.c.status == BatchStatus.DONE.value
+_IS_OTHER = batches.c.status.is_distinct_from(BatchStatus.DONE.value)  # what was only asked for has no status
 _LISTED = sa.cast(sa.type_coerce(batches.c.label, sa.BigInteger), sa.Text)
 _DONE = (  # a row for each table: a driver takes its time for each label
     sa.select(
         batches.c.table_name,
         sa.func.aggregate_strings(sa.case((_IS_DONE, _LISTED)), ",").label("done"),
-        sa.func.coalesce(sa.func.max(sa.case((batches.c.status != BatchStatus.DONE.value, 1))), 0).label("has_others"),
+        sa.func.coalesce(sa.func.max(sa.case((_IS_OTHER, 1))), 0).label("has_others"),
     )
     .where(
         batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
@@ -61,7 +62,7 @@ _DONE = (  # a row for each table: a driver takes its time for each label
 )
 _NEWEST = _GRID.order_by(None).order_by(batches.c.table_name.desc(), batches.c.label.desc()).limit(sa.bindparam("most"))
 _OLDEST = sa.select(sa.func.min(batches.c.label)).where(batches.c.table_name == sa.bindparam("of"))
-_NOT_DONE = _GRID.where(batches.c.status != BatchStatus.DONE.value)
+_NOT_DONE = _GRID.where(_IS_OTHER)
 _AMOUNT = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(batches.c.rows), 0)).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None)
 )

@@ -59,7 +59,10 @@ def batch(at: Reading, asked: Asked) -> Told:
     span = labels_known(at, table, labels)
     told: Told = {"table": name, "name": name.rpartition(".")[2], "labels": text}
     if table.cadence.count(*span) == 1:
-        return told | _one(at, table, states_of(at, [table], {name: labels})[name][0])
+        found = states_of(at, [table], {name: labels})[name]
+        if not found:  # older than START, and nothing is stored of it
+            labels.within(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
+        return told | _one(at, table, found[0])
     return several(at, [table], {name: labels}, text) | told
 
 
@@ -89,7 +92,7 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
         "notes": _notes(at, table, audit),
         "holds_up": _held_up(plan, table.name, one.label),
         "record": None if audit is None else audit_parts(audit),
-        "actions": [*_actions(at, plan, table, one, way), *_withdrawn(table, one)],
+        "actions": [*_offered(at, plan, table, one, way), *_withdrawn(table, one)],
     }
 
 
@@ -233,6 +236,13 @@ def _notes(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
 def _held_up(plan: Plan, table: str, label: datetime) -> int:
     """Count the batches that wait for this one and for nothing else."""
     return sum(map(len, blocked_by(plan, {table: [label]}).values()))
+
+
+def _offered(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequence[Step]) -> list[Told]:
+    if one.label >= at.planner.starts(at.snapshot, at.now)[table.name]:
+        return _actions(at, plan, table, one, way)
+    # older than START: nothing of it is made any more
+    return [_action(Verb.RETRY, "Retry…", table.name, one.label)] if has_failed(one) else []
 
 
 def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequence[Step]) -> list[Told]:

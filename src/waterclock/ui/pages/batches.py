@@ -72,20 +72,27 @@ def several(at: Reading, tables: Sequence[Table], labels: Mapping[str, Labels], 
 class _OfTable:
     """The due labels of one table that are meant: those of which more is to be said are told, the others counted.
 
-    `made`: the told ones of which there are rows; `done`: how many labels have rows; `asked_for`: how many somebody
-    asked for that no runner has begun.
+    `older`: those before START, of which nothing is made any more; `states`: all others. Of these, `made` are the told
+    ones of which there are rows, and `done` is how many have rows. `asked_for`: how many of all of them somebody asked
+    for that no runner has begun.
     """
 
-    told: Sequence[LabelState]
-    counted: Mapping[Status, int]
+    older: StatesIn
+    states: StatesIn
     made: Container[datetime]
     done: int
     asked_for: int
 
     @property
+    def told(self) -> Sequence[LabelState]:
+        """Those of which more is to be said."""
+        return (*self.older.told, *self.states.told)
+
+    @property
     def counts(self) -> Counter[Status]:
         """How many are in which state."""
-        return Counter(one.status for one in self.told) + Counter(self.counted)
+        counted = Counter(self.older.counts) + Counter(self.states.counts)
+        return Counter(one.status for one in self.told) + counted
 
 
 def _block(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _OfTable]:
@@ -97,17 +104,18 @@ def _block(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -
     refuse_more_than(_MOST_COUNTED, sum(cadence.count(low, max(low, high)) for cadence, low, high in due))
     names, low, high = list(edges), min(low for low, _ in edges.values()), max(high for _, high in edges.values())
     settled = Settled() if at.ledger is None else at.ledger.past.settled(names, low, high)
-    found = count_states(at.planner, at.snapshot, at.now, settled, edges, apart={})
+    bounds = {name: (begin, min(max(begin, starts[name]), end), end) for name, (begin, end) in edges.items()}
+    found = count_states(at.planner, at.snapshot, at.now, settled, bounds, apart={})
     waiting = {name: asked_for(at.snapshot.of(name)) for name in edges}
     asked = {name: sum(1 for label in waiting[name] if begin <= label < end) for name, (begin, end) in edges.items()}
-    return {name: _of_table(settled, name, states[0], asked[name]) for name, states in found.items()}
+    return {name: _of_table(settled, name, older, states, asked[name]) for name, (older, states) in found.items()}
 
 
-def _of_table(settled: Settled, name: str, states: StatesIn, asked: int) -> _OfTable:
+def _of_table(settled: Settled, name: str, older: StatesIn, states: StatesIn, asked: int) -> _OfTable:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
     made = frozenset(one.label for one in states.told if one.label in has_rows or is_in(done, one.label))
-    return _OfTable(states.told, states.counts, made, states.counts.get(Status.DONE, 0) + len(made), asked)
+    return _OfTable(older, states, made, states.counts.get(Status.DONE, 0) + len(made), asked)
 
 
 def _edges(at: Reading, table: Table, meant: Labels) -> tuple[datetime, datetime]:
@@ -172,9 +180,9 @@ _NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.BLOCKED}  # that waits or i
 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
     """Count the labels in these states of which there are no rows, and which no runner has begun or failed at."""
-    meant = (each for each in one.told if each.status in statuses and each.label not in one.made)
+    meant = (each for each in one.states.told if each.status in statuses and each.label not in one.made)
     told = sum(1 for each in meant if not is_begun(each) and not has_failed(each))
-    return told + sum(count for status, count in one.counted.items() if status in statuses)
+    return told + sum(count for status, count in one.states.counts.items() if status in statuses)
 
 
 def has_failed(one: LabelState) -> bool:
