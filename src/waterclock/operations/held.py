@@ -39,14 +39,15 @@ class HeldRow:
 class Held:
     """Rows of a revision, and against which other one they are held.
 
-    `differing`: how many of `rows` rows are not the same there, None where nothing is compared: there is no other
-    revision, or one of them has more than MOST_COMPARED rows.
+    `differing`: how many of `compared` rows, those of either, are not the same in both; None where nothing is compared:
+    there is no other revision, or one of them has more than MOST_COMPARED rows.
     """
 
     columns: tuple[str, ...]
     rows: int
     shown: tuple[HeldRow, ...]
     differing: int | None = None
+    compared: int = 0
 
 
 def revisions_of(audit: Audit) -> tuple[Attempt, ...]:
@@ -76,11 +77,12 @@ def held(
         return Held(columns, one.rows, tuple(HeldRow("same", row) for row in rows))
     columns, rows = _rows(folder, one, MOST_COMPARED)
     before, old = _rows(folder, other, MOST_COMPARED)
+    columns = columns or before  # of no rows there may be no file
     old = _arranged(old, before, columns)
     compared = list(_compared(rows, old, [columns.index(key) for key in table.keys if key in columns]))
     differing = sum(1 for row in compared if row.kind != "same")
     shown = [row for row in compared if row.kind != "same"] if only_differing else compared
-    return Held(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing)
+    return Held(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
 
 
 def _folder(at: Reading, table: Table) -> str:

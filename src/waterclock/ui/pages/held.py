@@ -101,6 +101,7 @@ def _revision_words(attempt: Attempt, number: int, *, is_now: bool) -> str:
 def _told(found: Held, *, is_compared: bool) -> Told:
     said = count_words(found.rows, "row")
     if found.differing is not None:
+        said = count_words(found.compared, "row")
         said = f"{found.differing} of {said} differ" if found.differing else f"all {said} are the same"
     elif is_compared:
         said = f"{said}: more than {count_words(MOST_COMPARED, 'row')} are compared by a query"
