@@ -287,6 +287,21 @@ def test_a_retry_of_a_skip_names_what_went_on_without_its_rows(
     assert after > before  # they follow
 
 
+def test_an_old_snapshot_that_was_skipped_is_not_offered_to_be_made(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    flow = "CREATE CONNECTION erp TYPE sqlite;\nCOLLECT raw.stock (sku STRING KEY) FROM erp.stock EVERY DAY;\n"
+    shop = stocks.make(tmp_path / "snapshots", flow=flow)
+    with shop.ledger() as ledger:
+        ledger.declared.apply(shop.project.flow, who="ann", now=stocks.NOW, runner="vm:1:a")
+        ledger.decisions.skip("raw.stock", [Window(FAILED, FAILED + timedelta(days=1))], who="ann", why="lost")
+    page, address = served(shop.folder), "/batches/raw.stock/2026-11-09.json"
+    assert [each["words"] for each in page.get(address).json()["actions"]] == ["Make it after all…"]
+    shop.fill()
+    told = page.get(address).json()
+    assert (told["state"], told["actions"]) == ("skipped", [])
+
+
 def test_what_was_decided_is_told_with_the_batch(shop: stocks.Stocks, page: TestClient) -> None:
     with shop.ledger() as ledger:
         ledger.decisions.retry("raw.inventory", [FAILED], who="bo", why="MUC2 sent its file")

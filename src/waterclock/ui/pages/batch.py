@@ -263,7 +263,7 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
             actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))
         if one.status is not Status.NOT_NEEDED:
             actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
-    elif one.status is Status.SKIPPED:
+    elif one.status is Status.SKIPPED and not _is_stood_for(at, table, one):
         actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
     if is_done(one):
         actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
@@ -275,6 +275,12 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
             else:
                 actions.append(_action(Verb.RECOLLECT, "Recollect…", table.name, one.label))
     return actions
+
+
+def _is_stood_for(at: Reading, table: Table, one: LabelState) -> bool:
+    """Tell whether a newer snapshot is done: its source cannot say any more what it held at this label."""
+    newest = at.ledger.reads.newest(table.name) if table.is_snapshot and at.ledger is not None else None
+    return newest is not None and one.label < newest.label
 
 
 def _withdrawn(table: Table, one: LabelState) -> list[Told]:
