@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,16 @@ def test_a_note_stands_with_its_rule_and_with_the_batch_that_broke_it(
     assert [(event["table"], event["who"], event["data"]) for event in events] == [
         ("raw.weather", "bo", f'{{"rule": "few_rows", "text": "{NOTE["text"]}"}}')
     ]
+
+
+def test_a_rule_is_noted_by_the_name_that_it_has(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+    flow = stocks.FLOW.replace("AS few_rows", "AS `few  rows`")
+    shop = stocks.make(tmp_path / "shop", flow=flow)
+    shop.fill(until=stocks.FIRST + timedelta(days=2))
+    page = served(shop.folder)
+    page.post("/quality", data=NOTE | {"rule": "few  rows"}, headers=HERE)
+    notes = {each["rule"]: each["note"] for each in page.get("/quality.json?t=raw.weather").json()["rules"]}
+    assert notes["few  rows"]["text"] == NOTE["text"]
 
 
 def test_a_newer_note_takes_the_place_of_the_one_before_and_an_empty_one_takes_it_back(page: TestClient) -> None:

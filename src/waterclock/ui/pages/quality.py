@@ -41,7 +41,8 @@ def noted(at: Reading, asked: Asked, who: str) -> None:
 
     Raises  as `rules_kept.note_rule`
     """
-    table, rule, text = (" ".join(asked.values.get(name, "").split()) for name in ("table", "rule", "text"))
+    table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, spaces and all
+    text = " ".join(asked.values.get("text", "").split())
     name = " ".join(asked.values.get("who", "").split())[:80] or who
     note_rule(at, table, rule, text[:2000], name)
 
