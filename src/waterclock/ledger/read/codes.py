@@ -12,6 +12,7 @@ _DECLARED = (
     sa.select(events.c.at, events.c.who, events.c.data)
     .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None), events.c.kind == DECLARED)
     .order_by(events.c.id.desc())
+    .limit(sa.bindparam("most"))
 )
 _MADE = (
     sa.select(
@@ -26,14 +27,14 @@ _MADE = (
 )
 
 
-def codes(database: Database, name: str) -> list[CodeVersion]:
-    """Return the codes of a table, newest first; last those that were declared before the ledger kept their text.
+def codes(database: Database, name: str, most: int = 1000) -> list[CodeVersion]:
+    """Return the newest codes of a table, newest first; last those of which the ledger kept no text, or an older one.
 
     A code that was declared again counts its batches where it is newest.
     Cost: a pass over the table's batches, in the database
     """
     with database.read() as connection:
-        declared = connection.execute(_DECLARED, {"of": name}).all()
+        declared = connection.execute(_DECLARED, {"of": name, "most": most}).all()
         made = {row.code: row for row in connection.execute(_MADE, {"of": name})}
     found = []
     for row in declared:

@@ -39,11 +39,12 @@ _ASKED = sa.select(batches.c.label).where(batches.c.table_name == sa.bindparam("
 _FORGET_ASKED = sa.delete(batches).where(batches.c.table_name == sa.bindparam("of"))
 _APPLY = sa.update(ledger).values(project=sa.bindparam("project_"), flow=sa.bindparam("flow_"))
 _NEWEST_FLOW = sa.select(flows).order_by(flows.c.number.desc()).limit(1)
-_DECLARED = (
-    sa.select(events.c.table_name, events.c.data)
+_NEWEST_OF_EACH = (
+    sa.select(sa.func.max(events.c.id))
     .where(events.c.table_name.in_(sa.select(tables.c.name)), events.c.label.is_(None), events.c.kind == DECLARED)
-    .order_by(events.c.id)
+    .group_by(events.c.table_name)
 )
+_DECLARED = sa.select(events.c.table_name, events.c.data).where(events.c.id.in_(_NEWEST_OF_EACH))
 _ADD_FLOW = sa.insert(flows)
 _START = sa.select(tables.c.start).where(tables.c.name == sa.bindparam("of"))
 _SET_START = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(start=sa.bindparam("at"))

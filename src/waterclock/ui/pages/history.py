@@ -12,6 +12,7 @@ from waterclock.operations.words import instant_words, local_range
 from waterclock.ui.asking import Told
 
 _MOST = 50
+_MOST_LINES = 2_000  # of a statement that is held against another one: a tenth of a second
 _KINDS = {"+": "added", "-": "gone", "@": "soft"}
 
 
@@ -20,7 +21,7 @@ def history(at: Reading, declared: Table) -> list[Told]:
 
     Cost: as `ledger.past.codes`
     """
-    found = [] if at.ledger is None else at.ledger.past.codes(declared.name)[: _MOST + 1]
+    found = [] if at.ledger is None else at.ledger.past.codes(declared.name, _MOST + 1)
     before = [*found[1:], None]
     told = [_code(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]
     for index, each in enumerate(told):
@@ -45,8 +46,11 @@ def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Tol
 
 
 def _changes(before: str | None, after: str | None) -> list[Told]:
-    """Return the lines of a unified diff, but for its head; none where either text is not known."""
+    """Return the lines of a unified diff, but for its head; none where either text is not known, or too long."""
     if before is None or after is None:
         return []
-    lines = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3))[2:]
+    texts = before.splitlines(), after.splitlines()
+    if max(map(len, texts)) > _MOST_LINES:
+        return []
+    lines = list(unified_diff(*texts, lineterm="", n=3))[2:]
     return [{"kind": _KINDS.get(line[:1], "same"), "text": line} for line in lines]

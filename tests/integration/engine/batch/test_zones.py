@@ -18,7 +18,8 @@ FLOW = """
 COLLECT shop.days PARTITIONED (id INT, since DATE, said STRING, at TIMESTAMP) FROM shop.days EVERY DAY BY DATA TIME at;
 TRANSFORM made.berlin PARTITIONED (id INT, began TIMESTAMP, said TIMESTAMP) EVERY DAY ZONE 'Europe/Berlin'
   AS SELECT id, since AS began, said FROM HISTORY(shop.days);
-TRANSFORM made.utc PARTITIONED (id INT, began TIMESTAMP, said TIMESTAMP) AS SELECT id, since AS began, said FROM shop.days;
+TRANSFORM made.utc PARTITIONED (id INT, began TIMESTAMP, said TIMESTAMP)
+  AS SELECT id, since AS began, said FROM shop.days;
 """
 
 
