@@ -389,7 +389,10 @@ ENGINE: Mapping[str, Code] = {
 CLI: Mapping[str, Code] = {
     "E901": Code("a project is there already", "`init` writes a new project and changes no file."),
     "E902": Code("nobody to answer", "The command asks before it goes on, and no terminal is there. `--yes` answers."),
-    "E903": Code("a reason is needed", "`skip` leaves rows out. The reason is all that their readers find."),
+    "E903": Code(
+        "a reason is needed",
+        "`skip` leaves rows out, `pause` leaves work lying. The reason is all that others find who look for it.",
+    ),
     "E904": Code(
         "a time that cannot be run to",
         "A window is read once it is over. `plan --now` looks ahead, `run --watch` waits; `--until` follows `--now`.",

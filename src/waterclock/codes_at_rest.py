@@ -105,6 +105,16 @@ LEDGER: Mapping[str, Code] = {
         "`withdraw` takes back what `recompute`, `recollect` or `backfill` asked for and no runner has begun. "
         "What is due needs nobody to ask for it: `skip` leaves it out.",
     ),
+    "E429": Code(
+        "a paused table",
+        "`pause` keeps every runner from beginning a batch of a table, or of any. A batch that was running then ends. "
+        "What is due is made after `resume`.",
+    ),
+    "E430": Code(
+        "no such pause",
+        "A pause keeps its first reason until it is taken back, and only what was paused can be resumed. A table's "
+        "pause and that of all stand side by side: each is taken back as it was made.",
+    ),
 }
 STORAGE: Mapping[str, Code] = {
     "E601": Code(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
+
+import pytest
 
 from tests.model.oracle import Key
 from tests.model.random_flow import EVE, RandomFlow
@@ -16,6 +18,7 @@ from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
 from waterclock.planner.prerequisites import ToMake
@@ -70,7 +73,8 @@ class Driver:
     """One life of one flow; `log` holds all its commits, oldest first.
 
     `commits` counts the batches committed since the last restatement. `is_wild`: batches are asked to be restated
-    while others, and they themselves, are being made; then nobody can say how often each must run.
+    while others, and they themselves, are being made; then nobody can say how often each must run. `pause_rate`: how
+    often tables, or all of them, are paused and resumed meanwhile; `refused` counts the claims refused for that.
     """
 
     random: Random
@@ -93,6 +97,8 @@ class Driver:
     log: list[Commit] = field(default_factory=list)
     trouble_rate: float = 0.0
     is_wild: bool = False
+    pause_rate: float = 0.0
+    refused: int = 0
     turn: int = 0
 
     @classmethod
@@ -120,14 +126,16 @@ class Driver:
         assert groups == self.planner.plan(snapshot, self.now, request).groups
         return list(groups)
 
-    def live(self) -> None:
-        """Go through some outages, restatements and troubles, and come to rest at the end."""
+    def live(self, pauses: Sequence[float] = (0.0, 0.0, 0.1)) -> None:
+        """Go through some outages, restatements, troubles and pauses, and come to rest at the end."""
         for _ in range(self.random.choice((2, 3, 4))):
             self.trouble_rate = self.random.choice((0.0, 0.0, 0.15))
+            self.pause_rate = self.random.choice(pauses)
             self.rest()
             self.pass_time()
             self.restate()
-        self.trouble_rate = 0.0
+        self.trouble_rate = self.pause_rate = 0.0
+        self.resume()
         self.clear_troubles()
         self.rest()
         if self.random.random() < 0.5:
@@ -150,9 +158,13 @@ class Driver:
                 interruptions -= 1
                 self.restate()
                 ready = []
+            if self.random.random() < self.pause_rate:
+                self.pause_or_resume([group.table for group in ready] or sorted(self.flow.tables))
             if most and (not ready or self.random.random() < 0.2):
                 ready = self.ready()
             if not (ready and most) and not self.flights:
+                if self.pause_rate and self.random.random() < 0.7 and self.resume():
+                    continue
                 self.end_following()
                 return
             if ready and most and (not self.flights or self.random.random() < 0.6):
@@ -209,6 +221,12 @@ class Driver:
             target_version=-1,
             inputs=self._inputs(group),
         )
+        if self.pause_rate and self.snapshot().pause_of(group.table) is not None:  # since it was planned
+            with pytest.raises(ClaimRefused) as refused:
+                self.ledger.claims.take(request)
+            assert refused.value.code == "E429"
+            self.refused += 1
+            return
         claim = self.ledger.claims.take(request)
         seen = {batch.label: self._look(table, batch.window) for batch in group.batches}
         made = {
@@ -278,6 +296,29 @@ class Driver:
         for name, labels in behind.items():
             self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
         self.rest()
+
+    def pause_or_resume(self, names: Sequence[str]) -> None:
+        """Pause one of these tables or all, or take a pause back; what was planned before is still tried."""
+        snapshot, decisions = self.snapshot(), self.ledger.decisions
+        name = self.random.choice(names)
+        if self.random.random() < 0.2:
+            if snapshot.paused is None:
+                decisions.pause_all(who="test", why="all")
+            else:
+                decisions.resume_all(who="test")
+        elif snapshot.of(name).paused is None:
+            decisions.pause_tables([name], who="test", why="one")
+        else:
+            decisions.resume_tables([name], who="test")
+
+    def resume(self) -> bool:
+        """Take back every pause; whether there was any."""
+        snapshot = self.snapshot()
+        if snapshot.paused is not None:
+            self.ledger.decisions.resume_all(who="test")
+        if names := [name for name in self.flow.tables if snapshot.of(name).paused is not None]:
+            self.ledger.decisions.resume_tables(names, who="test")
+        return bool(names or snapshot.paused)
 
     def clear_troubles(self) -> None:
         """Try again what failed, and skip some of it."""

@@ -7,6 +7,7 @@ which on. A failure names its seed: run that one alone by both.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -30,12 +31,16 @@ def test_random_flows_come_to_what_a_clean_rebuild_comes_to(first: int) -> None:
         live_and_compare(seed)
 
 
-def live_and_compare(seed: int) -> Driver:
+def test_what_is_paused_is_claimed_by_nobody_and_all_is_made_once_it_is_resumed() -> None:
+    assert sum(live_and_compare(seed, pauses=(0.3,)).refused for seed in range(12)) > 10
+
+
+def live_and_compare(seed: int, pauses: Sequence[float] = (0.0, 0.0, 0.1)) -> Driver:
     random = Random(seed)
     made = random_flow(random)
     driver = Driver.of(made, random)
     try:
-        driver.live()
+        driver.live(pauses)
         compare(driver)
     except Exception as error:
         error.add_note(f"seed {seed}: {[str(t.name) for t in made.flow.tables.values()]}")

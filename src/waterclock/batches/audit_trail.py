@@ -153,8 +153,22 @@ class Run:
 DECLARED = "declared"
 """The kind of event that says by which statement a table is made from then on."""
 
+PAUSED, RESUMED = "paused", "resumed"
+"""The kinds of event that say when a table, or where none is named all, was paused, and when that was taken back."""
+
 SPARK_PAGE = "spark page"
 """The kind of event that says where the page of a run's Spark is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseEvent:
+    """One pause of a table or of all, or that it was taken back: by whom, when by the ledger's clock, and why."""
+
+    at: datetime
+    kind: str
+    is_of_all: bool
+    who: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.zone import local_text
 
 # The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
 FOLLOW = "follow"
@@ -76,6 +77,28 @@ class OpenClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """A decision that no new batch is claimed, of one table or, where it `is_of_all`, of any; it stands until resumed.
+
+    `at` is by the ledger's real clock.
+    """
+
+    at: datetime
+    who: str
+    why: str
+    is_of_all: bool = False
+
+    def words(self, zone: str) -> str:
+        """Say who paused, since when, in a zone, and why."""
+        what = "all is paused" if self.is_of_all else "paused"
+        return f"{what} by {self.who} since {local_text(self.at, zone)}: {self.why}"
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the pause for JSON."""
+        return {"since": f"{self.at:%Y-%m-%dT%H:%M:%SZ}", "by": self.who, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
     """One table's past.
 
@@ -86,7 +109,7 @@ class TableFacts:
     changed, though nobody needs them. `wanted`: labels that are not done, and that somebody asked to be made.
     `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: how many done labels ran
     under which fingerprint. `stands`: from when on a snapshot label that is requested or claimed stands.
-    `dropped_before`: what RETAIN has dropped on disk; no window before it can be read.
+    `dropped_before`: what RETAIN has dropped on disk; no window before it can be read. `paused`: the table's own pause.
     """
 
     start: datetime | None = None
@@ -102,22 +125,29 @@ class TableFacts:
     seconds_per_batch: float | None = None
     stands: Mapping[datetime, datetime] = field(default_factory=dict)
     dropped_before: datetime | None = None
+    paused: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
     """The past of all tables of a flow at one moment; `flow` is the fingerprint of the applied flow.
 
-    `sequence` rises with everything written to the ledger: a snapshot of the same sequence is the same.
+    `sequence` rises with everything written to the ledger: a snapshot of the same sequence is the same. `paused`: the
+    pause of all tables, those too that the ledger has not seen.
     """
 
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
     flow: str | None = None
     sequence: int = 0
+    paused: Pause | None = None
 
     def of(self, table: str) -> TableFacts:
         """Return the facts of `table`; empty ones for a table the ledger has not seen."""
         return self.tables.get(table, _NOTHING)
+
+    def pause_of(self, table: str) -> Pause | None:
+        """Return what keeps batches of `table` from being claimed: its own pause, else that of all."""
+        return self.of(table).paused or self.paused
 
     def with_following(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
         """Return this past as if these done batches of REPLACE transforms, by table, had been asked to follow.

@@ -22,11 +22,13 @@ from waterclock.cli.commands.ledger import ledger
 from waterclock.cli.commands.lineage import lineage
 from waterclock.cli.commands.maintain import maintain
 from waterclock.cli.commands.model import model
+from waterclock.cli.commands.pause import pause
 from waterclock.cli.commands.plan import plan
 from waterclock.cli.commands.query import query
 from waterclock.cli.commands.rebuild import rebuild
 from waterclock.cli.commands.recollect import recollect
 from waterclock.cli.commands.recompute import recompute
+from waterclock.cli.commands.resume import resume
 from waterclock.cli.commands.retry import retry
 from waterclock.cli.commands.run import run
 from waterclock.cli.commands.runners import runners
@@ -44,7 +46,7 @@ PROGRAM = "waterclock"
 _COMPLETE = "_WATERCLOCK_COMPLETE"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check, spec),
-    "Run": (plan, run, backfill, retry, skip, recompute, recollect, withdraw),
+    "Run": (plan, run, backfill, retry, skip, recompute, recollect, withdraw, pause, resume),
     "Look": (status, show, query, audit, lineage, model, runners, ui),
     "Keep": (maintain, rebuild, ledger, warm),
 }

@@ -9,11 +9,12 @@ from typing import Literal, Self, overload
 from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.read import changes_since, current, durations, notes, provenance, status
 from waterclock.ledger.read import codes as past_codes
+from waterclock.ledger.read import pauses as past_pauses
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store.database import Clock, Database, open_database
-from waterclock.ledger.write import applying, claim_endings, claims, completion, decisions, runners, runs
+from waterclock.ledger.write import applying, claim_endings, claims, completion, decisions, pauses, runners, runs
 
 
 class Declared(Section):
@@ -54,6 +55,10 @@ class Decisions(Section):
     withdraw = on_its_database(decisions.withdraw)
     end_following = on_its_database(decisions.end_following)
     note_rule = on_its_database(decisions.note_rule)
+    pause_tables = on_its_database(pauses.pause_tables)
+    pause_all = on_its_database(pauses.pause_all)
+    resume_tables = on_its_database(pauses.resume_tables)
+    resume_all = on_its_database(pauses.resume_all)
 
 
 class Reads(Section):
@@ -93,6 +98,7 @@ class Past(Section):
     rule_notes = on_its_database(notes.rule_notes)
     audit = on_its_database(status.audit)
     codes = on_its_database(past_codes.codes)
+    pauses = on_its_database(past_pauses.pauses)
     upstream = on_its_database(provenance.upstream)
     downstream = on_its_database(provenance.downstream)
     rows = on_its_database(status.status_rows)

@@ -1,4 +1,4 @@
-"""What the ledger refuses, in the one shape of all errors; codes E401 to E428."""
+"""What the ledger refuses, in the one shape of all errors; codes E401 to E430."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import OpenClaim
+from waterclock.batches.facts import OpenClaim, Pause
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.timelabel.label import label_of
 
@@ -114,6 +114,24 @@ def pool_full(table: str, label: datetime, pool: str, size: int) -> ClaimRefused
         fix="it is taken up when one of them has ended; [pools] in waterclock.toml says how many a pool holds",
         transient=True,
     )
+
+
+def is_paused(table: str, label: datetime, pause: Pause) -> ClaimRefused:
+    """Refuse a batch of what somebody has paused."""
+    which = "" if pause.is_of_all else f" {table}"
+    return ClaimRefused(
+        "E429",
+        "all is paused" if pause.is_of_all else f"{table} is paused",
+        where=f"{table}@{label_of(label)}",
+        why=pause.words("UTC"),
+        fix=f"it is taken up after `waterclock resume{which}`",
+        transient=True,
+    )
+
+
+def no_pause(what: str, *, why: str, fix: str | None = None) -> WaterclockError:
+    """Refuse a pause that stands already, or to resume what is not paused."""
+    return WaterclockError("E430", what, why=why, fix=fix)
 
 
 def moved(url: sa.URL, to: str) -> WaterclockError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from waterclock.batches.audit_trail import Attempt, Audit, Link
+from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
 from waterclock.operations.audit_lookup import Found, Listed
 from waterclock.operations.json import instant_text
 from waterclock.timelabel.label import label_of
@@ -27,6 +28,7 @@ def audit_json(found: Found) -> dict[str, Any]:
         ],
         "made_from": [_link_json(link) for link in found.up],
         "went_into": [_link_json(link) for link in found.down],
+        "pauses": _pauses_json(found.pauses),
     }
 
 
@@ -37,7 +39,14 @@ def batches_json(name: str, listed: Listed) -> dict[str, Any]:
         "batches": [
             {"label": label_of(it.cell.label), "status": _status(it, listed), **audit_parts(it)} for it in listed.audits
         ],
+        "pauses": _pauses_json(listed.pauses),
     }
+
+
+def _pauses_json(pauses: Iterable[PauseEvent]) -> list[dict[str, Any]]:
+    return [
+        {"at": instant_text(it.at), "kind": it.kind, "all": it.is_of_all, "who": it.who, "why": it.why} for it in pauses
+    ]
 
 
 def _status(audit: Audit, listed: Listed) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.audit_trail import Audit, Link
+from waterclock.batches.audit_trail import Audit, Link, PauseEvent
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -19,7 +19,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One batch: its record, its window, and the batches it was made from and into."""
+    """One batch: its record, its window, the batches it was made from and into, and when its table was paused."""
 
     table: str
     label: datetime
@@ -30,14 +30,16 @@ class Found:
     code_is_current: bool
     up: tuple[Link, ...]
     down: tuple[Link, ...]
+    pauses: tuple[PauseEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Some batches of one table, newest last, and those of them that are behind or stale."""
+    """Some batches of one table, newest last, those of them that are behind or stale, and when it was paused."""
 
     audits: tuple[Audit, ...]
     unsettled: Mapping[datetime, LabelState]
+    pauses: tuple[PauseEvent, ...] = ()
 
 
 def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None, last: int) -> Found | Listed:
@@ -62,7 +64,9 @@ def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None,
     span = shown[0].label, table.cadence.next(shown[-1].label)
     states = label_states(at.planner, at.snapshot, at.now, shown, span, only=[name])[name]
     unsettled = {one.label: one for one in states if one.status in {Status.BEHIND, Status.STALE}}
-    return Listed(tuple(at.ledger.past.audit(name, cell.label) for cell in shown), unsettled)
+    return Listed(
+        tuple(at.ledger.past.audit(name, cell.label) for cell in shown), unsettled, at.ledger.past.pauses(name)
+    )
 
 
 def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found:
@@ -94,4 +98,5 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
         code_is_current=current is not None and current.code == table.fingerprint,
         up=tuple(up),
         down=tuple(down),
+        pauses=at.ledger.past.pauses(table.name),
     )

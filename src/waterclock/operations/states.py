@@ -17,6 +17,7 @@ class State(StrEnum):
     EXPIRED = "expired"
     RUNNING = "running"
     STALE = "stale"
+    PAUSED = "paused"
     DUE = "due"
     BEHIND = "behind"
     WARNED = "warned"
@@ -32,6 +33,7 @@ LOUDNESS = {state: rank for rank, state in enumerate(State)}
 _STATES = {
     Status.READY: State.DUE,
     Status.WAITING: State.DUE,
+    Status.PAUSED: State.PAUSED,
     Status.BLOCKED: State.BLOCKED,
     Status.STALE: State.STALE,
     Status.RUNNING: State.RUNNING,
@@ -58,6 +60,6 @@ def worst(states: Iterable[State]) -> State:
 
 def look_of(batch: Batch) -> State:
     """Return the look of a planned batch: one that was done before and must run again is stale."""
-    if batch.is_revision and batch.status in {Status.READY, Status.WAITING}:
+    if batch.is_revision and batch.status in {Status.READY, Status.WAITING, Status.PAUSED}:
         return State.STALE
     return state_of(batch.status)

@@ -223,7 +223,7 @@ class _Told:
     def state(self, label: datetime) -> LabelState:
         cell, batch = self.stored.get(label), self.planned.get(label)
         if batch is not None:
-            is_again = batch.is_revision and batch.status in {Status.READY, Status.WAITING}
+            is_again = batch.is_revision and batch.status in {Status.READY, Status.WAITING, Status.PAUSED}
             return LabelState(label, Status.STALE if is_again else batch.status, batch.reason, cell)
         if label in self.reported:
             return LabelState(label, Status.STALE, "what it read has changed; ON RESTATE REPORT", cell)

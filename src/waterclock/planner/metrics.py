@@ -12,7 +12,16 @@ from waterclock.flow.declarations import Flow
 from waterclock.planner.plan import Plan, Status
 
 # what is due and not done, in the words of `plan`; a table tells of each, so that a series never vanishes
-TOLD = (Status.READY, Status.WAITING, Status.BLOCKED, Status.STALE, Status.RUNNING, Status.FAILED, Status.HELD)
+TOLD = (
+    Status.READY,
+    Status.WAITING,
+    Status.PAUSED,
+    Status.BLOCKED,
+    Status.STALE,
+    Status.RUNNING,
+    Status.FAILED,
+    Status.HELD,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from waterclock.batches.facts import Pause
 from waterclock.flow.declarations import Read
 from waterclock.planner.sharing import Queries
 from waterclock.timelabel.label import label_of
@@ -24,6 +25,7 @@ class Status(StrEnum):
 
     READY = "ready"
     WAITING = "waiting"
+    PAUSED = "paused"
     BLOCKED = "blocked"
     STALE = "stale"
     RUNNING = "running"
@@ -158,6 +160,7 @@ class Plan:
     batches rest on those that are made again, and follow where rows turn out to differ. `behind`: by table, the done
     labels of REPLACE transforms whose inputs were restated since and that nobody needs, oldest first: they are made
     again only when somebody asks for them. `queries`: by table, how many queries write what is ready or waits.
+    `paused`: by table, its own pause; `paused_all`: that of all.
     """
 
     now: datetime
@@ -170,6 +173,8 @@ class Plan:
     following: Mapping[str, int] = field(default_factory=dict)
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     queries: Mapping[str, Queries] = field(default_factory=dict)
+    paused: Mapping[str, Pause] = field(default_factory=dict)
+    paused_all: Pause | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan for JSON: the same keys and the same order for the same plan."""
@@ -184,6 +189,8 @@ class Plan:
             "following": dict(self.following),
             "behind": _label_texts(self.behind),
             "queries": {name: found.to_dict() for name, found in self.queries.items()},
+            "paused": {name: pause.to_dict() for name, pause in sorted(self.paused.items())},
+            "paused_all": None if self.paused_all is None else self.paused_all.to_dict(),
         }
 
 

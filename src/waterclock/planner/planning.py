@@ -70,6 +70,12 @@ class Planner:
                 name: labels for name, labels in self._behind(judge.facts.to_do).items() if name in judge.facts.selected
             },
             queries=self._queries(batches, left_out, request.group_cap),
+            paused={
+                name: pause
+                for name in self.graph.nodes
+                if name in judge.facts.selected and (pause := snapshot.of(name).paused)
+            },
+            paused_all=snapshot.paused,
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Group, ...]:
@@ -137,7 +143,7 @@ class Planner:
     def _offered(self, judge: Judge, node: Node, to_do: ToDo, request: Request) -> list[Group]:
         """Return the groups of one table that may be claimed, looking only where a batch may be ready."""
         past = judge.facts.snapshot.of(node.table.name)
-        if node.is_single and past.open_claims:
+        if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name):
             return []
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
         within = front.reached(within_reach(node, judge.facts.settlement.settled, self.graph.nodes))

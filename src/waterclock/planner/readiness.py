@@ -62,13 +62,9 @@ class Judge:
 
     def _judged(self, node: Node, window: Window) -> Batch:
         past = self.facts.snapshot.of(node.table.name)
-        if claim := _claim_of(past, window.start):
-            status = Status.WAITING if claim.left else Status.RUNNING
-            return self._found(node, window, past, status, claim.left or "running")
+        if known := self._known(node, window, past):
+            return self._found(node, window, past, *known)
         trouble = past.troubles.get(window.start)
-        if trouble is not None and not _is_due_again(trouble, self.facts.clock):
-            status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
-            return self._found(node, window, past, status, _first_line(trouble.error))
         if cause := self._before_in_order(node, window, past):
             return self._stopped(node, window, past, (), (cause,))
         reads, causes = self._reads(node, window, past)
@@ -81,6 +77,18 @@ class Judge:
         reason = f"tried again after: {_first_line(trouble.error)}" if trouble else _why(past, window.start)
         return self._found(node, window, past, Status.READY, reason, reads)
 
+    def _known(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
+        """Return what a batch is, and why, where that hangs on nothing that it reads."""
+        if claim := _claim_of(past, window.start):
+            return Status.WAITING if claim.left else Status.RUNNING, claim.left or "running"
+        trouble = past.troubles.get(window.start)
+        if trouble is not None and not _is_due_again(trouble, self.facts.clock):
+            status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
+            return status, _first_line(trouble.error)
+        if pause := self.facts.snapshot.pause_of(node.table.name):
+            return Status.PAUSED, pause.words(node.table.cadence.zone)
+        return None
+
     def _stopped(
         self,
         node: Node,
@@ -90,7 +98,7 @@ class Judge:
         causes: tuple[Cause, ...],
     ) -> Batch:
         """Return a batch with what stops it: blocked where somebody must act, else waiting."""
-        ordered = tuple(sorted(causes, key=lambda cause: cause.status not in NEEDS_SOMEBODY))
+        ordered = tuple(sorted(causes, key=_urgency))
         first = ordered[0]
         where = f"{first.table}@{first.window.label}"
         if first.status in NEEDS_SOMEBODY:
@@ -216,7 +224,9 @@ class Judge:
     def _cause(self, batch: Batch) -> Cause:
         if batch.status is Status.BLOCKED:
             return next(cause for cause in batch.causes if cause.status in NEEDS_SOMEBODY)
-        if batch.status in NEEDS_SOMEBODY:
+        if batch.causes and batch.causes[0].status is Status.PAUSED:
+            return batch.causes[0]
+        if batch.status in NEEDS_SOMEBODY or batch.status is Status.PAUSED:
             return Cause(batch.table, batch.window, batch.status, batch.reason)
         claim = _claim_of(self.facts.snapshot.of(batch.table), batch.label)
         if claim is not None and claim.left:
@@ -227,6 +237,11 @@ class Judge:
 
 def _claim_of(past: TableFacts, label: datetime) -> OpenClaim | None:
     return next((claim for claim in past.open_claims if label in claim.labels), None)
+
+
+def _urgency(cause: Cause) -> int:
+    """Return what is to be said first of several causes: what somebody must act on, then what somebody has paused."""
+    return 0 if cause.status in NEEDS_SOMEBODY else 1 if cause.status is Status.PAUSED else 2
 
 
 def _is_due_again(trouble: Trouble, clock: datetime) -> bool:

@@ -17,8 +17,8 @@ from waterclock.ui.svg_paints import attributes, classes
 
 GLYPHS = {
     State.FAILED: "✕", State.HELD: "‖", State.BLOCKED: "–", State.EXPIRED: "∅", State.RUNNING: "↻", State.STALE: "",
-    State.DUE: "·", State.BEHIND: "", State.WARNED: "!", State.SKIPPED: "»", State.OK: "", State.STOOD_FOR: "",
-    State.NOT_NEEDED: "",
+    State.PAUSED: "P", State.DUE: "·", State.BEHIND: "", State.WARNED: "!", State.SKIPPED: "»", State.OK: "",
+    State.STOOD_FOR: "", State.NOT_NEEDED: "",
 }  # fmt: skip
 
 

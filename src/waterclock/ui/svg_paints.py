@@ -58,6 +58,7 @@ PAINTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "fill-blocked": {"fill": _FAIL},
         "fill-expired": {"fill": _FAIL},
         "fill-running": {"fill": _RUN},
+        "fill-paused": {"fill": _IDLE},
         "fill-due": {"fill": _IDLE, "fill-opacity": "0.4"},
         "fill-stood-for": {"fill": _IDLE},
         "fill-not-needed": {"fill": _IDLE},

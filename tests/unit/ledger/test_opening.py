@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -85,6 +86,8 @@ def test_a_ledger_that_kept_no_sums_has_them_once_it_is_opened(tmp_path: Path) -
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
         database.execute("ALTER TABLE tables DROP COLUMN sum_high")
         database.execute("ALTER TABLE tables DROP COLUMN sum_low")
+        for name, column in product(("tables", "ledger"), ("paused_at", "paused_by", "paused_why")):
+            database.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
         database.execute("UPDATE alembic_version SET version_num = '0004'")
     with desk(tmp_path).ledger as again:
         require_sums(again)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import day
-from waterclock.batches.facts import OpenClaim
+from waterclock.batches.facts import OpenClaim, Pause
 from waterclock.codes import LEDGER
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals
@@ -42,6 +42,8 @@ ALL = [
     refusals.opened_again(URL),
     refusals.unknown_option(URL, "shema", ["schema"]),
     refusals.pool_full("a.x", day(0), "heavy", 2),
+    refusals.is_paused("a.x", day(0), Pause(day(0), "ann", "the source lies")),
+    refusals.no_pause("a.x is not paused", why="its batches may be claimed"),
     refusals.ledger_there("ledger.db"),
     refusals.nothing_to_withdraw("a.x", why="nobody asked", fix=None),
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
@@ -66,7 +68,7 @@ def test_every_code_is_raised_somewhere_and_told_here() -> None:
 
 
 def test_only_what_may_pass_is_transient() -> None:
-    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415", "E423", "E427"}
+    assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415", "E423", "E427", "E429"}
 
 
 def test_passwords_of_a_url_are_never_told() -> None:

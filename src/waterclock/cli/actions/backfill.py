@@ -13,11 +13,14 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import Asked, carry_out
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
+from waterclock.engine.run_settings import RunSettings
+from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import missing_labels
 from waterclock.operations.opening import Reading, reading, selected
+from waterclock.operations.pauses import kept_lines
 from waterclock.operations.words import count_words, seconds_words
 from waterclock.planner.estimate import Estimate, estimate
-from waterclock.planner.plan import Plan
+from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import Request
 from waterclock.selection import Labels
 
@@ -49,9 +52,13 @@ def backfilled(
             print_plan(to, asked.plan, at.flow, at.zone, {})
             to.print()
             to.print(Text(f"estimate: {cost_words(estimate(asked.plan, at.snapshot))}"))
-    if asked.count:
-        confirm(f"Make {count_words(asked.count, 'batch', 'batches')}?", yes=yes)
-    elif not is_json:
+            kept = kept_lines(at.snapshot, {batch.table for batch in asked.plan.batches}, at.zone)
+            for line in kept:
+                to.print(Text(line), soft_wrap=True)
+            confirm(f"Make {count_words(asked.count, 'batch', 'batches')}?", yes=yes)
+            if at.ledger is not None and _waits_for_pause(asked.plan):
+                _keep(at.ledger, asked)
+    if not asked.count and not is_json:
         to.print("nothing is missing there")
         return 0
     return carry_out(
@@ -65,6 +72,21 @@ def backfilled(
             is_json=is_json,
         ),
     )
+
+
+def _waits_for_pause(plan: Plan) -> bool:
+    return any(
+        batch.status is Status.PAUSED or any(cause.status is Status.PAUSED for cause in batch.causes)
+        for batch in plan.batches
+    )
+
+
+def _keep(ledger: Ledger, asked: Backfill) -> None:
+    """Write the request down: this run cannot carry all of it out, and another one will once that is resumed."""
+    known = {record.name for record in ledger.reads.tables()}
+    for name, labels in asked.force.items():
+        if labels and name in known:
+            ledger.decisions.request_backfill(name, sorted(labels), who=RunSettings().who)
 
 
 def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:

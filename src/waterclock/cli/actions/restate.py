@@ -17,6 +17,7 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.opening import Reading, reading
+from waterclock.operations.pauses import kept_lines
 from waterclock.operations.restating import Found, asking_of
 from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of
@@ -59,6 +60,8 @@ def restated(
         ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
         print_ripple(to, at, wish.word, ripple, cost)
+        for line in kept_lines(at.snapshot, ripple.all, at.zone):
+            to.print(Text(line), soft_wrap=True)
         count = count_words(sum(map(len, found.values())), "batch", "batches")
         confirm(f"{wish.word.capitalize()} {count}?", yes=yes)
         for (verb, name), labels in asking.items():

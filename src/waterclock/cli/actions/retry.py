@@ -9,6 +9,7 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.opening import reading
+from waterclock.operations.pauses import kept_lines
 from waterclock.operations.proposals import Verb, decide, propose
 from waterclock.operations.words import count_words
 from waterclock.selection import Labels
@@ -31,7 +32,7 @@ def retried(
         proposal = propose(at, Verb.RETRY, selection or "", labels)
         if proposal.count:
             decide(at, proposal, who=RunSettings().who, why=why)
-        project = at.project
+        project, kept = at.project, kept_lines(at.snapshot, proposal.all, at.zone)
     told = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
     if not proposal.count or not is_run:
         if is_json:
@@ -42,5 +43,7 @@ def retried(
         return 0
     for name, texts in told.items():
         to.print(f"due again: {name}@{', '.join(texts[:5])}{', …' if len(texts) > 5 else ''}", style="quiet")
+    for line in kept:
+        to.print(line, soft_wrap=True)
     spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in proposal.all.items()}
     return carry_out(project, Asked(command="retry", only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json))

@@ -10,7 +10,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.batch.give_up import damaged_labels, give_up
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.operations.opening import now_of, one_table, open_project
-from waterclock.operations.proposals import need_reason
+from waterclock.operations.reasons import need_reason
 from waterclock.operations.words import count_words, local_range
 from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels

@@ -13,6 +13,7 @@ from waterclock.cli.views.plan import next_due_words
 from waterclock.cli.views.run import held_words
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.operations.pauses import pause_lines
 
 if TYPE_CHECKING:
     from waterclock.cli.views.progress import Progress
@@ -83,7 +84,8 @@ class _Telling:
         waits = [held_words(held, self.progress.flow) for held in outcome.held_back[:_MOST_HELD]]
         if more := len(outcome.held_back) - _MOST_HELD:
             waits += [f"and {more} more"] if more > 0 else []
-        said = "; ".join(["watching", *waits])
+        pauses = pause_lines(outcome.plan, self.progress.zone) if outcome.plan else []
+        said = "; ".join(["watching", *pauses, *waits])
         if said != self._said or (self.progress.to.is_terminal and self.progress.log is None):
             due = next_due_words(outcome.plan, self.progress.zone) if outcome.plan else ""
             self.progress.note(f"{said}; {due}" if due else said)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as Columns
 from rich.text import Text
 
-from waterclock.batches.audit_trail import Attempt, Audit, Link
+from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.records import Input
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
@@ -36,6 +36,7 @@ _TO_THE_RIGHT = frozenset({"rows", "took", "tries"})
 _LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # which columns a narrow terminal does without
 _GAP = 2
 _MOST_ITEMS = 3
+_MOST_PAUSES = 20
 _STATES = {
     "running": State.RUNNING,
     "done": State.OK,
@@ -82,6 +83,17 @@ def print_batches(to: Console, table: Table, listed: Listed) -> None:
     for cells in lines:
         rows.add_row(*(cells[at] for at in shown))
     to.print(rows)
+    _print_pauses(to, listed.pauses)
+
+
+def _print_pauses(to: Console, pauses: Sequence[PauseEvent]) -> None:
+    """Print when a table was paused and resumed, the newest last."""
+    if pauses:
+        to.print(Text("\npauses", style="head"))
+    for one in pauses[-_MOST_PAUSES:]:
+        what = f"all {one.kind}" if one.is_of_all else one.kind
+        why = f": {one.why}" if one.why else ""
+        to.print(Text(f"  {one.at:%Y-%m-%d %H:%M:%SZ}  {what} by {one.who}{why}"), soft_wrap=True)
 
 
 def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:

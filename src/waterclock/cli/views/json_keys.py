@@ -52,6 +52,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "behind": "by table, the older states whose inputs were restated since, and that nobody needs",
             "reported": "by table, the done labels that read what was restated since (ON RESTATE REPORT)",
             "queries": "by table, {least, most}: how many queries of Spark's make what is ready, waits or is left out",
+            "paused": "by table that is paused by name, {since, by, why}",
+            "paused_all": "the same where all is paused, or null",
             "not_needed": "by table, how many due labels nobody reads",
             "stood_for": "by table, how many labels a later snapshot stands for",
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
@@ -67,6 +69,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "unsettled": "list of errors as in check, of claims that runners left and that cannot be settled yet",
             "away": "the error of an object store that did not answer while the run looked for more to do, or null",
             "left": "counts by status of what is due and not done",
+            "paused": "as in plan",
+            "paused_all": "as in plan",
             "held_by_source": "list of {table, label, end, clock, awaits}: due, and held back by their source",
             "next_due": "when something becomes due next, or null",
         },
@@ -80,12 +84,26 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "withdrawn": "by table, the list of labels that are no longer asked for",
             "why": "the reason",
         },
+        "pause": {
+            "all": "whether the whole project was paused",
+            "tables": "list of the tables that were paused by name",
+            "already": "list of those that were paused before, and keep their reason",
+            "why": "the reason",
+        },
+        "resume": {
+            "all": "whether the pause of the whole project was taken back",
+            "tables": "list of the tables whose own pause was taken back",
+            "still_paused": "list of those of them, or of all tables, that stay paused: by name, or as all is",
+            "why": "the reason, or empty",
+        },
         "status": {
             "env": "the environment",
             "now": "the instant seen at",
             "next_due": "when something becomes due next, or null",
             "due": "counts by status of what is due and not done",
             "behind": "by table, the older states whose inputs were restated since, and that nobody needs",
+            "paused": "as in plan",
+            "paused_all": "as in plan",
             "by": "the period of a column",
             "zone": "the zone in which columns are cut",
             "columns": "list of {start, label, local}, oldest first",
@@ -111,6 +129,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "rows": "how many rows they made in all",
             "due": "counts by status of what is due and not done",
             "left_out": "how many due labels are left for later runs",
+            "paused": "{since, by, why, all} of what keeps its batches from being claimed, or null; all: whether it is "
+            "the pause of all",
             "sample": "as query prints it, or null",
         },
         "query": {
@@ -148,6 +168,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "made_from": "list of {depth, table, label, claim, rows, code, is_replaced}, nearest first; is_replaced: "
             "other rows took the place of these since",
             "went_into": "the same, of what was made from it; is_replaced: it was made of a revision that is replaced",
+            "pauses": "list of {at, kind, all, who, why}, oldest first: when its table, or all, was paused and resumed",
         },
         "lineage": {
             "table": "the table (of TABLE.COLUMN: `column`, and both lists are trees of {table, column, expression, "

@@ -15,6 +15,7 @@ from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
+from waterclock.operations.pauses import pause_lines
 from waterclock.operations.states import State, look_of
 from waterclock.operations.words import count_words, instant_words, label_range, local_label, local_range, number_words
 from waterclock.planner.label_states import Quiet
@@ -97,6 +98,7 @@ def print_plan(
 ) -> None:
     """Print a plan for people; `waiting` are the first windows of tables of which none was due yet."""
     to.print(Text.assemble((summary_words(plan), "head"), f"; {next_due_words(plan, zone)}"))
+    print_pauses(to, plan, zone)
     for name, runs in stretches(plan.batches):
         to.print()
         count = sum(len(run.batches) for run in runs) + plan.left_out.get(name, 0)
@@ -117,6 +119,12 @@ def print_plan(
         to.print()
         for line in not_begun_lines(waiting):
             to.print(Text(line, style="quiet"), soft_wrap=True)
+
+
+def print_pauses(to: Console, plan: Plan, zone: str) -> None:
+    """Print what is paused, if anything is: a line for what was paused together."""
+    for line in pause_lines(plan, zone):
+        to.print(Text.assemble((f"{sign(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True)
 
 
 def plan_json(

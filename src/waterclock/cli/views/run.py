@@ -10,7 +10,7 @@ from rich.text import Text
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.error_card import show_errors
-from waterclock.cli.views.plan import next_due_words, summary_words
+from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
@@ -58,6 +58,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
         to.print()
     for held in outcome.held_back:
         to.print(Text(held_words(held, flow), style="quiet"), soft_wrap=True)
+    print_pauses(to, plan, zone)
     to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
     if any(batch.status is Status.FAILED for batch in plan.batches):
         to.print(Text("once it is mended, `waterclock retry` makes what failed and what that blocks", style="quiet"))
@@ -86,6 +87,7 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
         "unsettled": [error.to_dict() for error in outcome.unsettled],
         "away": None if outcome.away is None else outcome.away.to_dict(),
         "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
+        **{key: None if plan is None else plan.to_dict()[key] for key in ("paused", "paused_all")},
         "held_by_source": [
             {
                 "table": held.table,

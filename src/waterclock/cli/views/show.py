@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as Columns
 from rich.text import Text
 
+from waterclock.batches.facts import Pause
 from waterclock.batches.records import Slice
 from waterclock.cli.views.lineage import kind_words
 from waterclock.cli.views.theme import LOOKS, console, sign
@@ -17,7 +18,7 @@ from waterclock.operations.description import ColumnSaid, columns_said, declared
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import Reading, one_table, reading
-from waterclock.operations.states import state_of
+from waterclock.operations.states import State, state_of
 from waterclock.operations.words import count_words, instant_words, local_label
 from waterclock.planner.plan import Status
 from waterclock.planner.request import Request
@@ -40,6 +41,7 @@ class Described:
     rows: int
     due: dict[str, int]
     left_out: int
+    paused: Pause | None
     sample: Answered | None
 
     def to_json(self) -> dict[str, Any]:
@@ -67,6 +69,7 @@ class Described:
             "rows": self.rows,
             "due": self.due,
             "left_out": self.left_out,
+            "paused": None if self.paused is None else self.paused.to_dict() | {"all": self.paused.is_of_all},
             "sample": None if self.sample is None else self.sample.to_json(),
         }
 
@@ -101,6 +104,10 @@ def print_described(found: Described) -> None:
     for status, count in found.due.items():
         state = state_of(Status(status))
         to.print(Text(f"  {sign(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].word))
+    if found.paused is not None:
+        look = LOOKS[State.PAUSED]
+        said = found.paused.words(table.cadence.zone)
+        to.print(Text.assemble((f"  {sign(State.PAUSED, to)} ", look.style), said), soft_wrap=True)
     if found.left_out:
         to.print(Text(f"  and {count_words(found.left_out, 'label')} more, left for later runs", style="quiet"))
     to.print()
@@ -137,6 +144,7 @@ def _described(at: Reading, table: Table) -> Described:
         rows=rows,
         due=due,
         left_out=plan.left_out.get(table.name, 0),
+        paused=at.snapshot.pause_of(table.name),
         sample=None,
     )
 

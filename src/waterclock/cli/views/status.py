@@ -13,7 +13,7 @@ from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
-from waterclock.cli.views.plan import next_due_words, summary_words
+from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Table
 from waterclock.operations.causes import causes_at_root
@@ -114,6 +114,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     if seen.plan.behind:
         print_behind(to, seen.plan.behind)
         to.print()
+    print_pauses(to, seen.plan, zone)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
 
 
@@ -122,12 +123,13 @@ def status_json(seen: Seen) -> dict[str, Any]:
     counts: dict[str, int] = {}
     for batch in seen.plan.batches:
         counts[batch.status.value] = counts.get(batch.status.value, 0) + 1
+    told = seen.plan.to_dict()
     return {
         "env": seen.env,
         "now": instant_text(seen.now),
         "next_due": instant_text(seen.plan.next_due),
         "due": counts,
-        "behind": seen.plan.to_dict()["behind"],
+        **{key: told[key] for key in ("behind", "paused", "paused_all")},
         **grid_json(seen.grid),
     }
 

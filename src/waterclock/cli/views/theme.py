@@ -42,6 +42,7 @@ LOOKS: Mapping[State, Look] = MappingProxyType(
         State.EXPIRED: Look("∅", "0", "fail"),
         State.RUNNING: Look("↻", "@", "run"),
         State.STALE: Look("▨", "~", "ok.loud"),
+        State.PAUSED: Look("P", "P", "idle.loud"),
         State.DUE: Look("·", ".", "idle.loud"),
         State.BEHIND: Look("◧", "<", "ok.loud"),
         State.WARNED: Look("▲", "!", "warn"),

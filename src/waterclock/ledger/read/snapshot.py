@@ -28,7 +28,7 @@ from waterclock.batches.facts import (
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.ripple import Key, resting_on
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import Database, pause_of
 from waterclock.ledger.store.schema import (
     IS_OPEN,
     IS_REQUESTED,
@@ -46,8 +46,11 @@ from waterclock.ledger.store.schema import (
 )
 from waterclock.timelabel.intervals import IntervalSet
 
-_LEDGER = sa.select(ledger.c.flow, ledger.c.sequence)
-_TABLES = sa.select(tables.c.name, tables.c.mode, tables.c.start, tables.c.seconds, tables.c.dropped_before)
+_LEDGER = sa.select(ledger.c.flow, ledger.c.sequence, ledger.c.paused_at, ledger.c.paused_by, ledger.c.paused_why)
+_TABLES = sa.select(
+    tables.c.name, tables.c.mode, tables.c.start, tables.c.seconds, tables.c.dropped_before,
+    tables.c.paused_at, tables.c.paused_by, tables.c.paused_why,
+)  # fmt: skip
 _COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high)
 _CODES = sa.select(codes.c.table_name, codes.c.code, codes.c.labels).where(codes.c.labels > 0)
 _TROUBLES = sa.select(
@@ -157,12 +160,14 @@ def snapshot(
                 seconds_per_batch=row.seconds,
                 stands=_stands((*requested.get(name, ()), *claimed.get(name, ()))),
                 dropped_before=row.dropped_before,
+                paused=pause_of(row),
             )
             for name, row in found.items()
             if name in wanted
         },
         flow=first.flow,
         sequence=first.sequence,
+        paused=pause_of(first, is_of_all=True),
     )
 
 

@@ -18,13 +18,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
+from waterclock.batches.facts import Pause
 from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, telling
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
-NEWEST_SCHEMA = "0005"
+NEWEST_SCHEMA = "0006"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,13 +43,17 @@ _MOST_TRIES = 5  # of one transaction whose connection broke: whatever breaks it
 
 @dataclass(slots=True)
 class Write:
-    """A writing transaction: its place among all of them, and the events it will leave."""
+    """A writing transaction: its place among all of them, and the events it will leave.
+
+    `paused`: the pause of all tables, which holds for what is claimed in it.
+    """
 
     transaction: _Transaction
     at: datetime
     sequence: int
     flow: str | None
     last_claim: int
+    paused: Pause | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -112,6 +117,9 @@ class Database:
         self._now: sa.Select[int] = sa.select(sa.literal_column(self.backend.NOW))
         told: tuple[Any, ...] = (
             schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
+            # as it rests: what begins a transaction is answered past SQLAlchemy
+            sa.type_coerce(schema.ledger.c.paused_at, sa.BigInteger).label("paused_micros"),
+            schema.ledger.c.paused_by, schema.ledger.c.paused_why,
             sa.literal_column(self.backend.NOW).label("now"),
             sa.literal_column(self.backend.TRANSACTION).label("transaction"),
         )  # fmt: skip
@@ -188,7 +196,7 @@ class Database:
             transaction.number = row.transaction
             if isinstance(self.clock, postgres.ServerClock):
                 at = self.clock.set(from_micros(row.now))
-            write = Write(transaction, at, row.sequence, row.flow, row.last_claim)
+            write = Write(transaction, at, row.sequence, row.flow, row.last_claim, _pause_of_all(row))
             yield write
             if write.events:
                 write.later(_ADD_EVENTS, write.events)
@@ -315,6 +323,19 @@ class _Transaction:
         """Tell the database what it was not told yet, and keep all that was said."""
         self.backend.say(self.connection, self.unsent, commits=True)
         self.connection.commit()
+
+
+def pause_of(row: schema.AnyRow, *, is_of_all: bool = False) -> Pause | None:
+    """Read the pause of a row of `tables` or `ledger`; None where there is none."""
+    if row.paused_at is None:
+        return None
+    return Pause(row.paused_at, row.paused_by, row.paused_why, is_of_all)
+
+
+def _pause_of_all(row: Any) -> Pause | None:
+    if row.paused_micros is None:
+        return None
+    return Pause(from_micros(row.paused_micros), row.paused_by, row.paused_why, is_of_all=True)
 
 
 def _tell_nobody(_: str) -> None:

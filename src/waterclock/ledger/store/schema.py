@@ -52,6 +52,10 @@ ledger = sa.Table(
     sa.Column("flow", TEXT),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("moved_to", TEXT),
+    # of all tables; of one it stands beside it
+    sa.Column("paused_at", Instant),
+    sa.Column("paused_by", TEXT),
+    sa.Column("paused_why", TEXT),
 )
 
 flows = sa.Table(
@@ -86,6 +90,9 @@ tables = sa.Table(
     # what all of its current slices weigh together, from which the content of a state is found
     sa.Column("sum_high", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("sum_low", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("paused_at", Instant),
+    sa.Column("paused_by", TEXT),
+    sa.Column("paused_why", TEXT),
 )
 
 codes = sa.Table(

@@ -14,7 +14,7 @@ from waterclock.flow.choices import TableType
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import Database, Write, pause_of
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, inputs, tables
 
 _NAMES = sa.select(tables.c.name)
@@ -25,6 +25,9 @@ _AT_HAND = (
         tables.c.type,
         tables.c.mode,
         tables.c.changes,
+        tables.c.paused_at,
+        tables.c.paused_by,
+        tables.c.paused_why,
         sa.exists().where(IS_OPEN, claims.c.table_name == tables.c.name).label("is_held"),
         batches.c.label,
         batches.c.status,
@@ -83,12 +86,15 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
             done, neither requested nor suspect (unless the request says why it restates), E409 for a skipped one,
             E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427 (transient)
-            where the table's pool is full
+            where the table's pool is full, E429 (transient) where the table or all is paused
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
             raise refusals.not_applied(request.flow, write.flow)
         known, before = _at_hand(write, request)
+        # asked in the transaction that claims: a runner that planned before the pause claims nothing after it
+        if pause := pause_of(known[request.table]) or write.paused:
+            raise refusals.is_paused(request.table, request.labels[0], pause)
         if known[request.table].is_held:
             _refuse_second(write, request, known[request.table].type)
         _refuse_full(write, request)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.model.flows import at, collect, flow
+from waterclock.batches.facts import Pause
 from waterclock.cli.actions import watch as watching
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.views.theme import make_console
@@ -52,7 +53,9 @@ class Looking:
 
     def run_once(self, now: datetime) -> RunOutcome:
         self.now = now + timedelta(minutes=1)
-        found = replace(self.outcomes.pop(0), plan=Plan(now=now, next_due=self.now))
+        outcome = self.outcomes.pop(0)
+        plan = outcome.plan or Plan(now=now)
+        found = replace(outcome, plan=replace(plan, now=now, next_due=self.now))
         if not self.outcomes:
             self.stop.set()
         return found
@@ -97,6 +100,19 @@ def test_a_log_gets_a_line_for_each_change_and_none_for_each_look() -> None:
     later = RunOutcome(held_back=(replace(HELD, clock=at("2013-01-03 21:50:01")),))
     noted, _ = watched(idle, idle, held, held, later)
     assert noted == ["watching; next due 2013-01-03 22:01Z", waiting("21:48", "22:03"), waiting("21:50", "22:05")]
+
+
+def test_a_pause_is_a_change_and_so_is_its_end() -> None:
+    pause = Pause(NOW, "ann", "the source lies")
+    paused, of_all = Plan(NOW, paused={"raw.a": pause}), Plan(NOW, paused_all=replace(pause, is_of_all=True))
+    looks = [RunOutcome(plan=paused), RunOutcome(plan=paused), RunOutcome(plan=of_all), RunOutcome()]
+    noted, _ = watched(*looks)
+    said = "paused by ann since 2013-01-03 22:00 +00:00: the source lies"
+    assert noted == [
+        f"watching; raw.a is {said}; next due 2013-01-03 22:01Z",
+        f"watching; all is {said}; next due 2013-01-03 22:03Z",
+        "watching; next due 2013-01-03 22:04Z",
+    ]
 
 
 def test_the_line_that_is_drawn_is_always_as_of_now() -> None:

@@ -23,6 +23,8 @@ from waterclock.cli.views.json_keys import ALIKE, SHAPES
         ("maintain", "--dry-run"),
         ("ledger", "export"),
         ("ledger", "rebuild", "--force"),
+        ("pause", "shop.orders", "--why", "x"),
+        ("run", "web.visits@2024-11-17"),
         ("skip", "web.per_order", "2024-11-17", "--why", "x", "--yes"),
     ],
 )

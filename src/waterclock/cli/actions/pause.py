@@ -1,0 +1,83 @@
+"""Pauses tables or the whole project, and takes that back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from rich.text import Text
+
+from waterclock.batches.facts import LedgerSnapshot
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_settings import RunSettings
+from waterclock.ledger.refusals import no_pause
+from waterclock.operations.opening import open_project, reading
+from waterclock.operations.pauses import names_words, paused_by_name, tables_meant
+from waterclock.operations.reasons import need_reason_of_pause
+from waterclock.operations.words import count_words
+
+
+def paused(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
+    """Let no new batch of these tables be claimed, or of any where none is said, before anything ran too.
+
+    Raises  E430 where all of it is paused already, E903 for an empty reason, E510 to E514 as `selection.select`
+    """
+    need_reason_of_pause(why)
+    project = open_project(folder, env)
+    names = tables_meant(project.flow, selection)
+    with open_workplace(project) as work:
+        decisions, who = work.ledger.decisions, work.settings.who
+        if names is None:
+            decisions.pause_all(who=who, why=why)
+            new: tuple[str, ...] = ()
+        else:
+            if not {record.name for record in work.ledger.reads.tables()}.issuperset(names):
+                apply_flow(work, work.real_now())
+            new = decisions.pause_tables(names, who=who, why=why)
+        snapshot = work.ledger.reads.snapshot(project.flow)
+    already = [name for name in names or () if name not in new]
+    if is_json:
+        print_json({"all": names is None, "tables": list(new), "already": already, "why": why})
+        return
+    to = console()
+    to.print(f"paused: {'all' if names is None else ', '.join(new)}: {why}", soft_wrap=True)
+    if already:
+        to.print(f"paused before, for its own reason: {', '.join(already)}", soft_wrap=True)
+    if running := _count_running(snapshot, project.flow.tables if names is None else new):
+        to.print(f"{count_words(running, 'batch that is running ends', 'batches that are running end')}")
+    which = "" if names is None else f" {' '.join(selection or ())}"
+    to.print(Text(f"`waterclock resume{which}` takes it back", style="quiet"), soft_wrap=True)
+
+
+def resumed(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
+    """Take back the pause of these tables, or that of all where none is said.
+
+    Raises  E430 where none of it is paused, E510 to E514 as `selection.select`
+    """
+    with reading(folder, env, None) as at:
+        names = tables_meant(at.flow, selection)
+        if at.ledger is None:
+            raise no_pause("nothing is paused", why="there is no ledger yet: nothing has run, nor was it paused")
+        who, old = RunSettings().who, tuple[str, ...]()
+        if names is None:
+            at.ledger.decisions.resume_all(who=who, why=why)
+        else:
+            old = at.ledger.decisions.resume_tables(names, who=who, why=why)
+        snapshot, zone = at.ledger.reads.snapshot(at.flow), at.zone
+    still = [name for name in (old if names else at.flow.tables) if snapshot.pause_of(name)]
+    if is_json:
+        print_json({"all": names is None, "tables": list(old), "still_paused": still, "why": why})
+        return
+    to = console()
+    to.print(f"resumed: {'all' if names is None else ', '.join(old)}", soft_wrap=True)
+    for line in paused_by_name(snapshot, still, zone):
+        to.print(line, soft_wrap=True)
+    if snapshot.paused is not None:
+        said = f"{snapshot.paused.words(zone)}; nothing of {names_words(old)} runs until `waterclock resume`"
+        to.print(said, soft_wrap=True)
+
+
+def _count_running(snapshot: LedgerSnapshot, names: Collection[str]) -> int:
+    return sum(len(claim.labels) for name in names for claim in snapshot.of(name).open_claims)

@@ -1,0 +1,35 @@
+"""`waterclock pause`: keep runners from beginning batches of tables, or of any, for a reason that is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+SomeTables = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SELECTION",
+        help="Tables, as for run; the whole project, with tables that come later, if none is said.",
+        show_default=False,
+        autocompletion=tables_from,
+    ),
+]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; everybody sees it, with your name.")]
+
+
+def pause(
+    selection: SomeTables = None,
+    *,
+    why: Why,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    json: AsJson = False,
+) -> None:
+    """Begin no new batch of some tables, or of any, until they are resumed; what is running ends, and readers wait."""
+    from waterclock.cli.actions.pause import paused
+
+    paused(project, env, selection, why, is_json=json)

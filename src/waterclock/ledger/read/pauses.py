@@ -1,0 +1,31 @@
+"""When a table was paused and resumed."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import PAUSED, RESUMED, PauseEvent
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import events
+
+_PAUSES = (
+    sa.select(events.c.at, events.c.kind, events.c.table_name, events.c.who, events.c.data)
+    .where(
+        sa.or_(events.c.table_name == sa.bindparam("of"), events.c.table_name.is_(None)),
+        events.c.label.is_(None),
+        events.c.kind.in_((PAUSED, RESUMED)),
+    )
+    .order_by(events.c.id)
+)
+
+
+def pauses(database: Database, table: str) -> tuple[PauseEvent, ...]:
+    """Return when a table was paused and resumed, by itself or with all, oldest first.
+
+    Cost: a look at the events that are about no label: those of the table, and of runs.
+    """
+    with database.read() as connection:
+        return tuple(
+            PauseEvent(row.at, row.kind, row.table_name is None, row.who, str((row.data or {}).get("why", "")))
+            for row in connection.execute(_PAUSES, {"of": table})
+        )

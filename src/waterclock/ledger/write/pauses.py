@@ -1,0 +1,127 @@
+"""What keeps runners from claiming batches until somebody resumes: the pause of a table, and that of all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import sqlalchemy as sa
+
+from waterclock.batches.audit_trail import PAUSED, RESUMED
+from waterclock.batches.facts import Pause
+from waterclock.ledger import refusals
+from waterclock.ledger.store.database import Database, Write, pause_of
+from waterclock.ledger.store.schema import AnyRow, ledger, tables
+
+_TABLES = sa.select(tables.c.name, tables.c.paused_at, tables.c.paused_by, tables.c.paused_why)
+_SAID: dict[str, sa.BindParameter[object]] = {
+    name: sa.bindparam(f"{name}_") for name in ("paused_at", "paused_by", "paused_why")
+}
+_PAUSE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(_SAID)
+_PAUSE_ALL = sa.update(ledger).values(_SAID)
+_NOT_PAUSED = {"paused_at_": None, "paused_by_": None, "paused_why_": None}
+
+
+def pause_tables(database: Database, names: Collection[str], *, who: str, why: str) -> tuple[str, ...]:
+    """Keep every runner from claiming batches of these tables; give those that were not paused before.
+
+    What is paused keeps its first reason. A batch that is being made ends.
+    Raises  E430 where each is paused already, E412 for an unknown table
+    """
+    with database.write() as write:
+        known = _known(write, names)
+        new = tuple(name for name in names if known[name].paused_at is None)
+        if not new:
+            raise _paused_already({name: pause_of(known[name]) for name in names})
+        for name in new:
+            write.execute(_PAUSE, {"of": name} | _said(write, who, why))
+            write.log(PAUSED, who=who, table=name, data={"why": why})
+        return new
+
+
+def pause_all(database: Database, *, who: str, why: str) -> None:
+    """Keep every runner from claiming any batch, of tables too that are declared later.
+
+    Raises  E430 where all is paused already
+    """
+    with database.write() as write:
+        if write.paused is not None:
+            raise refusals.no_pause(
+                "all is paused already", why=write.paused.words("UTC"), fix="`waterclock resume` takes it back"
+            )
+        write.execute(_PAUSE_ALL, _said(write, who, why))
+        write.log(PAUSED, who=who, data={"why": why})
+
+
+def resume_tables(database: Database, names: Collection[str], *, who: str, why: str = "") -> tuple[str, ...]:
+    """Take back the pauses of these tables; give those that were paused. The pause of all stays.
+
+    Raises  E430 where none is paused, E412 for an unknown table
+    """
+    with database.write() as write:
+        known = _known(write, names)
+        old = tuple(name for name in names if known[name].paused_at is not None)
+        if not old:
+            raise _not_paused(names, write.paused)
+        for name in old:
+            write.execute(_PAUSE, {"of": name} | _NOT_PAUSED)
+            write.log(RESUMED, who=who, table=name, data={"why": why} if why else None)
+        return old
+
+
+def resume_all(database: Database, *, who: str, why: str = "") -> None:
+    """Take back the pause of all; tables that are paused by name stay so.
+
+    Raises  E430 where all is not paused
+    """
+    with database.write() as write:
+        if write.paused is None:
+            names = [row.name for row in write.execute(_TABLES) if row.paused_at is not None]
+            raise refusals.no_pause(
+                "the project is not paused",
+                why=f"paused by name: {_listed(names)}" if names else "nothing of it is",
+                fix=f"`waterclock resume {names[0]}` takes up a table again" if names else None,
+            )
+        write.execute(_PAUSE_ALL, _NOT_PAUSED)
+        write.log(RESUMED, who=who, data={"why": why} if why else None)
+
+
+def _said(write: Write, who: str, why: str) -> dict[str, object]:
+    return {"paused_at_": write.at, "paused_by_": who, "paused_why_": why}
+
+
+def _known(write: Write, names: Collection[str]) -> Mapping[str, AnyRow]:
+    known = {row.name: row for row in write.execute(_TABLES)}
+    for name in names:
+        if name not in known:
+            raise refusals.unknown_table(name, known)
+    return known
+
+
+def _paused_already(pauses: Mapping[str, Pause | None]) -> Exception:
+    name, pause = next(iter(pauses.items()))
+    more = f" and {len(pauses) - 1} more are" if len(pauses) > 1 else " is"
+    return refusals.no_pause(
+        f"{name}{more} paused already",
+        why=pause.words("UTC") if pause else "",
+        fix=f"`waterclock resume {name}` takes it back",
+    )
+
+
+def _not_paused(names: Collection[str], of_all: Pause | None) -> Exception:
+    which = _listed(names)
+    if of_all is not None:
+        return refusals.no_pause(
+            f"no pause of {which} itself stands: all is paused",
+            why=of_all.words("UTC"),
+            fix="`waterclock resume` takes up all again, but for tables that are paused by name",
+        )
+    return refusals.no_pause(
+        f"{which} {'is' if len(names) == 1 else 'are'} not paused",
+        why="its batches may be claimed" if len(names) == 1 else "their batches may be claimed",
+        fix="`waterclock plan` says what waits and why",
+    )
+
+
+def _listed(names: Collection[str]) -> str:
+    some = list(names)[:3]
+    return ", ".join(some) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

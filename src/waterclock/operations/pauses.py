@@ -1,0 +1,64 @@
+"""Pauses as people are told of them, and who is meant by one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+
+from waterclock.batches.facts import LedgerSnapshot, Pause
+from waterclock.flow.declarations import Flow
+from waterclock.ledger.refusals import no_pause
+from waterclock.planner.plan import Plan
+from waterclock.selection import select
+
+_MOST_NAMED = 3
+
+
+def tables_meant(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[str, ...] | None:
+    """Return the tables that are to be paused or resumed; None for the whole project.
+
+    Raises  E430 where labels are said, E510 to E514 as `selection.select`
+    """
+    found = select(flow, *texts) if texts else None
+    if labels or (found and found.labels):
+        name, said = next(iter(found.labels.items()), (found.tables[0], labels)) if found else ("TABLE", labels)
+        raise no_pause(
+            "a pause is of whole tables",
+            why=f"labels are named: {said}",
+            fix=f"name the table alone; `waterclock skip {name} LABELS` leaves labels out",
+        )
+    return None if found is None else found.tables
+
+
+def pause_lines(plan: Plan, zone: str) -> list[str]:
+    """Say what of a plan's tables is paused, by whom, since when and why: what was paused together in one line."""
+    of_all = [] if plan.paused_all is None else [plan.paused_all.words(zone)]
+    return [*of_all, *_by_name(plan.paused, zone)]
+
+
+def kept_lines(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:
+    """Say of those of some tables that are paused that what is asked of them waits until they are resumed."""
+    of_all = [] if snapshot.paused is None else [snapshot.paused.words(zone)]
+    lines = [*of_all, *paused_by_name(snapshot, names, zone)]
+    return [*lines, "what is asked for is kept, and carried out after `waterclock resume`"] if lines else []
+
+
+def paused_by_name(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:
+    """Say which of some tables are paused by name, by whom, since when and why."""
+    return _by_name({name: pause for name in names if (pause := snapshot.of(name).paused)}, zone)
+
+
+def _by_name(pauses: Mapping[str, Pause], zone: str) -> list[str]:
+    together: dict[tuple[datetime, str, str], list[str]] = {}
+    for name, pause in pauses.items():
+        together.setdefault((pause.at, pause.who, pause.why), []).append(name)
+    return [
+        f"{names_words(names)} {'is' if len(names) == 1 else 'are'} {pauses[names[0]].words(zone)}"
+        for names in together.values()
+    ]
+
+
+def names_words(names: Collection[str]) -> str:
+    """Name some tables, of many the first."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join([*names][:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

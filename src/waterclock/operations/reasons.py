@@ -1,0 +1,22 @@
+"""Refuses to do without a reason what others will ask about."""
+
+from __future__ import annotations
+
+from waterclock.errors import WaterclockError
+
+
+def need_reason(why: str) -> None:
+    """Refuse to leave rows out without a reason. Raises  E903."""
+    _need(why, "it is all that a reader finds of the rows", "they are left out")
+
+
+def need_reason_of_pause(why: str) -> None:
+    """Refuse to pause without a reason. Raises  E903."""
+    _need(why, "it is all that others see of what does not run", "it is paused")
+
+
+def _need(why: str, reads: str, what: str) -> None:
+    if not why.strip():
+        raise WaterclockError(
+            "E903", "a reason is needed", why=reads, fix=f"say why {what}; on a command line: --why '…'"
+        )
