@@ -154,3 +154,20 @@ def test_backfill_makes_the_days_that_nobody_needed(newcomer: Newcomer) -> None:
     told = newcomer.json("backfill", "sales.best_customers", f"{start}..", "--yes")
     assert (told["done"], told["failed"]) == (2, [])
     assert len(newcomer.json("audit", "sales.best_customers")["batches"]) == 3
+
+
+def test_what_is_paused_is_made_by_no_run_and_what_was_asked_for_is_made_after_resume(newcomer: Newcomer) -> None:
+    label = newcomer.json("status")["columns"][-1]["label"]
+    newcomer.types("pause", "sales.by_country", "--why", "the rates are wrong")
+    kept = newcomer.types("recompute", "sales.by_country", label, "--yes")
+    assert kept.exit_code == 0
+    assert "what is asked for is kept, and carried out after `waterclock resume`" in kept.stdout
+    attempts = len(newcomer.json("audit", f"sales.by_country@{label}")["attempts"])
+    waits = newcomer.json("run")
+    assert (waits["done"], waits["left"]["paused"]) == (0, 1)
+    assert waits["paused"]["sales.by_country"]["why"] == "the rates are wrong"
+    newcomer.types("resume", "sales.by_country")
+    assert newcomer.json("run")["done"] == 1
+    audit = newcomer.json("audit", f"sales.by_country@{label}")
+    assert len(audit["attempts"]) == attempts + 1
+    assert [each["kind"] for each in audit["pauses"]] == ["paused", "resumed"]

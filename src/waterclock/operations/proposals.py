@@ -19,6 +19,8 @@ from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
+from waterclock.operations.reasons import need_reason
 from waterclock.operations.restating import Asking, asking_of, done_labels, labels_of_sources, refuse_more_than
 from waterclock.operations.retrying import blocked_by, plan_of_readers, troubled
 from waterclock.operations.withdrawing import withdrawable
@@ -36,6 +38,7 @@ class _Found(NamedTuple):
     asked: Windows
     following: Windows
     asking: Asking | None = None
+    of_tables: OfTables | None = None
 
 
 class Verb(StrEnum):
@@ -47,6 +50,8 @@ class Verb(StrEnum):
     BACKFILL = "backfill"
     SKIP = "skip"
     WITHDRAW = "withdraw"
+    PAUSE = "pause"
+    RESUME = "resume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Proposal:
     again, may run where rows turn out to differ, or that a state which is asked for needs; both by table, upstream
     first and oldest first. `steps`: in which step each table is. `may_differ`: whether rows that are there are made
     again. `command`: the same on a command line, but for its reason. `asking`: of what is made again, what the ledger
-    is told, by verb and table.
+    is told, by verb and table. `of_tables`: what is paused or resumed; then `asked` are due batches that wait for it.
     """
 
     verb: Verb
@@ -68,6 +73,12 @@ class Proposal:
     command: str
     may_differ: bool = False
     asking: Asking = field(default_factory=dict)
+    of_tables: OfTables | None = None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is anything to be done."""
+        return self.count > 0 if self.of_tables is None else self.of_tables.is_something
 
     @property
     def count(self) -> int:
@@ -81,7 +92,10 @@ class Proposal:
 
     @property
     def digest(self) -> str:
-        """The name of exactly these batches, asked for in this way."""
+        """The name of exactly these batches, asked for in this way; of tables the name of these."""
+        if self.of_tables is not None:
+            names = ["*"] if self.of_tables.is_of_all else sorted(self.of_tables.names)
+            return sha256("\n".join([self.verb, *names]).encode()).hexdigest()[:16]
         told = [
             f"{name}@{window.label}"
             for of in (self.asked, self.following)
@@ -103,7 +117,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
         raise WaterclockError(
             "E910", f"{verb!r} is nothing that can be done with batches", fix=did_you_mean(verb, list(Verb))
         ) from None
-    asked, following, asking = _FOUND[wanted](at, selection, labels, most)
+    asked, following, asking, of_tables = _FOUND[wanted](at, selection, labels, most)
     made = {} if wanted in _MAKES_NOTHING else asked
     both = {
         name: len({*made.get(name, ()), *following.get(name, ())})
@@ -120,6 +134,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
         may_differ=wanted not in _MAKES_NOTHING
         and any(_is_covered(at, name, window.start) for name, windows in asked.items() for window in windows),
         asking=asking or {},
+        of_tables=of_tables,
     )
 
 
@@ -134,6 +149,10 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
         )
     if proposal.verb is Verb.SKIP:
         need_reason(why)
+    if proposal.of_tables is not None:
+        carry = pause if proposal.verb is Verb.PAUSE else resume
+        carry(at.ledger, proposal.of_tables, who=who, why=why)
+        return
     decisions = at.ledger.decisions
     labels = {name: tuple(window.start for window in windows) for name, windows in proposal.asked.items()}
     if proposal.verb is Verb.RETRY:
@@ -150,17 +169,6 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
     else:
         for (verb, name), meant in proposal.asking.items():
             decisions.request_restate(name, sorted(meant), verb, who=who, why=why)
-
-
-def need_reason(why: str) -> None:
-    """Refuse to leave rows out without a reason. Raises  E903."""
-    if not why.strip():
-        raise WaterclockError(
-            "E903",
-            "a reason is needed",
-            why="it is all that a reader finds of the rows",
-            fix="say why they are left out; on a command line: --why '…'",
-        )
 
 
 def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
@@ -236,6 +244,16 @@ def _withdraw(at: Reading, ledger: Ledger, labels: Mapping[str, Collection[datet
         ledger.decisions.end_following(name, followed, who=who)
 
 
+def _paused(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
+    of = to_pause(at, selection, labels)
+    return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
+
+
+def _resumed(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
+    of = to_resume(at, selection, labels)
+    return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
+
+
 _FOUND = {
     Verb.RETRY: _retry,
     Verb.RECOMPUTE: _recompute,
@@ -243,8 +261,10 @@ _FOUND = {
     Verb.BACKFILL: _backfill,
     Verb.SKIP: _skip,
     Verb.WITHDRAW: _withdrawn,
+    Verb.PAUSE: _paused,
+    Verb.RESUME: _resumed,
 }
-_MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW})
+_MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW, Verb.PAUSE, Verb.RESUME})
 
 
 # what a command line does besides: here a runner carries it out

@@ -9,6 +9,8 @@ from datetime import datetime
 
 from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import Freshness
+from waterclock.operations.opening import zone_of
+from waterclock.operations.pauses import pause_lines
 from waterclock.operations.states import State, look_of
 from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.planner.plan import Batch, Plan, Status
@@ -44,9 +46,11 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     if not names:
         return Verdict((Part("No table is meant." if flow.tables else "No table is declared yet."),))
     counts = Counter(look_of(batch) for batch in plan.batches)
+    pauses = _pauses(flow, plan)
     failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
     held = [batch for batch in plan.batches if batch.status is Status.HELD]
     more = _rest(counts, plan, told={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set())
+    more = (*more, *pauses)
     if failed or held:
         return Verdict(_stopped(flow, failed or held, held if failed else [], plan), more)
     if all(one.label is None for one in found.values()):
@@ -54,12 +58,17 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
         waits = (
             f"{count_words(due, 'batch', 'batches')} {'is' if due == 1 else 'are'} due" if due else "nothing is due yet"
         )
-        return Verdict((Part(f"Nothing was made yet: {waits}."),))
+        return Verdict((Part(f"Nothing was made yet: {waits}."),), pauses)
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:
         title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
         return Verdict((Part(title), Part(f"{_listed(late)}.")), more)
     return Verdict((Part(_all_fresh(flow, found, plan.now)),), more)
+
+
+def _pauses(flow: Flow, plan: Plan) -> tuple[Part, ...]:
+    """Say what is paused, by whom, since when and why, a sentence for what was paused together."""
+    return tuple(Part(f" {line[0].upper()}{line[1:]}.", State.PAUSED) for line in pause_lines(plan, zone_of(flow)))
 
 
 def _stopped(flow: Flow, batches: Sequence[Batch], held: Sequence[Batch], plan: Plan) -> tuple[Part, ...]:
@@ -106,6 +115,8 @@ def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[Part, .
     due = counts[State.DUE] + sum(count for name, count in plan.left_out.items() if name not in stopped)
     if due:
         clauses.append((Part(f"{count_words(due, 'batch is', 'batches are')} due"),))
+    if paused := counts[State.PAUSED]:
+        clauses.append((Part(f"{count_words(paused, 'batch is', 'batches are')} "), Part("paused", State.PAUSED)))
     if (blocked := counts[State.BLOCKED]) and State.BLOCKED not in told:
         clauses.append((Part(f"{count_words(blocked, 'batch is', 'batches are')} blocked", State.BLOCKED),))
     if expired := counts[State.EXPIRED]:

@@ -60,7 +60,8 @@ def restated(
         ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
         print_ripple(to, at, wish.word, ripple, cost)
-        for line in kept_lines(at.snapshot, ripple.all, at.zone):
+        kept = kept_lines(at.snapshot, ripple.all, at.zone)
+        for line in kept:
             to.print(Text(line), soft_wrap=True)
         count = count_words(sum(map(len, found.values())), "batch", "batches")
         confirm(f"{wish.word.capitalize()} {count}?", yes=yes)
@@ -71,7 +72,7 @@ def restated(
         if is_json:
             print_json({"verb": wish.word, **ripple.to_dict(), "estimate": cost.to_dict()})
         else:
-            to.print(f"asked for; the next run makes {count} again")
+            to.print("asked for" if kept else f"asked for; the next run makes {count} again")
         return 0
     spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in ripple.all.items()}
     return carry_out(

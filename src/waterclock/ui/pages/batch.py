@@ -32,6 +32,7 @@ from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
 from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done, several, states_of
+from waterclock.ui.pages.pauses import resuming
 from waterclock.ui.pages.quality import note_told
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
@@ -45,6 +46,7 @@ _NEWEST_ATTEMPT = {
     "held": "what was made again is held",
     "running": "it is being made again",
 }
+_NOT_BEGUN = frozenset({Status.READY, Status.WAITING, Status.PAUSED, Status.NOT_NEEDED})
 _CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 
@@ -92,7 +94,7 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
         "notes": _notes(at, table, audit),
         "holds_up": _held_up(plan, table.name, one.label),
         "record": None if audit is None else audit_parts(audit),
-        "actions": [*_offered(at, plan, table, one, way), *_withdrawn(table, one)],
+        "actions": [*_resumed(at, way), *_offered(at, plan, table, one, way), *_withdrawn(table, one)],
     }
 
 
@@ -258,8 +260,8 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
             actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
     elif has_failed(one) and not is_done(one):  # it failed, and since then nobody needs it
         actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
-    elif one.status in {Status.READY, Status.WAITING, Status.NOT_NEEDED} and not is_done(one) and not is_begun(one):
-        if one.status is not Status.WAITING:
+    elif one.status in _NOT_BEGUN and not is_done(one) and not is_begun(one):
+        if one.status not in {Status.WAITING, Status.PAUSED}:
             actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))
         if one.status is not Status.NOT_NEEDED:
             actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
@@ -281,6 +283,13 @@ def _is_stood_for(at: Reading, table: Table, one: LabelState) -> bool:
     """Tell whether a newer snapshot is done: its source cannot say any more what it held at this label."""
     newest = at.ledger.reads.newest(table.name) if table.is_snapshot and at.ledger is not None else None
     return newest is not None and one.label < newest.label
+
+
+def _resumed(at: Reading, way: Sequence[Step]) -> list[Told]:
+    """Return what takes back the pause at the root."""
+    root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
+    pause = None if root is None else at.snapshot.pause_of(root.table)
+    return [] if root is None or pause is None else [resuming(pause, root.table)]
 
 
 def _withdrawn(table: Table, one: LabelState) -> list[Told]:

@@ -175,7 +175,7 @@ def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
 
 
 _MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
-_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.BLOCKED}  # that waits or is blocked is made in its turn
+_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # that waits is made in its turn
 
 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:

@@ -6,6 +6,8 @@ import shlex
 from datetime import datetime
 
 from waterclock.operations.opening import Reading
+from waterclock.operations.pauses import kept_lines, names_words
+from waterclock.operations.pausing import OfTables
 from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_house, propose
 from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words, number_words, seconds_words, short_label
@@ -32,7 +34,7 @@ def carried_out(at: Reading, asked: Asked, who: str) -> tuple[Told, bool]:
     """
     proposal = _proposed(at, asked)
     told = _told(at, asked, proposal)
-    if not proposal.count or asked.values.get("digest") != proposal.digest:
+    if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
         return told | {"has_changed": True}, False
     name = " ".join(asked.values.get("who", "").split())[:80] or who
     why = asked.values.get("why", "").strip()[:2000]
@@ -55,6 +57,9 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
         "title": _title(at, proposal),
         "word": _WORDS[proposal.verb],
         "count": proposal.count,
+        "is_possible": proposal.is_possible,
+        "of_tables": None if proposal.of_tables is None else _of_tables(at, proposal, proposal.of_tables),
+        "kept": [] if proposal.of_tables else kept_lines(at.snapshot, everything, at.zone),
         "total": total,
         "may_differ": proposal.may_differ,
         "steps": [
@@ -77,18 +82,37 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
         "command": proposal.command,
         "why_option": "" if proposal.verb is Verb.BACKFILL else f" --why {shlex.quote('…')}",
         "digest": proposal.digest,
-        "needs_reason": proposal.verb is Verb.SKIP,
-        "needs_runner": proposal.verb is not Verb.WITHDRAW,
+        "needs_reason": proposal.verb in {Verb.SKIP, Verb.PAUSE},
+        "needs_runner": proposal.verb not in {Verb.WITHDRAW, Verb.PAUSE},
         "runners": len(alive(at)),
         "is_done": False,
         "has_changed": False,
     }
 
 
+def _of_tables(at: Reading, proposal: Proposal, of: OfTables) -> Told:
+    """Tell which tables are paused or resumed, how much is due and runs of them, and which pauses stand."""
+    names = at.flow.tables if of.is_of_all else of.names
+    running = sum(len(claim.labels) for name in names for claim in at.snapshot.of(name).open_claims)
+    return {
+        "names": list(of.names),
+        "words": _tables_words(of),
+        "all": of.is_of_all,
+        "running": running if proposal.verb is Verb.PAUSE else 0,
+        "pauses": [pause.words(at.zone) for pause in of.pauses],
+    }
+
+
+def _tables_words(of: OfTables) -> str:
+    return "all tables" if of.is_of_all else names_words(of.names)
+
+
 def _title(at: Reading, proposal: Proposal) -> str:
     """Say what it is in a line: `Retry inventory @ 9 Nov and the 6 batches it blocks`."""
-    if not proposal.count:
+    if not proposal.is_possible:
         return f"Nothing there to {_WORDS[proposal.verb].lower()}"
+    if proposal.of_tables is not None:
+        return f"{_WORDS[proposal.verb]} {_tables_words(proposal.of_tables)}"
     names = list(proposal.asked)
     what = f"{names[0]} @ {_span(at, names[0], [window.start for window in proposal.asked[names[0]]])}"
     if len(names) > 1:
@@ -96,6 +120,11 @@ def _title(at: Reading, proposal: Proposal) -> str:
     following = sum(map(len, proposal.following.values()))
     if not following:
         return f"{_WORDS[proposal.verb]} {what}"
+    return _title_of_more(proposal, what, following)
+
+
+def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
+    """Say what it is, and what follows."""
     if proposal.verb is Verb.SKIP:
         freed = count_words(following, "batch", "batches")
         return f"Skip {what}; {freed} no longer {'waits' if following == 1 else 'wait'} for it"

@@ -15,8 +15,10 @@ from waterclock.operations.opening import Reading
 from waterclock.operations.runners import is_alive
 from waterclock.operations.states import State
 from waterclock.operations.words import instant_words, seconds_words, short_label
+from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.pages.pauses import paused_by_name, pausing
 from waterclock.ui.pages.run_against import run_before, side_by_side
 
 _MOST = 100
@@ -35,13 +37,15 @@ _STATES = {
 def runs(at: Reading, _: Asked) -> Told:
     """Return the newest runs, and the runners. Cost: three questions to the ledger."""
     if at.ledger is None:
-        return {"runs": [], "runners": [], "alive": 0}
+        return {"runs": [], "runners": [], "alive": 0, "paused": None, "can_pause": [], "paused_tables": []}
     now = at.ledger.now()
     runners = [runner_told(at, runner, now) for runner in at.ledger.runners.all()]
     return {
         "runs": [_run(at, run) for run in at.ledger.past.runs(_MOST)],
         "runners": runners,
         "alive": sum(each["is_alive"] for each in runners),
+        "paused_tables": paused_by_name(at),
+        **pausing(at, None),
     }
 
 
@@ -127,7 +131,7 @@ def _page_of_spark(ledger: Ledger, found: Run) -> str | None:
 def _waits(at: Reading) -> list[Told]:
     """Tell of batches that are due what each waits for: of a run that goes on."""
     plan = at.planner.plan(at.snapshot, at.now)
-    waiting = [batch for batch in plan.batches if batch.causes][:_MOST_WAITING]
+    waiting = [batch for batch in plan.batches if batch.causes or batch.status is Status.PAUSED][:_MOST_WAITING]
     return [
         {
             "table": batch.table,

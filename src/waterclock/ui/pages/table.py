@@ -28,6 +28,7 @@ from waterclock.ui.asking import Asked, Told, batch_address, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
 from waterclock.ui.pages.held import held_then
 from waterclock.ui.pages.history import history
+from waterclock.ui.pages.pauses import pauses_told, pausing
 
 TABS = ("overview", "batches", "code", "history")
 _BARS = 60
@@ -46,7 +47,7 @@ def table(at: Reading, asked: Asked) -> Told:
     declared = at.flow.tables[name]
     plan = at.planner.plan(at.snapshot, at.now)
     found = freshness(at.flow, at.flow.tables, at.snapshot, plan)
-    told = _head(declared, found[name]) | {"tab": tab, "tabs": [_tab(name, each) for each in TABS]}
+    told = _head(declared, found[name]) | pausing(at, name) | {"tab": tab, "tabs": [_tab(name, each) for each in TABS]}
     if tab == "code":
         return told | {
             "code": statement_texts(at.flow, at.project.sources)[name],
@@ -54,7 +55,7 @@ def table(at: Reading, asked: Asked) -> Told:
             "fingerprint": declared.fingerprint,
         }
     if tab == "history":
-        return told | {"codes": history(at, declared)}
+        return told | {"codes": history(at, declared), "pauses": pauses_told(at, name)}
     states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
     if tab == "batches":
         return told | {"batches": [_listed(declared, one) for one in reversed(states)]}
@@ -143,7 +144,7 @@ def _next(at: Reading, declared: Table) -> str:
 
 def _sentence(at: Reading, declared: Table, states: Sequence[LabelState]) -> list[Told]:
     """Say the worst of the table first, then how many are well."""
-    loud = {State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.STALE, State.RUNNING}
+    loud = {State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.STALE, State.PAUSED, State.RUNNING}
     by_state: dict[State, list[LabelState]] = {}
     for one in states:
         by_state.setdefault(state_of(one.status), []).append(one)

@@ -1,0 +1,88 @@
+"""Finds what is to be paused or resumed, and what is due of that; and does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.batches.facts import Pause
+from waterclock.ledger.ledger import Ledger
+from waterclock.operations.opening import Reading
+from waterclock.operations.pauses import tables_meant
+from waterclock.operations.reasons import need_reason_of_pause
+from waterclock.planner.plan import NEEDS_SOMEBODY, Status
+from waterclock.planner.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class OfTables:
+    """What is asked of whole tables: of `names`, or of all; `pauses` are those that stand before and after it."""
+
+    names: tuple[str, ...] = ()
+    is_of_all: bool = False
+    pauses: tuple[Pause, ...] = ()
+
+    @property
+    def is_something(self) -> bool:
+        """Whether there is anything to be done."""
+        return bool(self.names) or self.is_of_all
+
+
+def to_pause(at: Reading, selection: str, labels: str | None) -> OfTables:
+    """Find the tables that are not paused by name yet; an empty selection means all.
+
+    Raises  E430 where labels are said, E510 to E514 as `selection.select`
+    """
+    names = tables_meant(at.flow, [selection] if selection else None, labels)
+    if names is None:
+        of_all = at.snapshot.paused
+        return OfTables(is_of_all=True) if of_all is None else OfTables(pauses=(of_all,))
+    found = {name: at.snapshot.of(name).paused for name in names}
+    new = tuple(name for name, known in found.items() if known is None)
+    return OfTables(new, pauses=tuple(known for known in found.values() if known is not None))
+
+
+def to_resume(at: Reading, selection: str, labels: str | None) -> OfTables:
+    """Find the tables that are paused by name, or whether all is; an empty selection means all.
+
+    Raises  as `to_pause`
+    """
+    names, of_all = tables_meant(at.flow, [selection] if selection else None, labels), at.snapshot.paused
+    by_name = {name: known for name in at.flow.tables if (known := at.snapshot.of(name).paused)}
+    if names is None:
+        return OfTables(is_of_all=of_all is not None, pauses=tuple(dict.fromkeys(by_name.values())))
+    return OfTables(tuple(name for name in names if name in by_name), pauses=(of_all,) if of_all else ())
+
+
+def due_of(at: Reading, of: OfTables) -> dict[str, list[datetime]]:
+    """Return the due labels of what is paused or resumed that no runner has begun, by table. Cost: a plan."""
+    due: dict[str, list[datetime]] = {}
+    if of.is_something:
+        listed = None if of.is_of_all else of.names
+        for batch in at.planner.plan(at.snapshot, at.now, Request(listed=listed)).batches:
+            if batch.status is not Status.RUNNING and batch.status not in NEEDS_SOMEBODY:
+                due.setdefault(batch.table, []).append(batch.label)
+    return due
+
+
+def pause(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
+    """Pause what was found.
+
+    Raises  E903 without a reason, E430 where it is paused already, E412 for a table that nothing has run of
+    """
+    need_reason_of_pause(why)
+    if of.is_of_all:
+        ledger.decisions.pause_all(who=who, why=why)
+    else:
+        ledger.decisions.pause_tables(of.names, who=who, why=why)
+
+
+def resume(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
+    """Resume what was found.
+
+    Raises  E430 where it is not paused any more
+    """
+    if of.is_of_all:
+        ledger.decisions.resume_all(who=who, why=why)
+    else:
+        ledger.decisions.resume_tables(of.names, who=who, why=why)

@@ -1,0 +1,64 @@
+"""What pages tell of pauses: the one that keeps a table waiting, those that were, and what can be asked for."""
+
+from __future__ import annotations
+
+from waterclock.batches.facts import Pause
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import Reading
+from waterclock.operations.proposals import Verb
+from waterclock.operations.words import instant_words
+from waterclock.ui.asking import Told
+
+_MOST = 50
+
+
+def pausing(at: Reading, name: str | None) -> Told:
+    """Return what keeps a table waiting, or where none is named all tables, and what can be asked for."""
+    own = at.snapshot.paused if name is None else at.snapshot.of(name).paused
+    found = own if name is None else at.snapshot.pause_of(name)
+    said = "" if name is None else f"`{name}`"
+    what = " all" if name is None else ""
+    verb = Verb.PAUSE if own is None else Verb.RESUME
+    actions = [_asked(verb, f"{verb.capitalize()}{what}…", said)]
+    if name is not None and at.snapshot.paused is not None:
+        actions.append(_asked(Verb.RESUME, "Resume all…", ""))
+    return {"paused": None if found is None else pause_told(found, at.zone), "can_pause": actions}
+
+
+def pause_told(pause: Pause, zone: str) -> Told:
+    """Return a pause as pages tell it."""
+    return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
+
+
+def paused_by_name(at: Reading) -> list[Told]:
+    """Return the tables that are paused by name, each with what takes that back."""
+    return [
+        {"table": name, **pause_told(pause, at.zone), "action": _asked(Verb.RESUME, "Resume…", f"`{name}`")}
+        for name in at.flow.order
+        if (pause := at.snapshot.of(name).paused)
+    ]
+
+
+def pauses_told(at: Reading, name: str) -> list[Told]:
+    """Return when a table was paused and resumed, the newest first."""
+    found = () if at.ledger is None else at.ledger.past.pauses(name)
+    return [
+        {
+            "what": f"all {one.kind}" if one.is_of_all else one.kind,
+            "at": instant_text(one.at),
+            "words": instant_words(one.at, at.flow.tables[name].cadence.zone),
+            "who": one.who,
+            "why": one.why,
+        }
+        for one in reversed(found)
+    ][:_MOST]
+
+
+def resuming(pause: Pause, name: str) -> Told:
+    """Return what takes back the pause that keeps a table waiting."""
+    said, words = ("", "Resume all…") if pause.is_of_all else (f"`{name}`", f"Resume {name.rpartition('.')[2]}…")
+    return _asked(Verb.RESUME, words, said)
+
+
+def _asked(verb: Verb, words: str, selection: str) -> Told:
+    return {"verb": verb.value, "words": words, "t": selection, "l": ""}
