@@ -68,7 +68,9 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
 
 def _pauses(flow: Flow, plan: Plan) -> tuple[Part, ...]:
     """Say what is paused, by whom, since when and why, a sentence for what was paused together."""
-    return tuple(Part(f" {line[0].upper()}{line[1:]}.", State.PAUSED) for line in pause_lines(plan, zone_of(flow)))
+    lines = pause_lines(plan, zone_of(flow))
+    begun = [line.replace("all is", "All is", 1) if line.startswith("all is ") else line for line in lines]
+    return tuple(Part(f" {line}.", State.PAUSED) for line in begun)
 
 
 def _stopped(flow: Flow, batches: Sequence[Batch], held: Sequence[Batch], plan: Plan) -> tuple[Part, ...]:

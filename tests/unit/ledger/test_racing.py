@@ -117,3 +117,31 @@ def test_threads_share_a_ledger_in_memory() -> None:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda label: desk.done("raw.a", label), range(40)))
         assert list(ledger.reads.snapshot(desk.flow).of("raw.a").covered) == [(day(0), day(40))]
+
+
+@pytest.mark.parametrize("is_of_all", [True, False])
+def test_nothing_is_claimed_once_a_pause_is_written_whoever_is_about_to(url: str, *, is_of_all: bool) -> None:
+    """Each of the threads has a ledger of its own, as a process has, and claims until it is refused."""
+
+    def claims(first: int) -> list[int]:
+        got = []
+        with closing(Ledger.open(url)) as ledger:
+            desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
+            for label in range(first, first + 1000):
+                try:
+                    got.append(desk.claim("raw.a", label).number)
+                except ClaimRefused as refused:
+                    assert refused.code == "E429"  # noqa: PT017 - another refusal would be none of the pause
+                    return got
+        raise AssertionError("nothing was refused")
+
+    with ThreadPoolExecutor(4) as pool, closing(Ledger.open(url)) as ledger:
+        running = [pool.submit(claims, 1000 * number) for number in range(4)]
+        while len(ledger.claims.open()) < 20:
+            sleep(0.001)
+        if is_of_all:
+            ledger.decisions.pause_all(who="ann", why="x")
+        else:
+            ledger.decisions.pause_tables(["raw.a"], who="ann", why="x")
+        there = {claim.number for claim in ledger.claims.open()}
+        assert {number for future in running for number in future.result()} == there

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tests.ledgers import flow, table
-from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.batches.facts import LedgerSnapshot, Pause, TableFacts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.states import State
@@ -92,6 +93,18 @@ def test_what_else_goes_on_is_said_below_each_state_once() -> None:
     fresh = Freshness(label(20), 0, 0, None, State.OK)
     more = verdict(FLOW, dict.fromkeys(FLOW.tables, fresh), plan).more
     assert "".join(part.text for part in more) == "1 batch is running, 3 batches are due."
+
+
+def test_what_is_paused_is_said_below_in_a_sentence_of_its_own() -> None:
+    fresh = Freshness(label(20), 0, 0, None, State.OK)
+    pause = Pause(NOW, "ann", "the source lies")
+    plan = Plan(NOW, (batch("raw.a", 20, Status.PAUSED),), paused={"raw.a": pause})
+    since = f"since {NOW:%Y-%m-%d %H:%M} +00:00: the source lies."
+    more = verdict(FLOW, dict.fromkeys(FLOW.tables, fresh), plan).more
+    assert "".join(part.text for part in more) == f"1 batch is paused. raw.a is paused by ann {since}"
+    of_all = replace(plan, batches=(), paused={}, paused_all=replace(pause, is_of_all=True))
+    more = verdict(FLOW, dict.fromkeys(FLOW.tables, fresh), of_all).more
+    assert "".join(part.text for part in more).strip() == f"All is paused by ann {since}"
 
 
 def test_a_table_is_late_once_a_window_more_is_over_and_at_once_where_it_failed() -> None:

@@ -1,7 +1,7 @@
 """Makes a lost ledger again: from its newest export, and from what was committed since.
 
 Commits of tables are read from their Delta logs, deliveries are asked of the destinations; what a claim was says its
-record in the stage. What left no trace at rest since the export is not known: failures, skips, requests, runs.
+record in the stage. What left no trace at rest since the export is not known: failures, skips, pauses, requests, runs.
 """
 
 from __future__ import annotations
