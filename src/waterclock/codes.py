@@ -213,6 +213,16 @@ LANGUAGE: Mapping[str, Code] = {
     "E245": Code(
         "an unknown pool", "A pool is named below [pools] with the number of batches it holds; default always exists."
     ),
+    "E246": Code(
+        "a condition that does not choose",
+        "WHEN chooses the query that makes a label before the label runs, and for all times: by its window, values of "
+        "the project and literals. What rows hold, what other tables hold, and the time of day are not known then.",
+    ),
+    "E247": Code(
+        "queries that are not alike",
+        "All queries between which the labels of a table choose give the same columns, by name, and of one type where "
+        "none is declared: readers of the table do not see which query made a label.",
+    ),
     "E250": Code(
         "a Python file that cannot be loaded",
         "Loading a Python file runs it. It is no Python, or raised something; the frames that are shown are the "

@@ -91,6 +91,9 @@ def parts_of(table: Table) -> Iterator[str]:
     yield f"  open: {table.columns.is_open}"
     for rule in table.rules:
         yield f"  rule {rule.name!r}: {rule.expression} ({rule.scope}, {rule.action}) {rule.variables or ''}".rstrip()
+    for choice in table.choices:
+        zone = choice.condition.zone if choice.condition else ""
+        yield f"  choice {choice}: reads {', '.join(str(read) for read in choice.reads)} {zone}".rstrip()
     if table.query is not None:
         texts = (splice(query, lambda read: f"<{read}>").text for query in table.query.branches or (table.query,))
         for flat in flats_of(table.query):
@@ -106,7 +109,7 @@ def tree_of(flat: Flat, indent: str) -> Iterator[str]:
         yield from tree_of(join.parent, f"{indent}  ")
 
 
-@pytest.mark.parametrize("name", ["flights.dpl", "forms.dpl", "temporal.dpl"])
+@pytest.mark.parametrize("name", ["choices.dpl", "flights.dpl", "forms.dpl", "temporal.dpl"])
 def test_it_compiles_to_what_its_golden_file_says(name: str, tmp_path: Path) -> None:
     found = "\n".join(lines_of(project_of(name, tmp_path))) + "\n"
     golden = FOLDER / f"{name}.expected"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 
-from waterclock.dpl.syntax.statements import Clause, FunctionSaid, OptionsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import Clause, FunctionSaid, OptionsSaid, Statement, StatementKind, WhenSaid
 from waterclock.flow.declarations import Secret
 
 FUNCTIONS = {
@@ -40,6 +40,10 @@ def arguments_of(statement: Statement) -> dict[str, object]:
     """Return the arguments of a statement's call: each clause's own words, and its own text."""
     arguments: dict[str, object] = {}
     for clause in statement.clauses:
+        if isinstance(clause.value, WhenSaid):
+            pair = [clause.value.condition.span.text, clause.value.query.span.text]
+            arguments["when"] = [*arguments.get("when", []), pair]  # type: ignore[misc]  # a list, made here
+            continue
         name, value = argument_of(clause)
         if name == "expect":
             value = [*arguments.get("expect", []), value]  # type: ignore[misc]  # a list, made here

@@ -7,8 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from waterclock.dpl.resolve.conditions import condition_of
+from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode, ReadKind, TableType
-from waterclock.flow.declarations import About, Flow, Place, Read, Source, Table, Unit
+from waterclock.flow.conditions import Condition
+from waterclock.flow.declarations import About, Choice, Flow, Place, Query, Read, Source, Table, Unit
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.period import parse_period
@@ -97,6 +102,26 @@ def replace_transform(name: str, reads: Iterable[Read | str], period: str = "DAY
 
 def merge_transform(name: str, reads: Iterable[Read | str], period: str = "DAY", **more: Any) -> Table:
     return transform(name, reads, period, mode=Mode.MERGE, is_partitioned=False, **more)
+
+
+def condition(text: str, zone: str = "UTC") -> Condition:
+    """Read a condition as a WHEN says it."""
+    errors: list[WaterclockError] = []
+    said = parse_clause("WHEN", text, SourceText("test.dpl", text), variables={})
+    found = condition_of(said, {}, zone, errors)
+    assert found is not None, errors
+    return found
+
+
+def choosing(table: Table, *whens: tuple[str, Iterable[Read | str]], other: Iterable[Read | str]) -> Table:
+    """Make windows of a table choose what they read: by each condition, else `other`."""
+    found = [(condition(text, table.cadence.zone), reads) for text, reads in whens]
+    choices = tuple(
+        Choice(when, Query("", PLACE), tuple(Read(read) if isinstance(read, str) else read for read in reads))
+        for when, reads in [*found, (None, other)]
+    )
+    reads = dict.fromkeys(read for choice in choices for read in choice.reads)
+    return replace(table, reads=tuple(reads), choices=choices)
 
 
 def publish(name: str, of: Table, **more: Any) -> Table:

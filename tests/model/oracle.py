@@ -7,7 +7,7 @@ on when somebody looked is an input: what snapshots said, which ticks LATEST kep
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -75,6 +75,37 @@ def floor(table: Table, t: datetime) -> datetime:
     return windows[place - 1].start
 
 
+def reads_of(table: Table, window: Window) -> tuple[Read, ...]:
+    """Return what a window reads: where it chooses, by the first query of which the condition holds."""
+    if not table.choices:
+        return table.reads
+    chosen = (it for it in table.choices if it.condition is None or CONDITIONS[it.condition.text](table, window))
+    return next(chosen).reads
+
+
+def _queries(table: Table) -> list[tuple[Read, ...]]:
+    return [choice.reads for choice in table.choices] or [table.reads]
+
+
+def _local(table: Table, instant: datetime) -> datetime:
+    return instant.astimezone(ZoneInfo(table.cadence.zone))
+
+
+_TURN = datetime(2013, 3, 31, 6, tzinfo=UTC)
+CONDITIONS: Mapping[str, Callable[[Table, Window], bool]] = {
+    "WINDOW_START() < '2013-03-31T06:00Z'": lambda _, window: window.start < _TURN,
+    "WINDOW_END() >= '2013-03-31T06:00Z'": lambda _, window: window.end >= _TURN,
+    "date(WINDOW_START()) <= '2013-03-30'": lambda t, w: _local(t, w.start).date() <= date(2013, 3, 30),
+    "day(WINDOW_START()) % 2 = 1": lambda table, window: _local(table, window.start).day % 2 == 1,
+    "hour(WINDOW_END()) BETWEEN 6 AND 17": lambda table, window: 6 <= _local(table, window.end).hour <= 17,
+    "dayofweek(WINDOW_START()) = 1 OR NULL": lambda table, window: _local(table, window.start).isoweekday() == 7,
+    "TIMELABEL() < '20130401' AND NOT minute(WINDOW_START()) = 0": lambda table, window: (
+        window.start < datetime(2013, 4, 1, tzinfo=UTC) and _local(table, window.start).minute != 0
+    ),
+}
+"""What a window may choose by, and what that is by hand."""
+
+
 def earlier(t: datetime, span: Duration, zone: str) -> datetime:
     """Go back by elapsed hours, or by local dates."""
     if span.unit in {"MINUTE", "HOUR"}:
@@ -97,7 +128,7 @@ class Oracle:
     first_look: datetime
     now: datetime
     starts: dict[str, datetime] = field(default_factory=dict)
-    _makeable: dict[Key, bool] = field(default_factory=dict)
+    _makeable: dict[tuple[str, datetime, bool], bool] = field(default_factory=dict)
     _rows: dict[Key, Rows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -118,30 +149,49 @@ class Oracle:
                 to_do.extend(self._upstream(table, window_at(table, key[1])))
         return found
 
-    def can_be_made(self, name: str, label: datetime) -> bool:
-        """Whether a batch and all that it reads is due, be it directly or through others."""
-        key = (name, label)
+    def can_be_made(self, name: str, label: datetime, *, by_any: bool = False) -> bool:
+        """Whether a batch and all that it reads is due, be it directly or through others.
+
+        `by_any`: whichever of its queries makes a window that chooses, here and in what it reads.
+        """
+        key = (name, label, by_any)
         if key not in self._makeable:
             table = self.flow.tables[name]
             window = window_at(table, label)
             is_due = window.end + table.cadence.delay <= self.now
-            self._makeable[key] = key in self.skipped or (
-                is_due and all(self._serves(table, read, window) for read in table.reads)
+            reads = table.reads if by_any else reads_of(table, window)
+            is_due = is_due and (by_any or self._is_in_turn(table, label))
+            self._makeable[key] = (name, label) in self.skipped or (
+                is_due and all(self._serves(table, read, window, by_any=by_any) for read in reads)
             )
         return self._makeable[key]
 
-    def _serves(self, table: Table, read: Read, window: Window) -> bool:
+    def _is_in_turn(self, table: Table, label: datetime) -> bool:
+        """Whether all labels before it can be made, of a table in label order.
+
+        Where no table's windows choose what they read, they can whenever this one can.
+        """
+        is_ordered = table.in_label_order or self._is_by_label(table) or self._in_circle(table)
+        if not is_ordered or not any(other.choices for other in self.flow.tables.values()):
+            return True
+        before = [window.start for window in self.due(table) if window.start < label]
+        return all(self.can_be_made(table.name, earlier) for earlier in before)
+
+    def _serves(self, table: Table, read: Read, window: Window, *, by_any: bool) -> bool:
         u = self.flow.tables[read.table]
         if u.is_snapshot:
             looks = self.looks.get(u.name, {})
             at = floor(u, window.start if read.kind is ReadKind.PREVIOUS else window.end)
             return any(read.kind is ReadKind.LATEST or window_at(u, label).end >= at for label in looks)
         if read.kind is ReadKind.LATEST:
+            if self._is_stateless(u):
+                return any(self.can_be_made(*key) for key in self._wanted(u))
             return any(self.can_be_made(u.name, w.start) for w in self.due(u))
         batches = self._batches(table, read, window)
         if not batches and read.kind is ReadKind.PREVIOUS and u.columns.is_open and not self._is_circular(table, read):
-            return any(self.can_be_made(u.name, w.start) for w in self.due(u))  # it has no columns before
-        return all(self.can_be_made(u.name, w.start) for w in batches)
+            # it has no columns before
+            return any(self.can_be_made(u.name, w.start, by_any=by_any) for w in self.due(u))
+        return all(self.can_be_made(u.name, w.start, by_any=by_any) for w in batches)
 
     def rows(self, name: str, window: Window) -> Rows:
         """Evaluate one batch."""
@@ -154,7 +204,7 @@ class Oracle:
                 seen: int | None = self.looks[name][window.start]
             else:
                 seen = self.source.get(key, 0) if table.kind is Kind.COLLECT else None
-            given = [self._given(table, read, window) for read in table.reads]
+            given = [self._given(table, read, window) for read in reads_of(table, window)]
             self._rows[key] = query(table, window, [*given, seen], self.grains[name])
         return self._rows[key]
 
@@ -219,13 +269,24 @@ class Oracle:
             return []
         due = self.due(table)
         is_delivered_whole = table.kind is Kind.PUBLISH and not self._is_by_label(table)
-        is_stateless = table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE and not self._in_circle(table)
-        if is_delivered_whole or is_stateless:
-            due = [window for window in due if self.can_be_made(table.name, window.start)][-1:]
+        if is_delivered_whole or self._is_stateless(table):
+            due = [window for window in due if self._is_ripe(table, window)][-1:]
         return [(table.name, window.start) for window in due]
 
+    def _is_stateless(self, table: Table) -> bool:
+        """Whether labels that nobody reads are not needed."""
+        return table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE and not self._in_circle(table)
+
+    def _is_ripe(self, table: Table, window: Window) -> bool:
+        """Whether a window is due, and all that its query reads, whichever queries make that; LATEST reads what is."""
+        if (table.name, window.start) in self.skipped:
+            return True
+        reads = [read for read in reads_of(table, window) if read.kind is not ReadKind.LATEST]
+        is_due = window.end + table.cadence.delay <= self.now
+        return is_due and all(self._serves(table, read, window, by_any=True) for read in reads)
+
     def _upstream(self, table: Table, window: Window) -> Iterator[Key]:
-        for read in table.reads:
+        for read in reads_of(table, window):
             if not self.flow.tables[read.table].is_snapshot:
                 yield from ((read.table, w.start) for w in self._batches(table, read, window))
 
@@ -261,12 +322,22 @@ class Oracle:
             return floor(table, table.start) if table.start else due[-1].start
         reads = [read for read in table.reads if not self._is_circular(table, read)]
         bounding = [r for r in reads if r.kind is not ReadKind.LATEST and not self.flow.tables[r.table].is_snapshot]
-        return next(
-            window.start
-            for window in windows_of(table.cadence)
-            if window.start >= floor(table, table.start or _NEVER_BEFORE)
-            and all(self._exists(table, read, window) for read in bounding or reads)
-        )
+        counted = bounding or reads
+        begin = floor(table, table.start or _NEVER_BEFORE)
+        windows = [window for window in windows_of(table.cadence) if window.start >= begin]
+        if table.start is None:  # nothing is made before all that one of its queries reads is there
+            queries = [[read for read in each if read in counted] for each in _queries(table)]
+            windows = [
+                window
+                for window in windows
+                if any(each and all(self._exists(table, read, window) for read in each) for each in queries)
+            ]
+        for place in reversed(range(len(windows))):
+            window = windows[place]
+            own = [read for read in reads_of(table, window) if read in counted]
+            if not all(self._exists(table, read, window) for read in own):
+                return windows[place + 1].start
+        return windows[0].start
 
     def _exists(self, table: Table, read: Read, window: Window) -> bool:
         u, start = self.flow.tables[read.table], self.starts[read.table]

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from random import Random
 
-from tests.model.flows import PLACE, cadence, collect, flow, publish, snapshot, transform
-from tests.model.oracle import ERA, windows_of
+from tests.model.flows import PLACE, cadence, choosing, collect, flow, publish, snapshot, transform
+from tests.model.oracle import CONDITIONS, ERA, windows_of
 from waterclock.flow.choices import Batching, Kind, Mode, ReadKind
 from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
 from waterclock.timelabel.cadence import Cadence
@@ -140,9 +140,23 @@ def _transform(random: Random, name: str, tables: dict[str, Table], palette: tup
     if not any(read.table != name for read in reads):
         u = next(table for table in tables.values() if table.kind is not Kind.PUBLISH)
         reads.insert(0, Read(u.name, ReadKind.HISTORY))
+    made = replace(bare, reads=tuple(reads))
     if random.random() < 0.1:
-        return _circle(random, replace(bare, reads=tuple(reads)), tables)
-    return [replace(bare, reads=tuple(reads))]
+        return _circle(random, made, tables)
+    return [_choosing(random, made, tables) if random.random() < 0.25 else made]
+
+
+def _choosing(random: Random, table: Table, tables: dict[str, Table]) -> Table:
+    """Make the windows of a table choose between queries, one of which reads what the table read."""
+    others = [each for each in tables.values() if each.kind is not Kind.PUBLISH]
+    queries: list[tuple[Read, ...]] = [table.reads]
+    for _ in range(random.choice((1, 1, 2))):
+        reads = [_read(random, table, random.choice(others)) for _ in range(random.choice((1, 1, 2)))]
+        reads += [Read(table.name, ReadKind.PREVIOUS)] * (random.random() < 0.15)
+        queries.append(tuple(dict.fromkeys(reads)))
+    random.shuffle(queries)
+    texts = random.sample(sorted(CONDITIONS), len(queries) - 1)
+    return choosing(table, *zip(texts, queries, strict=False), other=queries[-1])
 
 
 def _circle(random: Random, first: Table, tables: dict[str, Table]) -> list[Table]:

@@ -298,7 +298,9 @@ class Runner:
         for group in plan.groups:
             if any((group.table, batch.label) in tried | self._refused for batch in group.batches):
                 continue
-            if error := _first_of(older, group.table, self._work.flow.tables[group.table].reads):
+            table = self._work.flow.tables[group.table]
+            own = {read for batch in group.batches for read in table.reads_of(batch.window)} if older else ()
+            if error := _first_of(older, group.table, own):
                 # nothing is claimed, so nothing is failed: once the table is made again, the next run goes on
                 self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue

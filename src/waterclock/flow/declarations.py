@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, Sign, TableType
+from waterclock.flow.conditions import Condition
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.window import Window
 
 Value = str | int | float | bool | None
 RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
@@ -360,6 +362,21 @@ class View:
     place: Place = field(compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the queries of which a window's own is chosen: the first of which the condition holds, else the ELSE.
+
+    `condition` is None of the ELSE, which comes last. `reads` are those of the query, in its order.
+    """
+
+    condition: Condition | None
+    query: Query
+    reads: tuple[Read, ...]
+
+    def __str__(self) -> str:
+        return f"WHEN {self.condition.text}" if self.condition else "ELSE"
+
+
 class Keyed:
     """What is asked of a table, and of one that is being settled, about its key and the fold that goes by it."""
 
@@ -390,6 +407,8 @@ class Table(Keyed):
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
     (transforms, publishes) or written down by the first run (arrival and snapshot collects).
     `keep_versions` is None where it is not said: versions are kept for 30 days then.
+    `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
+    of them as its branches, so that what is asked of columns is asked of each.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
     modules it imports, and with what is declared of columns and rules; comments and spacing do not count.
     """
@@ -413,9 +432,23 @@ class Table(Keyed):
     reads: tuple[Read, ...] = ()
     source: Source | None = None
     query: Query | None = None
+    choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
     destination: Unit | None = None
     fingerprint: str = ""
+
+    def choice_of(self, window: Window) -> Choice | None:
+        """Return which of its queries makes a window; None where there is one for all."""
+        return next((it for it in self.choices if it.condition is None or it.condition.holds(window)), None)
+
+    def reads_of(self, window: Window) -> tuple[Read, ...]:
+        """Return the references that the batch of a window reads."""
+        choice = self.choice_of(window)
+        return self.reads if choice is None else choice.reads
+
+    def made_by(self, choice: Choice | None) -> Table:
+        """Return the table as if one of its queries made all windows."""
+        return self if choice is None else replace(self, reads=choice.reads, query=choice.query, choices=())
 
     @property
     def is_snapshot(self) -> bool:

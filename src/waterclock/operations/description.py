@@ -45,7 +45,11 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         pairs.append(("from", f"{table.source.unit}, by {table.source.batching}"))
         if table.source.awaits is not None:
             pairs.append(("awaits", str(table.source.awaits)))
-    if table.reads:
+    for choice in table.choices:
+        word, _, condition = str(choice).partition(" ")
+        reads = ", ".join(map(str, choice.reads)) or "nothing"
+        pairs.append((word.lower(), f"{condition}: reads {reads}" if condition else f"reads {reads}"))
+    if table.reads and not table.choices:
         pairs.append(("reads", ", ".join(str(read) for read in table.reads)))
     if table.merge is not None:
         order = f" ORDER BY {', '.join(table.merge.order_by)}" if table.merge.order_by else ""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.declarations import Flow
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.operations.opening import columns_collected
 from waterclock.selection import select
 
@@ -55,7 +56,7 @@ class TableLineage:
             "made_from": self.up.names(),
             "went_into": self.down.names(),
             "arrows": [
-                {"from": read.table, "to": name, "read": str(read)}
+                {"from": read.table, "to": name, "read": str(read), **_by_choice(self.flow.tables[name], read)}
                 for name in [*self.up.names(), self.table, *self.down.names()]
                 for read in self.flow.tables[name].reads
             ],
@@ -78,14 +79,16 @@ class ColumnTrees:
 def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLineage:
     """Find the tables around one, all the way or so many steps."""
     up = {
-        table.name: [(read.table, str(read)) for read in table.reads if read.table in flow.tables]
+        table.name: [(read.table, how_read(table, read)) for read in table.reads if read.table in flow.tables]
         for table in flow.tables.values()
     }
     down: dict[str, list[tuple[str, str]]] = {table: [] for table in flow.tables}
     for table in flow.tables.values():
         for read in table.reads:
             if read.table in down:
-                down[read.table].append((table.name, f"as {read}" if str(read) != read.table else ""))
+                how = how_read(table, read)
+                is_plain = read.kind is ReadKind.PLAIN
+                down[read.table].append((table.name, "" if how == read.table else how if is_plain else f"as {how}"))
     return TableLineage(flow, name, _reach(name, "", up, depth, set()), _reach(name, "", down, depth, set()))
 
 
@@ -131,10 +134,27 @@ def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
     return select(flow, which).tables[0], None
 
 
+def _choices(flow: Flow, name: str, read: Read) -> list[str]:
+    return [str(choice) for choice in flow.tables[name].choices if read in choice.reads]
+
+
+def how_read(table: Table, read: Read) -> str:
+    """Say how a table is read, and by which of its reader's queries, where not by all of them."""
+    by = [str(choice) for choice in table.choices if read in choice.reads]
+    if len(by) == len(table.choices):
+        return str(read)
+    said = f"by {', '.join(by)}"
+    return said if read.kind is ReadKind.PLAIN else f"{read} {said}"
+
+
+def _by_choice(table: Table, read: Read) -> dict[str, list[str]]:
+    return {"choices": [str(it) for it in table.choices if read in it.reads]} if table.choices else {}
+
+
 def made_from(flow: Flow) -> Arrows:
     """Return by table what it reads directly, each with how."""
     return {
-        table.name: {read.table: str(read) for read in table.reads if read.table in flow.tables}
+        table.name: {read.table: how_read(table, read) for read in table.reads if read.table in flow.tables}
         for table in flow.tables.values()
     }
 

@@ -17,7 +17,8 @@ def oldest_needed(
 ) -> dict[str, datetime]:
     """Give, by table, the oldest instant that a batch which is due and not done, or the next one, reads there.
 
-    The older a batch, the further back it reads, so the oldest of each reader tells. LATEST reads the newest.
+    The older a batch, the further back it reads, so the oldest of each reader tells. LATEST reads the newest. Where
+    windows choose between queries, each counts as if it made the oldest: a later batch reads no older rows by it.
     """
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():

@@ -92,7 +92,8 @@ class Cause:
 class Batch:
     """One due batch. `is_revision`: it was done before and runs again, for `reason`.
 
-    `verb`: how somebody asked for that, `recompute`, `recollect` or `skip`; None where nobody did.
+    `verb`: how somebody asked for that, `recompute`, `recollect` or `skip`; None where nobody did. `choice`: which of
+    its table's queries makes it, `WHEN ...` or `ELSE`; None where there is one for all.
     """
 
     table: str
@@ -104,6 +105,7 @@ class Batch:
     is_revision: bool = False
     stands_from: datetime | None = None
     verb: str | None = None
+    choice: str | None = None
 
     @property
     def label(self) -> datetime:
@@ -120,6 +122,7 @@ class Batch:
             "reason": self.reason,
             "is_revision": self.is_revision,
             "verb": self.verb,
+            "choice": self.choice,
             "stands_from": _instant(self.stands_from),
             "reads": [read.to_dict() for read in self.reads],
             "causes": [cause.to_dict() for cause in self.causes],

@@ -252,10 +252,13 @@ def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: i
     """Share the ready batches of one table out to claims, oldest first.
 
     A batch that is tried again goes alone: what failed in a group is split. What is read from the source shares no
-    claim with what is read from the stage.
+    claim with what is read from the stage, and labels that different queries make share none.
     """
     groups: list[Group] = []
-    for (is_alone, _), run in groupby(ready, key=lambda batch: (batch.label in past.troubles, batch.verb)):
+    if node.table.choices and not node.is_single:  # each label stands for itself: those of one query go together
+        ready = tuple(sorted(ready, key=lambda batch: batch.choice or ""))
+    runs = groupby(ready, key=lambda batch: (batch.label in past.troubles, batch.verb, batch.choice))
+    for (is_alone, _, _), run in runs:
         while chunk := tuple(islice(run, 1 if is_alone else max(group_cap, 1))):
             groups.append(Group(node.table.name, chunk))
     return groups[:1] if node.is_single else groups

@@ -88,7 +88,7 @@ def _unsettled(ticks: Ticks, node: Node, low: datetime, high: datetime) -> Inter
 def _read(flow: Flow, ticks: Ticks, node: Node, window: Window) -> Iterator[_Span]:
     """Yield what a batch reads; LATEST reads at the tick that it keeps, or at the newest that is settled or due."""
     latest = dict(ticks.snapshot.of(node.table.name).latest.get(window.start, {}))
-    for read in node.table.reads:
+    for read in node.table.reads_of(window):
         above = ticks.graph.nodes[read.table]
         if read.kind is ReadKind.LATEST and read.table not in latest:
             tick = ticks.settlement.newest_tick(above, ticks.starts[read.table])

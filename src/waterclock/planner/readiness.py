@@ -121,8 +121,9 @@ class Judge:
         stands = None
         if node.table.is_snapshot:
             stands = past.stands.get(window.start) if is_revision else stands_from(past)
-        verb = past.requested.get(window.start)
-        return Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands, verb)
+        verb, choice = past.requested.get(window.start), node.table.choice_of(window)
+        chosen = None if choice is None else str(choice)
+        return Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands, verb, chosen)
 
     def _before_in_order(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
         """Return the batch that an ordered table must finish first, if it is not this one."""
@@ -144,11 +145,10 @@ class Judge:
         """Bind what the batch reads, and find for each reference what is not settled there."""
         table, facts = node.table, self.facts
         ticks, causes = self._ticks(node, window, past)
-        bindable = table
+        reads = table.reads_of(window)
         if causes:
-            reads = tuple(r for r in table.reads if r.kind is not ReadKind.LATEST or r.table in ticks)
-            bindable = replace(table, reads=reads)
-        bound = bind(bindable, window, facts.flow, facts.starts, ticks)
+            reads = tuple(read for read in reads if read.kind is not ReadKind.LATEST or read.table in ticks)
+        bound = bind(table, window, facts.flow, facts.starts, ticks, reads=reads)
         causes += [cause for read in bound if (cause := self._gap(read) or self._without_columns(node, read))]
         return bound, tuple(dict.fromkeys(causes))
 
@@ -156,7 +156,7 @@ class Judge:
         """Return the tick of every LATEST: the one kept since the first run, or the newest that is settled."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
-        for read in node.table.reads:
+        for read in node.table.reads_of(window):
             if read.kind is ReadKind.LATEST and read.table not in ticks:
                 above = self.facts.graph.nodes[read.table]
                 tick = self.facts.settlement.newest_tick(above, self.facts.starts[read.table])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Read
 from waterclock.planner.graph import Node
 from waterclock.timelabel.intervals import Interval, IntervalSet
 
@@ -17,9 +18,22 @@ def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[
 
     Whatever a batch reads of `u` at its own tick e, the last window of u before ⌊e⌋ is part of it: e lies behind a
     settled span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) tell nothing.
+    Where windows choose between queries, the reads of one of them are settled.
     """
+    table = node.table
+    if not table.choices:
+        return _reached(node, table.reads, settled, nodes)
+    found = IntervalSet()
+    for choice in table.choices:
+        found |= _reached(node, choice.reads, settled, nodes)
+    return found
+
+
+def _reached(
+    node: Node, reads: Iterable[Read], settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]
+) -> IntervalSet:
     found = _ALWAYS
-    for read in node.table.reads:
+    for read in reads:
         if read.kind not in {ReadKind.PREVIOUS, ReadKind.LATEST}:
             found &= IntervalSet.from_intervals(_served(node, nodes[read.table], settled[read.table]))
     return found

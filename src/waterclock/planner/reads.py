@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
@@ -20,14 +20,19 @@ def bind(
     flow: Flow,
     starts: Mapping[str, datetime],
     latest: Mapping[str, datetime] = _NO_TICKS,
+    *,
+    reads: Iterable[Read] | None = None,
 ) -> tuple[BoundRead, ...]:
-    """Bind every reference of `table` for the batch with `window`, in the order of `table.reads`.
+    """Bind every reference of `table` for the batch with `window`, in the order of `table.reads_of(window)`.
+
+    `reads`: those of them that are to be bound, where it is not all.
 
     `starts` holds the START of every table, `latest` the tick that LATEST keeps, by table read. PREVIOUS is empty
     before the START of what it reads, but for a snapshot, which stands for all before.
     Raises  E501 where LATEST has no tick yet
     """
-    return tuple(_bound(table, read, window, flow, starts, latest) for read in table.reads)
+    wanted = table.reads_of(window) if reads is None else reads
+    return tuple(_bound(table, read, window, flow, starts, latest) for read in wanted)
 
 
 def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapping[str, datetime]) -> BoundRead:

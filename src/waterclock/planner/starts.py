@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from waterclock.batches.facts import BEGINNING, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.graph import FlowGraph, graph_of, is_circular
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.window import Window
 
 
 def starts(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
@@ -66,10 +68,68 @@ def _derived(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: fro
     Snapshots exist for all before, LATEST waits for a first batch, and PREVIOUS in a circle begins with its reader:
     they bound nothing, unless nothing else does.
     """
+    if table.choices:
+        return _derived_of_choices(table, flow, found, cycle)
     reads = [read for read in table.reads if not is_circular(table, read, cycle)]
-    bounding = [read for read in reads if read.kind is not ReadKind.LATEST and not flow.tables[read.table].is_snapshot]
-    bounds = [_first_window(table, read, flow.tables[read.table], found[read.table]) for read in bounding or reads]
+    return _bounded(table, [read for read in reads if _bounds(flow, read)] or reads, flow, found)
+
+
+def _bounds(flow: Flow, read: Read) -> bool:
+    return read.kind is not ReadKind.LATEST and not flow.tables[read.table].is_snapshot
+
+
+def _bounded(table: Table, reads: Iterable[Read], flow: Flow, found: Mapping[str, datetime]) -> datetime | None:
+    bounds = [_first_window(table, read, flow.tables[read.table], found[read.table]) for read in reads]
     return max(bounds, default=None)
+
+
+def _derived_of_choices(
+    table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]
+) -> datetime | None:
+    """Return the first window from which on all that the query of each window reads exists.
+
+    Cost: where conditions only compare a window's edges with instants, a look at the windows around those; else one at
+    each window between the first of all queries and the last of them.
+    """
+    by_choice = [[read for read in it.reads if not is_circular(table, read, cycle)] for it in table.choices]
+    if any(_bounds(flow, read) for reads in by_choice for read in reads):
+        by_choice = [[read for read in reads if _bounds(flow, read)] for reads in by_choice]
+    firsts = [_bounded(table, reads, flow, found) for reads in by_choice]
+    known = [first for first in firsts if first is not None]
+    if not known:
+        return None
+    low = min(known) if table.start is None else table.cadence.floor(table.start)
+    for window in _newest_first(table, low, max(known), known):
+        choice = table.choice_of(window)
+        first = next(first for first, it in zip(firsts, table.choices, strict=True) if it is choice)
+        if first is not None and window.start < first:
+            return window.end
+    return low
+
+
+def _newest_first(table: Table, low: datetime, high: datetime, firsts: Iterable[datetime]) -> Iterator[Window]:
+    """Give windows from `low` to `high`: all, or the newest of each stretch in which no condition turns."""
+    cadence, turns = table.cadence, set(firsts)
+    for choice in table.choices:
+        own = frozenset[datetime]() if choice.condition is None else choice.condition.turns()
+        if own is None:
+            yield from _down(cadence, low, high)
+            return
+        turns |= own
+    starts: set[datetime] = set()
+    for turn in turns:
+        if low <= turn <= high:
+            inside = cadence.floor(turn)
+            before = cadence.previous(inside)
+            starts |= {inside, before, cadence.previous(before)}
+    yield from (cadence.window_of(start) for start in sorted(starts, reverse=True) if low <= start < high)
+
+
+def _down(cadence: Cadence, low: datetime, high: datetime) -> Iterator[Window]:
+    while high > low:
+        start = cadence.previous(high)
+        yield Window(start, high)
+        high = start
 
 
 def _first_window(table: Table, read: Read, u: Table, start: datetime) -> datetime:

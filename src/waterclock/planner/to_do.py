@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import merge
@@ -155,21 +155,43 @@ def _ripe_end(question: _Question, name: str) -> datetime:
             members = [nodes[other] for other in node.cycle or (node.table.name,)]
             while any(_lower(question, member) for member in members):
                 pass
-    return ripe[name]
+    return _newest_ripe(question, nodes[name]) if nodes[name].table.choices else ripe[name]
+
+
+def _newest_ripe(question: _Question, node: Node) -> datetime:
+    """Return the end of the newest window of which the inputs by its own query are due, where windows choose."""
+    table, cadence, least = node.table, node.table.cadence, question.ripe[node.table.name]
+    end = cadence.last_due(question.now)
+    while end > least:
+        window = Window(cadence.previous(end), end)
+        if _bound_of(question, node, table.reads_of(window), end) >= end:
+            return end
+        end = window.start
+    return least
 
 
 def _lower(question: _Question, node: Node) -> bool:
-    """Bound the newest window of a table by what it reads; whether that changed anything."""
+    """Bound the newest window of a table by what it reads; whether that changed anything.
+
+    Where windows choose between queries, the reads of all of them bound it: a reader may need all windows up to one,
+    whichever query makes each.
+    """
+    name = node.table.name
+    end = _bound_of(question, node, node.table.reads, question.ripe[name])
+    is_lower = end < question.ripe[name]
+    question.ripe[name] = end
+    return is_lower
+
+
+def _bound_of(question: _Question, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
+    """Return up to where windows that end at `end` or before are due by what they read."""
     name, cadence = node.table.name, node.table.cadence
-    end = question.ripe[name]
-    for read in node.table.reads:
+    for read in reads:
         if read.kind is not ReadKind.LATEST and read.table != name:
             above = question.graph.nodes[read.table].table.cadence
             newest = cadence.previous(above.next(question.ripe[read.table]))  # the last e of which ⌊e⌋ is ripe there
             end = min(end, cadence.next(newest) if read.kind is ReadKind.PREVIOUS else newest)
-    is_lower = end < question.ripe[name]
-    question.ripe[name] = end
-    return is_lower
+    return end
 
 
 def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:
@@ -230,17 +252,17 @@ def _image(
     """Return the windows of `node` that a reference reads for the reader's windows in `spans`.
 
     Where the reader's windows are not longer than those it reads, neighbours read neighbours, and the first and the
-    last of them tell all between.
+    last of them tell all between. Where they choose between queries, each is looked at, for some read nothing there.
     """
     table, cadence = reader.table, reader.table.cadence
     is_finer = _longest(cadence.period) <= _shortest(node.table.cadence.period)
     for low, high in spans:
-        if is_finer:
+        if is_finer and not table.choices:
             first, last = cadence.window_of(low), Window(cadence.previous(high), high)
             ends = [bind_read(table, read, window, question.flow, question.starts) for window in (first, last)]
             yield ends[0].low, ends[1].high
         else:
-            for window in cadence.windows(low, high):
+            for window in (each for each in cadence.windows(low, high) if read in table.reads_of(each)):
                 bound = bind_read(table, read, window, question.flow, question.starts)
                 yield bound.low, bound.high
 

@@ -83,6 +83,7 @@ def _derived(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datet
                 rules=(),
                 columns=_columns(table, typed.schemas[name], is_asked=False, has_keys=True),
                 query=_all_of(hidden.name, table.place),
+                choices=(),
                 function=None,
                 reads=(Read(hidden.name),),
             )
@@ -119,6 +120,7 @@ def _given(table: Table, name: str, schema: Schema, start: datetime, *, is_asked
         reads=(),
         source=Source(Unit(CONNECTION, name, None, {}, table.place), Batching.DATA_TIME),
         query=None,
+        choices=(),
         function=None,
     )
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from waterclock.operations.lineage import between, turned, within
+from tests.model.flows import choosing, collect, flow, past, transform
+from waterclock.operations.description import declared_pairs
+from waterclock.operations.lineage import between, how_read, table_lineage, turned, within
 
 READS = {"a": {}, "b": {"a": "a"}, "c": {"a": "LATEST(a)"}, "d": {"b": "b", "c": "c"}, "e": {"d": "d"}, "x": {"c": "c"}}
 
@@ -22,3 +24,24 @@ def test_between_two_tables_lies_what_is_on_a_way_from_one_to_the_other() -> Non
     assert between(READS, "c", "e") == {"c", "d", "e"}
     assert between(READS, "x", "b") == set()
     assert between(READS, "a", "a") == {"a"}
+
+
+def test_a_read_says_which_queries_read_it_where_not_all_do() -> None:
+    when = "day(WINDOW_START()) = 1"
+    table = choosing(transform("t", []), (when, ["old", past("both", "2 days")]), other=["new", past("both", "2 days")])
+    old, both, new = table.reads
+    assert [how_read(table, read) for read in (old, both, new)] == [
+        f"by WHEN {when}",
+        "PAST(both, '2 DAYS')",
+        "by ELSE",
+    ]
+    found = table_lineage(flow(collect("old"), collect("new"), collect("both"), table), "t").to_json()
+    assert [(each["from"], each["read"], each["choices"]) for each in found["arrows"]] == [
+        ("old", "old", [f"WHEN {when}"]),
+        ("both", "PAST(both, '2 DAYS')", [f"WHEN {when}", "ELSE"]),
+        ("new", "new", ["ELSE"]),
+    ]
+    assert declared_pairs(table)[1:] == [
+        ("when", f"{when}: reads old, PAST(both, '2 DAYS')"),
+        ("else", "reads new, PAST(both, '2 DAYS')"),
+    ]

@@ -580,6 +580,7 @@ def test_a_plan_is_the_same_json_each_time() -> None:
             "reason": "blocked by a@20130104000000, failed: boom",
             "is_revision": False,
             "verb": None,
+            "choice": None,
             "stands_from": None,
             "reads": [
                 {

@@ -147,7 +147,8 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
     if made.stands_from is not None and made.stands_from < found.label:
         begin = "the beginning" if made.stands_from.year == 1 else f"{made.stands_from:%Y-%m-%d %H:%MZ}"
         pairs.append(("stands", f"for all windows from {begin} on"))
-    pairs += [pair for key, value in made.source.items() for pair in _source_pairs(key, value)]
+    pairs += [("made by", str(made.source["choice"]))] if "choice" in made.source else []
+    pairs += [pair for key, value in made.source.items() if key != "choice" for pair in _source_pairs(key, value)]
     warnings = made.measures.get("warnings", ())
     pairs += [("warned", str(warning)) for warning in warnings]
     pairs += [(key, str(value)) for key, value in made.measures.items() if key != "warnings" and value]

@@ -43,8 +43,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "now": "the instant planned for",
             "next_due": "when something becomes due next, or null",
             "summary": "counts: due in all, and by status",
-            "batches": "list of {table, label, local, end, status, reason, is_revision, verb, stands_from, reads, "
-            "causes}",
+            "batches": "list of {table, label, local, end, status, reason, is_revision, verb, choice, "
+            "stands_from, reads, causes}",
             "groups": "list of {table, labels}: what may be claimed now, in order",
             "left_out": "by table, how many due batches are left for later runs",
             "older_code": "by table, how many done labels ran under older code",
@@ -120,6 +120,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "owner": "or null",
             "tags": "list",
             "reads": "list of reads, in the language's words",
+            "choices": "list of {choice, reads}, where windows choose between queries: `WHEN ...`, and `ELSE` last",
             "columns": "list of {name, type, says, comment}",
             "is_open": "whether columns that are not named are let in",
             "first": "{label, local, end, due} of its first window",
@@ -175,7 +176,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "note, is_seen, beyond})",
             "made_from": "list of tables, nearest first",
             "went_into": "list of tables, nearest first",
-            "arrows": "list of {from, to, read}",
+            "arrows": "list of {from, to, read}; {choices} as well where windows choose between queries that read",
         },
         "maintain": {
             "now": "the instant it looked at, or null where there is no ledger yet",

@@ -153,7 +153,7 @@ def _are_alike(one: Batch, other: Batch) -> bool:
 
 def _kind(batch: Batch) -> tuple[object, ...]:
     causes = tuple((cause.table, cause.status) for cause in batch.causes)
-    return batch.status, batch.is_revision, causes or batch.reason
+    return batch.status, batch.is_revision, batch.choice, causes or batch.reason
 
 
 def _queries_words(queries: Queries | None, labels: int) -> str:
@@ -181,6 +181,8 @@ def _print_stretch(to: Console, run: Stretch, flow: Flow) -> None:
         ("  ", ""),
         (label_range(first.label, last.label), "quiet"),
     )
+    if first.choice is not None:
+        line.append(f"  {first.choice}", style="quiet")
     to.print(line, soft_wrap=True)
     if run.reason:
         to.print(_indented(to, run.reason))

@@ -58,6 +58,7 @@ class Described:
             "owner": table.about.owner,
             "tags": list(table.about.tags),
             "reads": [str(read) for read in table.reads],
+            "choices": [{"choice": str(it), "reads": [str(read) for read in it.reads]} for it in table.choices],
             "columns": [
                 {"name": it.name, "type": it.type, "says": it.says, "comment": it.comment} for it in self.columns
             ],

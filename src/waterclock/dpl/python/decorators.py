@@ -88,6 +88,7 @@ class TransformArguments(Made, total=False):
     """What `transform` takes."""
 
     as_: str | None
+    when: Sequence[tuple[str, str]] | None
 
 
 class PublishArguments(Timed, total=False):
@@ -113,7 +114,7 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
                             "retain",
                             "keep_versions", *_ABOUT),
     StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "retain", "keep_versions", *_ABOUT,
-                              "as_"),
+                              "when", "as_"),
     StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
     StatementKind.GRANT: (),
 }  # fmt: skip
@@ -199,6 +200,9 @@ def publish(name: str, **arguments: Unpack[PublishArguments]) -> None:
 
 def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F], F]:
     """Declare a transformed table: TRANSFORM, by the query in `as_` or by the function that this stands above.
+
+    `when` are conditions with a query each, `[("WINDOW_START() < '2024-01-01'", "SELECT ..."), ...]`; `as_` is the
+    query of all other labels then.
 
     The function's parameters say what it reads: `flights=wc.table("clean.flights")`. It is given back unchanged.
     """

@@ -18,7 +18,7 @@ from waterclock.dpl.syntax.clause_table import BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import TableType
 from waterclock.flow.declarations import PythonFunction, Secret, Value
@@ -122,6 +122,8 @@ class _Reader:
             yield Clause(word, _FLAGS.get(argument, True), at)
         elif argument == "options" and isinstance(value, Mapping):
             yield Clause(word, self._options(call, value), at)
+        elif argument == "when":
+            yield from self._whens(call, value, at)
         elif argument in _LISTS and not isinstance(value, str):
             sources = self._list(call, argument, value)
             if clause is not None and clause.adds_up:
@@ -131,6 +133,24 @@ class _Reader:
                 yield Clause(word, tuple(self._plain_name(source) for source in sources), at)
         else:
             yield self._parsed(word, self.texts.argument(call.site, argument, value))
+
+    def _whens(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
+        """Read the conditions with their queries."""
+        node = self.texts.keyword(call.site, "when")
+        pairs = value if isinstance(value, list | tuple) else ()
+        if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+            raise at.refuse(
+                "E251", "when is no list of conditions with a query each",
+                fix="""write when=[("WINDOW_START() < '2024-01-01'", "SELECT ..."), ...]""",
+            )  # fmt: skip
+        nodes = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(pairs) else []
+        for index, pair in enumerate(pairs):
+            inside = nodes[index] if nodes else None
+            parts = inside.elts if isinstance(inside, ast.List | ast.Tuple) and len(inside.elts) == 2 else [node, node]
+            texts = [self.texts.argument(call.site, "when", *both) for both in zip(pair, parts, strict=True)]
+            condition = parse_clause("WHEN", texts[0].text, texts[0], variables=self.texts.variables)
+            query = parse_clause("AS", texts[1].text, texts[1], variables=self.texts.variables)
+            yield Clause("WHEN", WhenSaid(condition, query), texts[0].span(0, max(len(texts[0].text), 1)))
 
     def _parsed(self, word: str, source: SourceText) -> Clause:
         text = source.text
@@ -212,6 +232,11 @@ class _Reader:
         self, call: Call, name: str, span: Span, failed: set[str]
     ) -> tuple[PythonFunction | None, list[Clause]]:
         has_text = any(call.arguments.get(one) is not None for one in ("as_", "return_"))
+        if call.function is not None and call.arguments.get("when") is not None:
+            raise span.refuse(
+                "E252", f"{name} has a function, and queries to choose between", why="it chooses between queries alone",
+                fix='leave the function out, and say as_="SELECT ..." for all other labels',
+            )  # fmt: skip
         if call.function is not None and has_text:
             raise span.refuse(
                 "E252", f"{name} has a function and a text", why="either makes it", fix="leave one of them out"
@@ -222,6 +247,12 @@ class _Reader:
             return transform_function(call, self.texts, span, self.declarations, self.errors)
         if call.kind in {StatementKind.TRANSFORM, StatementKind.VIEW} and not has_text and "AS" not in failed:
             failed.add("AS")
+            if call.arguments.get("when") is not None and self.is_whole:
+                raise span.refuse(
+                    "E233", f"{name} does not say what makes its other labels",
+                    why="a label for which no condition is TRUE would have no rows, and nobody would know why",
+                    fix='say as_="SELECT ..." for them',
+                )  # fmt: skip
             above = ", or write @wc.transform above a function" if call.kind is StatementKind.TRANSFORM else ""
             if self.is_whole:
                 raise span.refuse("E233", f"{name} has no query", fix=f'say as_="SELECT ..."{above}')

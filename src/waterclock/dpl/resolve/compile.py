@@ -14,10 +14,11 @@ from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.splice import reads_of, variables_of
 from waterclock.dpl.resolve.cadences import Cadences
+from waterclock.dpl.resolve.choosing import settle_choices
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.drafts import Draft, draft_of
-from waterclock.dpl.resolve.fingerprints import canonical, fingerprint_of, flow_fingerprint
+from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.legality import check_cycles, check_reads
 from waterclock.dpl.resolve.literals import with_literals
@@ -93,6 +94,9 @@ class _Compiler:
         self._variables(queries)
         self.errors.extend(check_cycles(self.drafts, self.spans))
         Cadences(self.drafts, self.config, self.errors).settle()
+        for draft in self.drafts.values():
+            queries_chosen = queries.choices.get(draft.name, ())
+            settle_choices(draft, queries_chosen, self.config.variables, self.errors)
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
         return None if self.errors else self._flow(systems, functions, queries)
@@ -287,7 +291,8 @@ class _Compiler:
             return list(self.drafts.values())
 
     def _flow(self, systems: Systems, functions: Mapping[str, Function], queries: Queries) -> Flow:
-        texts = {name: canonical(said.tokens) for name, said in self._query_tokens(queries)}
+        stated = [*queries.tables.values(), *queries.views.values()]
+        texts = {each.name: canonical_query(each) for each in stated if each.clause("AS") is not None}
         tables: dict[str, Table] = {}
         callable_ = {**FUNCTIONS, **functions}
         for name, draft in self.drafts.items():
@@ -305,12 +310,6 @@ class _Compiler:
             order=order,
             fingerprint=flow_fingerprint(tables),
         )
-
-    def _query_tokens(self, queries: Queries) -> Iterable[tuple[str, QuerySaid]]:
-        for statement in [*queries.tables.values(), *queries.views.values()]:
-            said = statement.value("AS", QuerySaid)
-            if said is not None:
-                yield statement.name, said
 
     def _table(
         self, draft: Draft, texts: Mapping[str, str], functions: Mapping[str, Function], queries: Queries
@@ -341,6 +340,7 @@ class _Compiler:
             reads=draft.reads,
             source=draft.source,
             query=draft.query,
+            choices=draft.choices,
             function=draft.function,
             destination=draft.destination,
             fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),

@@ -30,6 +30,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Batching, Kind, Mode, OnRestate, TableType
 from waterclock.flow.declarations import (
     About,
+    Choice,
     Columns,
     Keyed,
     Merge,
@@ -69,6 +70,7 @@ class Draft(Keyed):
     source: Source | None = None
     destination: Unit | None = None
     query: Query | None = None
+    choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
     reads: tuple[Read, ...] = ()
     cadence: Cadence | None = None

@@ -9,6 +9,7 @@ from typing import Any
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
 from waterclock.flow.flats import flats_of
 
@@ -31,6 +32,17 @@ def canonical(tokens: Sequence[Token]) -> str:
         else:
             parts.append(" ".join(text.upper().split()))
     return _SEPARATOR.join(parts)
+
+
+def canonical_query(statement: Statement) -> str:
+    """Return the canonical text of all that makes a statement's rows: each condition with its query, then the last."""
+    said = statement.value("AS", QuerySaid)
+    last = canonical(said.tokens) if said else ""
+    whens = [clause.value for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
+    pairs = [
+        part for it in whens for part in ("WHEN", canonical(it.condition.tokens), "AS", canonical(it.query.tokens))
+    ]
+    return _SEPARATOR.join([*pairs, "ELSE", "AS", last]) if pairs else last
 
 
 def digest(parts: Iterable[Any]) -> str:

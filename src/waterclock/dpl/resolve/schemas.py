@@ -13,6 +13,7 @@ from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.outputs import unnamed, unstorable
 from waterclock.dpl.query.type_families import Family, family_of_type
+from waterclock.dpl.resolve.choosing import unlike
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.merge_keys import record_name
 from waterclock.dpl.resolve.views import Queries
@@ -99,17 +100,20 @@ class Schemas:
             return UNKNOWN
         list_said = statement.value("COLUMNS", ColumnsSaid)
         outputs: list[Output] = []
+        spans: list[Span] = []
         for part, inside in found.branches or [(said, found)]:
             if inside.tree is None:
                 return UNKNOWN
             at = _At({table.start: table for table in inside.tables}, self)
             resolver = Resolver(part.span.source, at, at.alias)
             outputs.append(resolver.output(inside.tree))
+            spans.append(part.span)
             self.errors.extend(resolver.errors)
             if list_said is None or list_said.is_open:
                 self.errors.extend(unnamed(inside.tree, part.span.source))
             if statement.kind is StatementKind.TRANSFORM:
                 self.errors.extend(unstorable(outputs[-1], part.span, list_said))
+        self.errors.extend(unlike(statement, list_said, spans, outputs, _together))
         return _together(outputs)
 
     def columns_of(self, name: str) -> Names | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from waterclock.dpl.query.names_in_query import Found, FoundTable
 from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
@@ -26,6 +26,7 @@ class Queries:
     flats: Flats
     found: dict[str, Found] = field(default_factory=dict)
     incomplete: set[str] = field(default_factory=set)
+    choices: dict[str, tuple[Query, ...]] = field(default_factory=dict)
     _resolved: dict[str, Query | None] = field(default_factory=dict)
     _path: list[str] = field(default_factory=list)
 
@@ -35,15 +36,41 @@ class Queries:
         if said is None:
             return None
         is_view = statement.kind is StatementKind.VIEW
+        saids = queries_of(statement)
+        if len(saids) > 1:
+            return self._of_choices(statement, saids)
         found = find_references(said) if is_view else find_in_branches(said)
         self.errors.extend(found.errors)
         self.found[statement.name] = found
         if found.errors:
             self.incomplete.add(statement.name)
+        return self._whole(said, found, statement.name)
+
+    def _of_choices(self, statement: Statement, saids: Sequence[QuerySaid]) -> Query | None:
+        """Return the queries between which windows choose as the branches of one; `choices` keeps them apart."""
+        founds = [find_in_branches(said) for said in saids]
+        together = self.found[statement.name] = Found(None)
+        for said, found in zip(saids, founds, strict=True):
+            together.branches += found.branches or [(said, found)]
+            together.tables += found.tables
+            together.variables = {**found.variables, **together.variables}
+            together.errors += found.errors
+        self.errors.extend(together.errors)
+        if together.errors:
+            self.incomplete.add(statement.name)
+        wholes = [self._whole(said, found, statement.name) for said, found in zip(saids, founds, strict=True)]
+        queries = tuple(query for query in wholes if query is not None)
+        if len(queries) < len(wholes):
+            return None
+        self.choices[statement.name] = queries
+        branches = tuple(part for query in queries for part in query.branches or (query,))
+        return Query("\n".join(query.text for query in queries), queries[0].place, branches=branches)
+
+    def _whole(self, said: QuerySaid, found: Found, own: str) -> Query | None:
         parts = found.branches or [(said, found)]
         if any(inside.tree is None for _, inside in parts):
             return None
-        queries = [self._query(part, inside, statement.name) for part, inside in parts]
+        queries = [self._query(part, inside, own) for part, inside in parts]
         return Query(said.span.text, said.span.place, branches=tuple(queries)) if found.branches else queries[0]
 
     def of_view(self, name: str) -> Query | None:
@@ -143,6 +170,13 @@ class Queries:
             )
             return found.span.refuse("E213", f"unknown table {found.name}", why="a table is schema.name", fix=fix)
         return found.span.refuse("E213", f"unknown table {found.name}", fix=nearest_table(found.name, known))
+
+
+def queries_of(statement: Statement) -> list[QuerySaid]:
+    """Return the queries that a statement says: those behind its WHENs, then the one that ends it."""
+    whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
+    last = statement.value("AS", QuerySaid)
+    return [*whens, *([last] if last is not None else [])]
 
 
 def nearest_table(name: str, known: Iterable[str]) -> str:

@@ -10,10 +10,11 @@ from waterclock.dpl.syntax.clause_table import BY_WORD, FLAG_CLAUSES, TEXT_CLAUS
 from waterclock.dpl.syntax.column_clause import skip_brackets, take_column_entries, take_columns
 from waterclock.dpl.syntax.cursor import Cursor, timed
 from waterclock.dpl.syntax.expect_clause import take_rules
+from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import AwaitSaid, BatchedSaid, OptionsSaid, QuerySaid, UnitSaid
+from waterclock.dpl.syntax.statements import AwaitSaid, BatchedSaid, Expression, OptionsSaid, QuerySaid, UnitSaid
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, OnRestate, Sign
@@ -213,8 +214,13 @@ def _type(cursor: Cursor) -> str:
     return cursor.plain_name("a connection type").text.lower()
 
 
+def _when(cursor: Cursor) -> Expression:
+    return take_expression(cursor, "a condition, as in WINDOW_START() < '2024-01-01'", begins_clause)
+
+
 _READERS: dict[str, Callable[[Cursor], Any]] = {
     "EVERY": _every,
+    "WHEN": _when,
     "SCHEDULE": _text_of("SCHEDULE"),
     "DELAY": _duration,
     "ZONE": _text_of("ZONE"),

@@ -53,6 +53,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("OWNER", _ALL),
     _clause("TAGS", _ALL),
     _clause("COMMENT", _ALL),
+    _clause("WHEN", frozenset({T})),
     _clause("AWAIT", frozenset({C})),
     _clause("PARTIAL AFTER", frozenset({T}), is_later=True),
     _clause("CLOSE WHEN", frozenset({T}), is_later=True),
@@ -70,7 +71,6 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("WAS", _ALL, is_later=True),
     _clause("FOR EACH", frozenset({C}), is_later=True),
     _clause("SHARED", frozenset({V}), is_later=True),
-    _clause("WHEN", frozenset({T}), is_later=True),
 )
 BY_WORD = {clause.word: clause for clause in CLAUSES}
 TEXT_CLAUSES = frozenset({"SCHEDULE", "ZONE", "START", "OWNER", "COMMENT"})

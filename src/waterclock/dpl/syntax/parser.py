@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from waterclock.dpl.syntax.choice_clause import has_choice, take_choices
 from waterclock.dpl.syntax.clause_readers import read_clause, skip_clause
 from waterclock.dpl.syntax.clause_table import ClauseWord, clause_at, clause_words
 from waterclock.dpl.syntax.column_clause import skip_brackets, take_type
@@ -26,6 +27,9 @@ from waterclock.dpl.syntax.tokens import (
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import TableType
 from waterclock.flow.declarations import Value
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token
 
 _KIND_WORDS = tuple((kind, tuple(kind.value.split())) for kind in StatementKind)
 _STARTS = (
@@ -66,6 +70,7 @@ class _Reader:
         self.errors: list[WaterclockError] = []
         self.clauses: list[Clause] = []
         self.failed: set[str] = set()
+        self.name = ""
         self.cursor: Cursor
 
     def read(self) -> Statement | None:
@@ -101,6 +106,7 @@ class _Reader:
         if kind is StatementKind.GRANT:
             raise not_yet("GRANT", self.cursor.span(self.cursor.peek(-1)))
         name, span = self._name(kind)
+        self.name = name
         if kind is StatementKind.FUNCTION:
             self._function()
             return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed))
@@ -260,6 +266,7 @@ class _Reader:
     def _query(self, kind: StatementKind) -> None:
         raw = self.raw
         if raw.query_at is None or "WHEN" in self.failed:
+            self.clauses = [clause for clause in self.clauses if clause.word != "WHEN"]
             return
         tokens = raw.tokens[raw.query_at :]
         span = Span(raw.source, tokens[0].start, tokens[-1].end + 1)
@@ -270,8 +277,37 @@ class _Reader:
                 )
             )
             return
+        if kind is StatementKind.TRANSFORM and (self._when() or has_choice(tokens)):
+            self._choices(tokens)
+            return
         refuse_touching(raw.source, tokens)
         self.clauses.append(Clause("AS", QuerySaid(span, tokens), span))
+
+    def _when(self) -> Clause | None:
+        return next((clause for clause in self.clauses if clause.word == "WHEN"), None)
+
+    def _choices(self, tokens: Sequence[Token]) -> None:
+        """Read WHEN ... AS query ... ELSE AS query; the first condition is the last clause of the header."""
+        said = self._when()
+        first = self.clauses.index(said) if said is not None else None
+        if first is not None and first + 1 < len(self.clauses):
+            behind = self.clauses[first + 1]
+            self.failed.add("WHEN")
+            self.errors.append(
+                behind.span.refuse(
+                    "E204", "a clause stands between WHEN and its query", why="WHEN condition AS query is one",
+                    fix="say it in front of WHEN",
+                )
+            )  # fmt: skip
+            return
+        condition = said.value if said is not None else None
+        whens, last, errors = take_choices(self.raw.source, tokens, condition, name=self.name)
+        self.errors.extend(errors)
+        self.failed |= {"WHEN", "AS"} if errors else set()
+        self.clauses = [clause for clause in self.clauses if clause.word != "WHEN"]
+        self.clauses += [Clause("WHEN", when, to(when.condition.span, when.query.span)) for when in whens]
+        if last is not None:
+            self.clauses.append(Clause("AS", last, last.span))
 
     def _function(self) -> None:
         cursor = self.cursor
@@ -318,7 +354,7 @@ _SUBCLAUSES = {
     "FROM": "FROM stands behind the columns, before all clauses",
     "TO": "TO stands behind the columns, before all clauses",
     "AS": "AS and the query stand last: ... AS SELECT ...",
-    "ELSE": "ELSE stands behind a rule: EXPECT a > 0 ELSE WARN",
+    "ELSE": "ELSE stands behind a rule, EXPECT a > 0 ELSE WARN, or behind WHEN condition AS SELECT ...",
 }
 _POSITIONAL = {
     StatementKind.CONNECTION: ("TYPE", "OPTIONS"),

@@ -209,6 +209,14 @@ class QuerySaid:
 
 
 @dataclass(frozen=True, slots=True)
+class WhenSaid:
+    """WHEN condition AS query, once for each; the query of the ELSE is the statement's own."""
+
+    condition: Expression
+    query: QuerySaid
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionSaid:
     """The parameters (name, type), the type and the SQL body of a CREATE FUNCTION."""
 

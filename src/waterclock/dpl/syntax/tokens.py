@@ -19,7 +19,7 @@ _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _OTHERS = frozenset({TokenType.HINT, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYTE_STRING})
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
-_QUERY_STARTS = frozenset(
+QUERY_STARTS = frozenset(
     {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN, TokenType.TABLE}
 )
 _FIRST_WORDS = frozenset({"CREATE", "COLLECT", "TRANSFORM", "PUBLISH"})
@@ -188,7 +188,7 @@ def _statement(source: SourceText, tokens: Sequence[Token]) -> RawStatement:
             depth += 1
         elif kind in _CLOSING:
             depth -= 1
-        elif kind is TokenType.ALIAS and depth <= 0 and tokens[index + 1].token_type in _QUERY_STARTS:
+        elif kind is TokenType.ALIAS and depth <= 0 and tokens[index + 1].token_type in QUERY_STARTS:
             return RawStatement(source, tokens, index + 1)
     return RawStatement(source, tokens, None)
 

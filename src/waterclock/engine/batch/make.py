@@ -95,14 +95,15 @@ def _transformed(
     left_out: dict[str, None] = {}
     schema: StructType | None = None
     for batches, frame in transform_parts(work, spark, table, group.batches, bound.pins):
-        shaped = _conformed(table, frame, known)
+        shaped = _conformed(table, frame, known or (schema if table.choices else None))
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
         of_nothing = all(_has_no_rows(work, pinned) for batch in batches for pinned in bound.pins[batch.label])
         parts.append(Part(tuple(batch.label for batch in batches), shaped.frame, of_nothing))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
-    return Made(parts, _stored(table, schema), Notes(left_out=tuple(left_out)))
+    chosen = {batch.label: {"choice": batch.choice} for batch in group.batches if batch.choice is not None}
+    return Made(parts, _stored(table, schema), Notes(chosen, left_out=tuple(left_out)))
 
 
 def _has_no_rows(work: Workplace, pinned: PinnedRead) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import reads_of, splice
@@ -40,11 +41,15 @@ def transform_parts(
     """Return the rows of all `batches`, each with its label in `timelabel`, and the batches that each frame has.
 
     One query for many windows where Spark can turn it into one; else every batch's query is bound to its own window
-    and reads, and Spark runs the union of some of them as one job.
+    and reads, and Spark runs the union of some of them as one job. Windows that different queries make share none.
     """
+    parts: list[tuple[Sequence[Batch], DataFrame]] = []
+    if table.choices:
+        for choice, run in groupby(batches, key=lambda batch: table.choice_of(batch.window)):
+            parts += transform_parts(work, spark, table.made_by(choice), list(run), pins)
+        return parts
     if len(batches) == 1 or table.query is None or _flats(table):
         return _window_by_window(work, spark, table, batches, pins)
-    parts: list[tuple[Sequence[Batch], DataFrame]] = []
     for share in shares_of(work, batches, pins):
         rows = _together(work, spark, table, share, pins) if len(share) > 1 else None
         parts += _window_by_window(work, spark, table, share, pins) if rows is None else [(share, rows)]
@@ -83,6 +88,7 @@ def rows_over(
     work: Workplace, spark: SparkSession, table: Table, window: Window, frames: Mapping[Any, DataFrame]
 ) -> DataFrame:
     """Return the rows that a transform makes of one window, with `frames` for what it reads, FLATs among them."""
+    table = table.made_by(table.choice_of(window))
     where, known = f"{table.name}@{window.label}", dict(frames)
     if table.function is not None:
         return _python_rows(work, spark, table.function, window, known, where)
@@ -114,7 +120,7 @@ def _rows_of(
     work: Workplace, spark: SparkSession, table: Table, batch: Batch, reads: tuple[PinnedRead, ...]
 ) -> DataFrame:
     frames: _Frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
-    frames |= flat_frames(work, spark, _flats(table), reads, frames)
+    frames |= flat_frames(work, spark, _flats(table.made_by(table.choice_of(batch.window))), reads, frames)
     return rows_over(work, spark, table, batch.window, frames)
 
 

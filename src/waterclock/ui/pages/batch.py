@@ -166,6 +166,8 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
                 "text": f"{current.code[:8]}{', as it is now' if current.code == table.fingerprint else ', older'}",
             },
         ]
+        if "choice" in made.source:
+            facts.append({"name": "Made by", "text": str(made.source["choice"])})
         for warning in made.measures.get("warnings", ()):
             facts.append({"name": "Warning", "text": str(warning)})
     else:

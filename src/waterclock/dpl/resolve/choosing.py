@@ -1,0 +1,92 @@
+"""The queries between which a transform's windows choose, settled with their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from waterclock.dpl.query.columns_in_sight import Names, Output, names_of
+from waterclock.dpl.query.splice import reads_of
+from waterclock.dpl.query.type_families import Family
+from waterclock.dpl.resolve.conditions import condition_of
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.views import queries_of
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, WhenSaid
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Choice, Query
+
+
+def settle_choices(
+    draft: Draft, queries: Sequence[Query], variables: Mapping[str, Any], errors: list[WaterclockError]
+) -> None:
+    """Settle the conditions in the zone of the table, whose cadence is settled by then; the query of ELSE has none."""
+    zone = draft.cadence.zone if draft.cadence else "UTC"
+    whens = [clause.value for clause in draft.statement.clauses if isinstance(clause.value, WhenSaid)]
+    conditions = [condition_of(when.condition, variables, zone, errors) for when in whens]
+    if not queries or None in conditions:
+        return
+    draft.choices = tuple(
+        Choice(condition, query, reads_of(query)) for condition, query in zip([*conditions, None], queries, strict=True)
+    )
+    named = {name for when in whens for name in when.condition.variables}
+    draft.query_variables = tuple(sorted({*draft.query_variables, *named}))
+
+
+def unlike(
+    statement: Statement,
+    said: ColumnsSaid | None,
+    spans: Sequence[Span],
+    outputs: Sequence[Output],
+    together: Callable[[Sequence[Output]], Output],
+) -> Iterator[WaterclockError]:
+    """Refuse queries of one table that give other columns than the first of them, or columns of another kind.
+
+    `spans` and `outputs` are those of all queries that stand beside each other, in their order; `together` unites what
+    stands in one query of a choice. A closed list says the columns, and declared types what they are cast to.
+    """
+    queries = queries_of(statement)
+    if len(queries) < 2:
+        return
+    made = []
+    for query in queries:
+        inside = [out for out, at in zip(outputs, spans, strict=True) if query.span.start <= at.start < query.span.end
+                  and at.source is query.span.source]  # fmt: skip
+        made.append(together(inside))
+    listed = None if said is None or said.is_open else names_of(column.name for column in said.columns)
+    typed = {column.name.lower() for column in (said.columns if said else ()) if column.type}
+    first = made[0]
+    for query, output in zip(queries, made, strict=True):
+        wanted = listed if listed is not None else first.names
+        if wanted is not None and output.names is not None:
+            lacking = [*_lacking(statement.name, query, output.names, wanted, is_listed=listed is not None)]
+            if not lacking and listed is None:
+                lacking = [*_lacking(statement.name, queries[0], wanted, output.names, is_listed=False)]
+            yield from lacking
+        for name, family in output.families.items():
+            known = first.families.get(name)
+            if known is not None and known is not family and name not in typed:
+                yield query.span.refuse(
+                    "E247",
+                    f"{name} is of another type here",
+                    why=f"{_kind(family)} here, {_kind(known)} in the first query of {statement.name}",
+                    fix=f"cast it, or declare its type: TRANSFORM {statement.name} ({name} TYPE, *)",
+                )
+
+
+def _lacking(name: str, query: QuerySaid, has: Names, wanted: Names, *, is_listed: bool) -> Iterator[WaterclockError]:
+    for lower, column in wanted.items():
+        if lower in has:
+            continue
+        near = did_you_mean(column, [each for low, each in has.items() if low not in wanted])
+        where = f"the columns of {name} list it" if is_listed else "another query of it does"
+        yield query.span.refuse(
+            "E247",
+            f"this query of {name} gives no {column}",
+            why=f"{where}, and all labels of a table have the same columns",
+            fix=near or f"say NULL AS {column} where there is none",
+        )
+
+
+def _kind(family: Family) -> str:
+    return "neither a date nor a time" if family is Family.OTHER else f"a {family}"

@@ -1,0 +1,298 @@
+"""Conditions of a WHEN settled: what a window alone decides is worked out, all else is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from math import isfinite
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.syntax.cursor import unknown_variable
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import Expression
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.conditions import Condition, Fixed, Term
+from waterclock.timelabel.zone import first_instant, parse_instant, resolve_local
+
+_WINDOW = {"WINDOW_START": "window_start", "WINDOW_END": "window_end", "TIMELABEL": "timelabel"}
+_LOCAL = {
+    exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Day: "day", exp.DayOfMonth: "day",
+    exp.DayOfYear: "dayofyear", exp.DayOfWeek: "dayofweek", exp.WeekOfYear: "weekofyear", exp.Hour: "hour",
+    exp.Minute: "minute",
+}  # fmt: skip
+_CLOCK = frozenset({"hour", "minute"})
+_NAMED = {"WEEKDAY": "weekday"}
+_COMPARE = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>"}
+_COUNTS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
+_WHY = "which query makes a label is known before the label runs, and stays so"
+_FUNCTIONS = "date, year, quarter, month, day, dayofyear, dayofweek, weekday, weekofyear, hour, minute"
+USABLE = (
+    f"WINDOW_START(), WINDOW_END(), TIMELABEL(), :values, literals; {_FUNCTIONS}; + - * %;"
+    " = <> < <= > >= <=> IN BETWEEN IS; AND OR NOT"
+)
+
+
+class _Kind(StrEnum):
+    INSTANT = "an instant"
+    DATE = "a date"
+    TEXT = "a text"
+    NUMBER = "a number"
+    TRUTH = "TRUE or FALSE"
+    NULL = "NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    kind: _Kind
+    term: Term
+
+    @property
+    def is_written(self) -> bool:
+        return self.term.op == "value"
+
+
+def condition_of(
+    said: Expression, variables: Mapping[str, Any], zone: str, errors: list[WaterclockError]
+) -> Condition | None:
+    """Settle a condition in the zone of its table; None where it is refused, and reported."""
+    unknown = [name for name in said.variables if name not in variables]
+    errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
+    if unknown:
+        return None
+    try:
+        found = _Reader(said.span, variables, zone).read(said.tree)
+        if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
+            what = f"{said.span.text} is {found.kind}, not TRUE or FALSE"
+            raise _refused(said.span, what, "compare it with something")
+    except WaterclockError as error:
+        errors.append(error)
+        return None
+    return Condition(said.text, found.term, zone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the tree of one condition; `span` is where it stands as a whole."""
+
+    span: Span
+    variables: Mapping[str, Any]
+    zone: str
+
+    def read(self, node: Any) -> _Typed:  # noqa: PLR0911 - one answer for each sort of node
+        if isinstance(node, exp.Paren):
+            return self.read(node.this)
+        if isinstance(node, exp.Boolean | exp.Literal | exp.Null | exp.Placeholder):
+            return self._written(node)
+        if isinstance(node, exp.And | exp.Or):
+            parts = [self._truth(each) for each in (node.this, node.expression)]
+            return _Typed(_Kind.TRUTH, Term("and" if isinstance(node, exp.And) else "or", tuple(parts)))
+        if isinstance(node, exp.Not):
+            return _Typed(_Kind.TRUTH, Term("not", (self._truth(node.this),)))
+        if op := _COMPARE.get(type(node)):
+            return self._compared(op, node.this, node.expression)
+        if isinstance(node, exp.Between):
+            self._only(node, "this", "low", "high")
+            low = self._compared(">=", node.this, node.args["low"])
+            high = self._compared("<=", node.this, node.args["high"])
+            return _Typed(_Kind.TRUTH, Term("and", (low.term, high.term)))
+        if isinstance(node, exp.In):
+            return self._one_of(node)
+        if isinstance(node, exp.Is):
+            return self._is(node)
+        if op := _COUNTS.get(type(node)):
+            return self._counted(op, node)
+        if isinstance(node, exp.Neg):
+            return self._negative(node)
+        return self._called(node)
+
+    def _written(self, node: Any) -> _Typed:
+        if isinstance(node, exp.Null):
+            return _value(None)
+        if isinstance(node, exp.Boolean):
+            return _value(bool(node.this))
+        if isinstance(node, exp.Placeholder):
+            return self._variable(node.name)
+        if node.is_string:
+            return _value(node.this)
+        return _value(int(node.this) if node.this.isdigit() else Decimal(node.this))
+
+    def _variable(self, name: str) -> _Typed:
+        value = self.variables[name]
+        if isinstance(value, float) and not isfinite(value):
+            raise self._refuse(f":{name} is {value}, which is no number to compare", "give it a number, or none")
+        if isinstance(value, datetime):
+            return _value(value.astimezone(UTC) if value.tzinfo else resolve_local(value, self.zone))
+        return _value(value)
+
+    def _truth(self, node: Any) -> Term:
+        found = self.read(node)
+        if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
+            raise self._refuse(f"{self._said(node)} is {found.kind}, not TRUE or FALSE", "compare it with something")
+        return found.term
+
+    def _compared(self, op: str, left: Any, right: Any) -> _Typed:
+        one, other = self._alike(left, right)
+        if one.kind is _Kind.TRUTH and op not in {"=", "<>", "<=>"}:
+            raise self._refuse(f"TRUE and FALSE are compared by {op}", "say AND, OR and NOT")
+        return _Typed(_Kind.TRUTH, Term(op, (one.term, other.term)))
+
+    def _one_of(self, node: Any) -> _Typed:
+        self._only(node, "this", "expressions")
+        parts = []
+        for each in node.expressions:
+            one, other = self._alike(node.this, each)
+            parts.append(Term("=", (one.term, other.term)))
+        if not parts:
+            raise self._refuse("IN has nothing to be in", "say which: month(WINDOW_START()) IN (1, 7)")
+        return _Typed(_Kind.TRUTH, Term("or", tuple(parts)))
+
+    def _is(self, node: Any) -> _Typed:
+        if isinstance(node.expression, exp.Null):
+            return _Typed(_Kind.TRUTH, Term("is null", (self.read(node.this).term,)))
+        if isinstance(node.expression, exp.Boolean):
+            wanted = Term("value", value=bool(node.expression.this))
+            return _Typed(_Kind.TRUTH, Term("is", (self._truth(node.this), wanted)))
+        raise self._unusable(node)
+
+    def _counted(self, op: str, node: Any) -> _Typed:
+        parts = [self._whole(each) for each in (node.this, node.expression)]
+        if op == "%" and not (parts[1].op == "value" and parts[1].value):
+            raise self._refuse(f"{self._said(node)} divides by what may be 0", "write the divisor as a number")
+        return _Typed(_Kind.NUMBER, Term(op, tuple(parts)))
+
+    def _negative(self, node: Any) -> _Typed:
+        found = self.read(node.this)
+        if found.is_written and isinstance(found.term.value, int | float | Decimal) and found.kind is _Kind.NUMBER:
+            return _value(-found.term.value)
+        return _Typed(_Kind.NUMBER, Term("negative", (self._whole(node.this),)))
+
+    def _whole(self, node: Any) -> Term:
+        found = self.read(node)
+        if found.kind in {_Kind.INSTANT, _Kind.DATE}:
+            what = f"{self._said(node)} is {found.kind}, and nothing is added to it"
+            raise self._refuse(what, "write the other side out, as in WINDOW_START() < '2024-01-01'")
+        is_whole = not found.is_written or isinstance(found.term.value, int | None)
+        if found.kind not in {_Kind.NUMBER, _Kind.NULL} or not is_whole:
+            raise self._refuse(f"{self._said(node)} is no whole number", "count with whole numbers")
+        return found.term
+
+    def _called(self, node: Any) -> _Typed:
+        if isinstance(node, exp.Anonymous):
+            return self._named(node)
+        if op := _LOCAL.get(type(node)):
+            return self._part(op, node.this)
+        if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format"):
+            return self._cast(node, _Kind.DATE)
+        if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast) and not node.args.get("format"):
+            to = node.args["to"].this
+            if to is exp.DType.DATE:
+                return self._cast(node, _Kind.DATE)
+            if to in {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ}:
+                return self._cast(node, _Kind.INSTANT)
+            if to is exp.DType.BIGINT and isinstance(node.this, exp.Literal) and not node.this.is_string:  # 2L
+                return self._written(node.this)
+        raise self._unusable(node)
+
+    def _named(self, node: Any) -> _Typed:
+        upper = str(node.this).upper()
+        if upper in _WINDOW and not node.expressions:
+            return _Typed(_Kind.TEXT if upper == "TIMELABEL" else _Kind.INSTANT, Term(_WINDOW[upper]))
+        if upper in _NAMED and len(node.expressions) == 1:
+            return self._part(_NAMED[upper], node.expressions[0])
+        raise self._unusable(node, did_you_mean(upper, [*_WINDOW, *_NAMED]))
+
+    def _part(self, op: str, node: Any) -> _Typed:
+        """Read a part of a local date or time; a date has no hours."""
+        inside = node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
+        found = self._time(self.read(inside), None, self._said(inside))
+        if found.kind is _Kind.DATE and op in _CLOCK:
+            raise self._refuse(f"{op} is asked of a date, which has none", f"say {op}(WINDOW_START())")
+        return _Typed(_Kind.NUMBER, Term(op, (found.term,)))
+
+    def _cast(self, node: Any, kind: _Kind) -> _Typed:
+        return self._time(self.read(node.this), kind, self._said(node.this))
+
+    def _alike(self, left: Any, right: Any) -> tuple[_Typed, _Typed]:
+        """Turn two values into the same kind: a text that is written beside a time is one, a date begins its day."""
+        one, other = self.read(left), self.read(right)
+        if _Kind.NULL in {one.kind, other.kind} or one.kind is other.kind:
+            return one, other
+        kinds = {one.kind, other.kind}
+        for kind in (_Kind.INSTANT, _Kind.DATE):
+            if kind in kinds and kinds <= {_Kind.INSTANT, _Kind.DATE, _Kind.TEXT}:
+                return self._time(one, kind, self._said(left)), self._time(other, kind, self._said(right))
+        what = f"{self._said(left)} is {one.kind}, and {self._said(right)} {other.kind}"
+        raise self._refuse(what, "compare what is alike")
+
+    def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
+        """Return a value as an instant or a date, as either where `kind` is None."""
+        if found.kind is _Kind.NULL:
+            return found
+        if found.kind is _Kind.TEXT and found.is_written:
+            found = self._read_time(str(found.term.value), kind)
+        if found.kind not in {_Kind.INSTANT, _Kind.DATE}:
+            raise self._refuse(f"{said} is {found.kind}, no time", "say WINDOW_START(), or write a date: '2024-01-01'")
+        if kind is _Kind.DATE and found.kind is _Kind.INSTANT:
+            return _Typed(kind, Term("date", (found.term,)))
+        if kind is _Kind.INSTANT and found.kind is _Kind.DATE:
+            if isinstance(found.term.value, date):
+                return _value(first_instant(self.zone, found.term.value.toordinal()))
+            return _Typed(kind, Term("instant", (found.term,)))
+        return found
+
+    def _read_time(self, text: str, kind: _Kind | None) -> _Typed:
+        if kind is not _Kind.INSTANT:
+            try:
+                return _value(date.fromisoformat(text.strip()))
+            except ValueError:
+                if kind is _Kind.DATE:
+                    raise self._refuse(f"'{text}' is no date", "such as '2024-01-01'") from None
+        try:
+            return _value(parse_instant(text, self.zone))
+        except WaterclockError as error:
+            raise self._refuse(error.what, error.fix or "") from None
+
+    def _only(self, node: Any, *known: str) -> None:
+        """Refuse what else sqlglot has found in a node, such as the query of an IN."""
+        if any(value for part, value in node.args.items() if part not in known):
+            raise self._unusable(node)
+
+    def _unusable(self, node: Any, near: str | None = None) -> WaterclockError:
+        said, is_all = self._said(node), self._said(node) == self.span.text
+        what = f"{said} holds what cannot choose a query" if is_all else f"{said} cannot choose a query"
+        if isinstance(node, exp.Column):
+            what = f"{said} is a column, and a window has none"
+        return _refused(self.span, what, near or f"what can: {USABLE}")
+
+    def _said(self, node: Any) -> str:
+        """Return a part as the user wrote it; the whole where sqlglot writes it in its own way."""
+        text, own = self.span.text, str(node.sql("databricks"))
+        at = text.lower().find(own.lower())
+        return text[at : at + len(own)] if at >= 0 else text
+
+    def _refuse(self, what: str, fix: str) -> WaterclockError:
+        return _refused(self.span, what, fix)
+
+
+def _refused(span: Span, what: str, fix: str) -> WaterclockError:
+    return span.refuse("E246", what, why=_WHY, fix=fix)
+
+
+def _value(value: Fixed) -> _Typed:
+    return _Typed(_kind_of(value), Term("value", value=value))
+
+
+def _kind_of(value: Fixed) -> _Kind:
+    kinds: Sequence[tuple[Any, _Kind]] = (
+        (bool, _Kind.TRUTH),
+        (datetime, _Kind.INSTANT),
+        (date, _Kind.DATE),
+        (str, _Kind.TEXT),
+        (type(None), _Kind.NULL),
+    )
+    return next((kind for sort, kind in kinds if isinstance(value, sort)), _Kind.NUMBER)

@@ -1,0 +1,128 @@
+"""Reads what stands behind the header of a TRANSFORM that chooses: `WHEN condition AS query ... ELSE AS query`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.expressions import expression_of
+from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.statements import Expression, QuerySaid, WhenSaid
+from waterclock.dpl.syntax.tokens import QUERY_STARTS, refuse_touching
+from waterclock.errors import WaterclockError
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_WORDS = frozenset({TokenType.WHEN, TokenType.ELSE})
+_HOW = "say WHEN condition AS SELECT ... ELSE AS SELECT ..."
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What stands from one WHEN or ELSE to the next: its word (None for the first) and the tokens behind that."""
+
+    word: Token | None
+    tokens: Sequence[Token]
+
+
+def has_choice(tokens: Sequence[Token]) -> bool:
+    """Tell whether a WHEN or an ELSE stands at the top of what follows a header, outside of every CASE."""
+    return any(True for _ in _cuts(tokens))
+
+
+def take_choices(
+    source: SourceText, tokens: Sequence[Token], first: Expression | None, *, name: str
+) -> tuple[list[WhenSaid], QuerySaid | None, list[WaterclockError]]:
+    """Cut the queries behind a header apart: those with a condition, that of the ELSE, and what is wrong with them.
+
+    `first` is the condition of the first query, which stands in the header; None where there is none.
+    """
+    errors: list[WaterclockError] = []
+    whens: list[WhenSaid] = []
+    last: QuerySaid | None = None
+    pieces = list(_pieces(tokens))
+    if first is None:
+        here = _span(source, pieces[0].tokens[:1])
+        errors.append(here.refuse("E204", "the first query has no WHEN", fix=_HOW))
+    for piece in pieces:
+        try:
+            if last is not None and piece.word is not None:
+                raise _span(source, [piece.word]).refuse(
+                    "E204", f"{piece.word.text.upper()} stands behind the ELSE", why="ELSE and its query come last"
+                )
+            condition, query = _parts(source, piece)
+            if piece.word is None:
+                condition = first
+            if condition is not None:
+                whens.append(WhenSaid(condition, query))
+            elif piece.word is not None:
+                last = query
+        except WaterclockError as error:
+            errors.append(error)
+    if last is None and not errors:
+        errors.append(
+            whens[-1].query.span.refuse(
+                "E233",
+                f"{name} does not say what makes its other labels",
+                why="a label for which no WHEN is TRUE would have no rows, and nobody would know why",
+                fix="end it with ELSE AS SELECT ...",
+            )
+        )
+    return whens, last, errors
+
+
+def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, QuerySaid]:
+    """Return the condition of a piece, None for ELSE and for the first, and its query."""
+    tokens, word = piece.tokens, piece.word
+    condition = None
+    if word is not None:
+        at = _query_at(tokens)
+        if at is None or (word.token_type is TokenType.ELSE and at > 1):
+            what = "AS and a query" if at is None else "AS"
+            raise _span(source, [word]).refuse("E204", f"expected {what} behind {word.text.upper()}", fix=_HOW)
+        if word.token_type is TokenType.WHEN:
+            if at == 1:
+                raise _span(source, [word]).refuse("E204", "WHEN says no condition", fix=_HOW)
+            condition = expression_of(source, tokens[: at - 1], _span(source, tokens[: at - 1]))
+        tokens = tokens[at:]
+    refuse_touching(source, tokens)
+    return condition, QuerySaid(_span(source, tokens), tokens)
+
+
+def _query_at(tokens: Sequence[Token]) -> int | None:
+    depth = 0
+    for index, token in enumerate(tokens[:-1]):
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if token.token_type is TokenType.ALIAS and not depth and tokens[index + 1].token_type in QUERY_STARTS:
+            return index + 1
+    return None
+
+
+def _pieces(tokens: Sequence[Token]) -> Iterator[_Piece]:
+    word, start = None, 0
+    for cut in _cuts(tokens):
+        yield _Piece(word, tokens[start:cut])
+        word, start = tokens[cut], cut + 1
+    yield _Piece(word, tokens[start:])
+
+
+def _cuts(tokens: Sequence[Token]) -> Iterator[int]:
+    depth = cases = 0
+    for index, token in enumerate(tokens):
+        kind = token.token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        is_part = index > 0 and tokens[index - 1].token_type is TokenType.DOT
+        if depth or is_part:
+            continue
+        if kind is TokenType.CASE:
+            cases += 1
+        elif kind is TokenType.END and cases:
+            cases -= 1
+        elif kind in _WORDS and not cases and index:
+            yield index
+
+
+def _span(source: SourceText, tokens: Sequence[Token]) -> Span:
+    return source.span(tokens[0].start, tokens[-1].end + 1)

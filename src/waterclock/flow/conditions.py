@@ -1,0 +1,158 @@
+"""Conditions that choose between the queries of a transform: what a window alone decides, today and at all times. Pure.
+
+Logic has three values, as in SQL: what is not known is None, and a condition that is None does not hold.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import first_instant, nominal_zone
+
+Fixed = str | int | float | bool | Decimal | date | None
+"""A value of a condition: instants are aware, with the zone UTC; a date is no instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A part of a condition: an operation on its parts, or a `value` that is written there."""
+
+    op: str
+    parts: tuple[Term, ...] = ()
+    value: Fixed = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as it was written, with what it comes to in the zone of its table."""
+
+    text: str
+    term: Term
+    zone: str
+
+    def holds(self, window: Window) -> bool:
+        """Tell whether it is TRUE of a window; what is not known is not."""
+        return _value(self.term, window, self.zone) is True
+
+    def turns(self) -> frozenset[datetime] | None:
+        """Return the instants at which alone it may turn; None where it may do so anywhere.
+
+        Of two windows that both lie between two neighbours of them, it holds for both or for none.
+        """
+        return _turns(self.term)
+
+
+def _turns(term: Term) -> frozenset[datetime] | None:
+    if term.op in _COMPARE and any(part.op in _EDGES for part in term.parts):
+        values = [part.value for part in term.parts if part.op == "value"]
+        known = [value for value in values if isinstance(value, datetime)]
+        return frozenset(known) if values == known and len(known) == 1 else None
+    if term.op in _OF_WINDOW:
+        return None
+    found: frozenset[datetime] = frozenset()
+    for part in term.parts:
+        inner = _turns(part)
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+def _value(term: Term, window: Window, zone: str) -> Any:  # noqa: PLR0911 - one answer for each sort of term
+    if term.op == "value":
+        return term.value
+    if term.op in _OF_WINDOW:
+        return _OF_WINDOW[term.op](window)
+    if term.op in _LOGIC:
+        return _LOGIC[term.op](_value(part, window, zone) for part in term.parts)
+    parts = [_value(part, window, zone) for part in term.parts]
+    if term.op in _OF_NULL:
+        return _OF_NULL[term.op](*parts)
+    if None in parts:
+        return None
+    if term.op in _LOCAL:
+        return _LOCAL[term.op](_local(parts[0], zone))
+    return first_instant(zone, parts[0].toordinal()) if term.op == "instant" else _PLAIN[term.op](*parts)
+
+
+def _local(value: date, zone: str) -> date:
+    """Return a date as it is, an instant by the clock of the zone."""
+    return value.astimezone(nominal_zone(zone)) if isinstance(value, datetime) else value
+
+
+def _all(values: Any) -> bool | None:
+    found: bool | None = True
+    for value in values:
+        if value is False:
+            return False
+        found = None if value is None else found
+    return found
+
+
+def _any(values: Any) -> bool | None:
+    found: bool | None = False
+    for value in values:
+        if value is True:
+            return True
+        found = None if value is None else found
+    return found
+
+
+def _date(value: date) -> date:
+    return value.date() if isinstance(value, datetime) else value
+
+
+def _rest(left: int, right: int) -> int:
+    """Return what is left of a division, with the sign of what is divided, as in SQL."""
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
+
+
+_EDGES = frozenset({"window_start", "window_end"})
+_OF_WINDOW: Mapping[str, Callable[[Window], Any]] = {
+    "window_start": lambda window: window.start.astimezone(UTC),
+    "window_end": lambda window: window.end.astimezone(UTC),
+    "timelabel": lambda window: window.label,
+}
+_LOGIC: Mapping[str, Callable[[Any], bool | None]] = {"and": _all, "or": _any}
+_OF_NULL: Mapping[str, Callable[..., bool]] = {
+    "is null": lambda value: value is None,
+    "is": lambda value, other: value is other,
+    "<=>": lambda left, right: left == right,
+}
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_PLAIN: Mapping[str, Callable[..., Any]] = {
+    **_COMPARE,
+    "not": operator.not_,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "%": _rest,
+    "negative": operator.neg,
+}
+_LOCAL: Mapping[str, Callable[[Any], Any]] = {
+    "date": _date,
+    "year": lambda local: local.year,
+    "quarter": lambda local: (local.month + 2) // 3,
+    "month": lambda local: local.month,
+    "day": lambda local: local.day,
+    "dayofyear": lambda local: local.timetuple().tm_yday,
+    "dayofweek": lambda local: local.isoweekday() % 7 + 1,  # Sunday is 1, as Spark has it
+    "weekday": lambda local: local.weekday(),  # Monday is 0, as Spark has it
+    "weekofyear": lambda local: local.isocalendar().week,
+    "hour": lambda local: local.hour,
+    "minute": lambda local: local.minute,
+}
