@@ -45,23 +45,36 @@ class Condition:
 
         Of two windows that both lie between two neighbours of them, it holds for both or for none.
         """
-        return _turns(self.term)
+        return _turns(self.term, self.zone)
 
 
-def _turns(term: Term) -> frozenset[datetime] | None:
-    if term.op in _COMPARE and any(part.op in _EDGES for part in term.parts):
-        values = [part.value for part in term.parts if part.op == "value"]
-        known = [value for value in values if isinstance(value, datetime)]
-        return frozenset(known) if values == known and len(known) == 1 else None
+def _turns(term: Term, zone: str) -> frozenset[datetime] | None:
+    if term.op in _COMPARE and any(map(_is_edge, term.parts)):
+        written = [part.value for part in term.parts if part.op == "value"]
+        return frozenset(turn for value in written for turn in _edges_of(value, zone)) or None
     if term.op in _OF_WINDOW:
         return None
     found: frozenset[datetime] = frozenset()
     for part in term.parts:
-        inner = _turns(part)
+        inner = _turns(part, zone)
         if inner is None:
             return None
         found |= inner
     return found
+
+
+def _is_edge(term: Term) -> bool:
+    """Tell whether a term is an edge of the window, or its date."""
+    return term.op in _EDGES or (term.op == "date" and term.parts[0].op in _EDGES)
+
+
+def _edges_of(value: Fixed, zone: str) -> tuple[datetime, ...]:
+    """Return the instant that is written, or where a date begins and where it ends."""
+    if isinstance(value, datetime):
+        return (value,)
+    if isinstance(value, date):
+        return first_instant(zone, value.toordinal()), first_instant(zone, value.toordinal() + 1)
+    return ()
 
 
 def _value(term: Term, window: Window, zone: str) -> Any:  # noqa: PLR0911 - one answer for each sort of term

@@ -210,7 +210,10 @@ class Planner:
             if counts[name] and node.table.kind is not Kind.PUBLISH:
                 parents = {read.table for read in node.table.reads if read.table != name}
                 of_parents = sum(found[parent].most for parent in parents if parent in found)
-                found[name] = queries_of(node, counts[name], group_cap, of_parents)
+                queries = queries_of(node, counts[name], group_cap, of_parents)
+                # windows that different queries make share none
+                more = max(len(node.table.choices) - 1, 0)
+                found[name] = replace(queries, most=max(queries.most, min(queries.most + more, counts[name])))
         return found
 
     def _older_code(self, snapshot: LedgerSnapshot) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from waterclock.batches.facts import BEGINNING, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind, ReadKind
@@ -98,6 +99,12 @@ def _derived_of_choices(
     known = [first for first in firsts if first is not None]
     if not known:
         return None
+    return _first_whole(table, tuple(firsts), tuple(known))
+
+
+@lru_cache(maxsize=1024)
+def _first_whole(table: Table, firsts: tuple[datetime | None, ...], known: tuple[datetime, ...]) -> datetime:
+    """Return the first window from which on none lies before the first one of its query; `known` are all of these."""
     low = min(known) if table.start is None else table.cadence.floor(table.start)
     for window in _newest_first(table, low, max(known), known):
         choice = table.choice_of(window)

@@ -73,7 +73,8 @@ def test_starts_are_those_of_a_look_at_every_window(seed: int) -> None:
         day = at("2013-03-25") + timedelta(hours=random.randrange(300))
         edge, sign = random.choice(("START", "END")), random.choice(("<", "<=", ">", ">=", "=", "<>"))
         by_instant = f"WINDOW_{edge}() {sign} '{day:%Y-%m-%d %H:%M}Z'"
-        return random.choice((by_instant, by_instant, by_instant, "day(WINDOW_START()) % 2 = 0"))
+        by_date = f"date(WINDOW_{edge}()) {sign} '{day:%Y-%m-%d}'"
+        return random.choice((by_instant, by_instant, by_date, by_date, "day(WINDOW_START()) % 2 = 0"))
 
     bare = replace(transform("t", [], "DAY"), cadence=cadence("DAY", zone=zone))
     if random.random() < 0.3:
