@@ -53,6 +53,7 @@ ACCEPTED = {
     "order": [COLLECT.format("MERGE ORDER BY b, c")],
     "delete": [COLLECT.format("MERGE DELETE WHEN gone")],
     "flow": [COLLECT.format(text) for text in (
+        "AWAIT 'done/%Y-%m-%d' FOR 3 HOURS", "AWAIT NEXT", "AWAIT QUERY 'SELECT true'",
         "SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE",
     )],
     "rule": [TRANSFORM.format(text) for text in (
@@ -70,7 +71,6 @@ ACCEPTED = {
 REFUSED = {
     "`GRANT`": "GRANT SELECT ON a.b TO (c)",
     "`FOR EACH`": COLLECT.format("FOR EACH e.f"),
-    "`AWAIT`": COLLECT.format("AWAIT '_SUCCESS'"),
     "`ON SCHEMA CHANGE`": COLLECT.format("ON SCHEMA CHANGE HOLD"),
     "`BY CHANGES`": COLLECT.format("BY CHANGES"),
     "`LOOKBACK ... CHANGED`": COLLECT.format("BY DATA TIME t LOOKBACK 1 DAY CHANGED"),
