@@ -71,6 +71,19 @@ def test_the_lock_holds_each_dependency_with_hashes() -> None:
     assert names <= locked
 
 
+def test_scenario_y_all_that_is_installed_comes_from_the_registry_that_pip_is_told_of() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, build = declared["project"], declared["build-system"]
+    groups = [*project["optional-dependencies"].values(), *declared["dependency-groups"].values()]
+    wishes = [*project["dependencies"], *build["requires"], *(wish for group in groups for wish in group)]
+    assert [wish for wish in wishes if "@" in wish or "://" in wish] == []
+    assert not {"sources", "index", "find-links"} & set(declared["tool"]["uv"])
+    assert "backend-path" not in build, "no code of ours runs while it is built, and none can fetch anything"
+    lock = (ROOT / "requirements.lock").read_text(encoding="ascii")
+    assert "://" not in lock
+    assert all("==" in entry.partition(" --hash")[0] for entry in lock.replace("\\\n", "").splitlines())
+
+
 def test_the_jars_fit_the_pinned_spark() -> None:
     lock = (ROOT / "requirements.lock").read_text(encoding="ascii")
     assert "\npyspark==4.2.0 " in lock
