@@ -14,11 +14,14 @@ from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, BoundRead, Cause, Sta
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, is_dropped
 from waterclock.planner.to_do import ToDo, stands_from
+from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
 # How many batches a chain of causes is followed; upstream is judged first, so that most chains are short.
 _FAR = 50
+# How many windows back an older state is looked for, where the newest is blocked.
+_MOST_BACK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +105,24 @@ class Judge:
         first = ordered[0]
         where = f"{first.table}@{first.window.label}"
         if first.status in NEEDS_SOMEBODY:
-            reason = f"blocked by {where}, {first.status}: {first.detail}"
+            reason = f"blocked by {where}, {first.status}: {first.detail}{self._instead(node, window, past)}"
             return self._found(node, window, past, Status.BLOCKED, reason, reads, ordered)
         reason = f"waits for {where}, {first.detail or first.status}"
         return self._found(node, window, past, Status.WAITING, reason, reads, ordered)
+
+    def _instead(self, node: Node, window: Window, past: TableFacts) -> str:
+        """Say which older state can be made in place of the newest: nobody needs it, so nobody makes it by itself."""
+        table, cadence, start = node.table, node.table.cadence, window.start
+        if self.is_brief or not node.is_made_if_needed or window.end != cadence.last_due(self.facts.now):
+            return ""
+        for _ in range(_MOST_BACK):
+            start = cadence.previous(start)
+            if start < self.facts.starts[table.name] or past.covered.covers_instant(start):
+                return ""
+            is_free = start not in past.troubles and _claim_of(past, start) is None
+            if is_free and not self._reads(node, cadence.window_of(start), past)[1]:
+                return f"; `waterclock backfill {table.name} {label_of(start)}` makes an older state until then"
+        return ""
 
     def _found(
         self,

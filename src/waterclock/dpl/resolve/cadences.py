@@ -206,7 +206,8 @@ def default_zone(table: str, config: Config) -> str:
 def settle_start(draft: Draft, config: Config) -> None:
     """Settle START: what is said must be a boundary; a default is moved on to the next one.
 
-    A transform or publish without one starts where all it reads exists, which the planner derives.
+    A transform or publish without one starts where all it reads exists, which the planner derives. A transform that
+    reads nothing takes the default, as a collect does.
     """
     cadence = draft.cadence
     if cadence is None:
@@ -219,7 +220,8 @@ def settle_start(draft: Draft, config: Config) -> None:
             raise _no_boundary(span, said, start, cadence)
         draft.start = start
         return
-    default = config.default(draft.name, "start") if draft.kind is Kind.COLLECT else None
+    begins_alone = draft.kind is Kind.COLLECT or (draft.kind is Kind.TRANSFORM and not draft.reads)
+    default = config.default(draft.name, "start") if begins_alone and not draft.is_incomplete else None
     if default is not None:
         draft.start = cadence.ceil(_instant(default[0], cadence.zone, default[1]))
     elif draft.source is not None and draft.source.batching is Batching.DATA_TIME:

@@ -1,0 +1,49 @@
+"""Where the newest state of a REPLACE transform is blocked, its reason says which older one can be made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.model.flows import at, collect, flow, history, transform
+from tests.unit.planner.pasts import done, failed, past, reason, running
+from waterclock.batches.facts import TableFacts
+from waterclock.flow.choices import Mode
+from waterclock.planner.planning import Planner
+
+NOW = at("2013-01-05 12:00")
+FLOW = flow(collect("a"), transform("state", [history("a")], mode=Mode.REPLACE, is_partitioned=False))
+SAID = "; `waterclock backfill state 20130103000000` makes an older state until then"
+
+
+def told(state: TableFacts, *, fails: str = "2013-01-04") -> str:
+    a = done(("2013-01-01", fails), troubles={at(fails): failed()})
+    return reason(Planner(FLOW).plan(past(a=a, state=state), NOW), "state", "2013-01-04")
+
+
+def test_the_newest_older_state_that_can_be_made_is_named() -> None:
+    assert told(done(("2013-01-01", "2013-01-02"))) == f"blocked by a@20130104000000, failed: boom{SAID}"
+    assert told(TableFacts()).endswith(SAID)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        done(("2013-01-01", "2013-01-04")),
+        done(("2013-01-03", "2013-01-04")),
+    ],
+)
+def test_nothing_is_said_where_the_state_before_is_there(state: TableFacts) -> None:
+    assert told(state).endswith("failed: boom")
+
+
+def test_what_failed_or_runs_itself_is_passed_by() -> None:
+    here = done(("2013-01-01", "2013-01-02"))
+    older = SAID.replace("20130103", "20130102")
+    assert told(replace(here, troubles={at("2013-01-03"): failed()})).endswith(older)
+    assert told(replace(here, open_claims=(running("2013-01-03"),))).endswith(older)
+
+
+def test_nothing_is_said_where_no_older_state_can_be_made() -> None:
+    assert told(TableFacts(), fails="2013-01-01").endswith("failed: boom")
