@@ -113,7 +113,7 @@ def test_whatever_is_asked_for_is_answered_as_described(
         operation.as_strategy(generation_mode=GenerationMode.NEGATIVE),
     )
 
-    @settings(max_examples=30, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=cases)
     def every(case: Case[Any]) -> None:
         ask(app, case)
