@@ -112,6 +112,7 @@ def every_page(folder: Path, rounds: int) -> Iterator[list[str]]:
         f"/runs/{run}", "/quality", "/errors",
         f"/plan?verb=recompute&t={name}&l={END - 3 * HOUR:%Y-%m-%dT%H:%MZ}",
         f"/plan?verb=recompute&t={name}&l={old:%Y-%m-%dT%H:%MZ}",
+        f"/batches?t=*&l={old:%Y-%m}",
     )  # fmt: skip
     with served(folder, f"{END:%Y-%m-%dT%H:%MZ}") as root:
         for page in pages:

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode
-from waterclock.flow.declarations import Awaits, Columns, Unit, Value
+from waterclock.flow.declarations import Columns, Unit, Value
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, Sign, TableType
+from waterclock.flow.awaits import Awaits
+from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.conditions import Condition
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
@@ -130,23 +131,6 @@ class Unit:
 
     def __str__(self) -> str:
         return f"{self.connection}.{self.path}" if self.path else self.connection
-
-
-@dataclass(frozen=True, slots=True)
-class Awaits:
-    """The sign that a window's rows are all there: it is read once that is seen.
-
-    `text`: a marker's name, in which %Y, %m, %d, %H, %M and %j are those of the window's start in the table's zone, or
-    a query. `within`: how long after it is due a window waits before its batch fails; None: for ever.
-    """
-
-    sign: Sign
-    text: str = ""
-    within: Duration | None = None
-
-    def __str__(self) -> str:
-        said = {Sign.MARKER: f"'{self.text}'", Sign.NEXT: "NEXT", Sign.QUERY: f"QUERY '{self.text}'"}[self.sign]
-        return said if self.within is None else f"{said} FOR {self.within}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,10 @@ from waterclock.connectors.interface import (
     WindowRequest,
 )
 from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
-from waterclock.flow.declarations import Awaits, Columns, Unit
+from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.column_matching import match, no_time_column
 from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
 from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
-from waterclock.flow.declarations import Awaits, Columns, Unit
+from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 

@@ -28,9 +28,10 @@ from waterclock.connectors.sqlite.database import (
     source_of,
 )
 from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
-from waterclock.flow.declarations import Awaits, Columns, Unit
+from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone

@@ -6,9 +6,9 @@ import re
 
 from waterclock.dpl.syntax.statements import AwaitSaid, Statement
 from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Batching, Sign
-from waterclock.flow.declarations import Awaits
 
 _CODES = re.compile(r"%(.?)")
 _KNOWN = frozenset("YmdHMj%")

@@ -11,8 +11,9 @@ from waterclock.batches.facts import BEGINNING
 from waterclock.connectors.interface import ArrivalCollector, Listing
 from waterclock.engine.collect.arrivals import complete_until
 from waterclock.engine.collect.signs import has_sign, is_given_up
+from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import Batching, Sign
-from waterclock.flow.declarations import Awaits, Table, Unit
+from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Batch, Group
 from waterclock.timelabel.window import Window
 

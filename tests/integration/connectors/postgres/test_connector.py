@@ -19,8 +19,8 @@ from waterclock.connectors.postgres.collection import DIRECT_ROWS
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.connectors.postgres.database import database_of
 from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import Sign
-from waterclock.flow.declarations import Awaits
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 

@@ -12,8 +12,9 @@ from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
 from waterclock.engine.collect.signs import require_signs
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import Batching, Mode, Sign
-from waterclock.flow.declarations import Awaits, Table, Unit
+from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Group
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.window import Window
