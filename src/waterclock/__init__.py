@@ -60,6 +60,7 @@ __all__ = [
     "status",
     "table",
     "transform",
+    "until",
     "var",
     "view",
 ]
@@ -81,7 +82,7 @@ def __dir__() -> list[str]:
 
 
 # words of the language that are refused for now, by their names and with their places
-_LATER = ("grant", "until")
+_LATER = ("grant",)
 _COMMANDS = "waterclock.notebook.commands"
 _HOMES = {
     "Window": "waterclock.timelabel.window",

@@ -112,8 +112,8 @@ LANGUAGE: Mapping[str, Code] = {
     ),
     "E216": Code(
         "a read that cannot be",
-        "PAST, HISTORY, PREVIOUS and LATEST stand in FROM around the name of one table or view; PAST says how far "
-        "back, and reads only PARTITIONED tables.",
+        "PAST, UNTIL, HISTORY, PREVIOUS and LATEST stand in FROM around the name of one table or view; PAST and UNTIL "
+        "say how far they reach, and read only PARTITIONED tables.",
     ),
     "E217": Code(
         "an unknown variable",

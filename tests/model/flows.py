@@ -149,6 +149,10 @@ def past(table: str, span: str) -> Read:
     return Read(table, ReadKind.PAST, parse_duration(span))
 
 
+def until(table: str, span: str) -> Read:
+    return Read(table, ReadKind.UNTIL, parse_duration(span))
+
+
 def history(table: str) -> Read:
     return Read(table, ReadKind.HISTORY)
 

@@ -110,8 +110,18 @@ def earlier(t: datetime, span: Duration, zone: str) -> datetime:
     """Go back by elapsed hours, or by local dates."""
     if span.unit in {"MINUTE", "HOUR"}:
         return t - timedelta(minutes=span.amount * (60 if span.unit == "HOUR" else 1))
-    local = t.astimezone(ZoneInfo(zone))
-    naive = local.replace(tzinfo=None) - timedelta(days=span.amount)
+    return _moved(t, -span.amount, zone)
+
+
+def later(t: datetime, span: Duration, zone: str) -> datetime:
+    """Go forward by elapsed hours, or by local dates."""
+    if span.unit in {"MINUTE", "HOUR"}:
+        return t + timedelta(minutes=span.amount * (60 if span.unit == "HOUR" else 1))
+    return _moved(t, span.amount, zone)
+
+
+def _moved(t: datetime, days: int, zone: str) -> datetime:
+    naive = t.astimezone(ZoneInfo(zone)).replace(tzinfo=None) + timedelta(days=days)
     return naive.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
 
 
@@ -244,6 +254,8 @@ class Oracle:
             s, e = before.start, before.end
         elif read.kind is ReadKind.PAST and read.span is not None:
             s = earlier(e, read.span, table.cadence.zone)
+        elif read.kind is ReadKind.UNTIL and read.span is not None:
+            s, e = earlier(s, read.span, table.cadence.zone), later(e, read.span, table.cadence.zone)
         return [w for w in self._held(u, e) if w.start >= s]
 
     def _state(self, u: Table, b: datetime) -> list[Window]:
@@ -346,7 +358,7 @@ class Oracle:
             return e > start
         if read.kind is ReadKind.PREVIOUS:
             return s >= start
-        if u.is_partitioned and read.kind is ReadKind.PLAIN:
+        if u.is_partitioned and read.kind in {ReadKind.PLAIN, ReadKind.UNTIL}:
             return s >= start
         if u.is_partitioned and read.kind is ReadKind.PAST and read.span is not None:
             return max(s, earlier(e, read.span, table.cadence.zone)) >= start

@@ -140,7 +140,7 @@ def _transform(random: Random, name: str, tables: dict[str, Table], palette: tup
     if not any(read.table != name for read in reads):
         u = next(table for table in tables.values() if table.kind is not Kind.PUBLISH)
         reads.insert(0, Read(u.name, ReadKind.HISTORY))
-    made = replace(bare, reads=tuple(reads))
+    made = _delayed(replace(bare, reads=tuple(reads)))
     if random.random() < 0.1:
         return _circle(random, made, tables)
     return [_choosing(random, made, tables) if random.random() < 0.25 else made]
@@ -156,12 +156,18 @@ def _choosing(random: Random, table: Table, tables: dict[str, Table]) -> Table:
         queries.append(tuple(dict.fromkeys(reads)))
     random.shuffle(queries)
     texts = random.sample(sorted(CONDITIONS), len(queries) - 1)
-    return choosing(table, *zip(texts, queries, strict=False), other=queries[-1])
+    return _delayed(choosing(table, *zip(texts, queries, strict=False), other=queries[-1]))
+
+
+def _delayed(table: Table) -> Table:
+    """Let a table wait for as long behind its windows as UNTIL reads."""
+    spans = [read.span.elapsed() for read in table.reads if read.kind is ReadKind.UNTIL and read.span is not None]
+    return replace(table, cadence=replace(table.cadence, delay=max([table.cadence.delay, *spans])))
 
 
 def _circle(random: Random, first: Table, tables: dict[str, Table]) -> list[Table]:
     """Make two tables that read each other, one of them as it was before; LATEST is not allowed there."""
-    reads = tuple(read for read in first.reads if read.kind is not ReadKind.LATEST)
+    reads = tuple(read for read in first.reads if read.kind not in {ReadKind.LATEST, ReadKind.UNTIL})
     if not any(read.table != first.name for read in reads):
         reads = (Read(next(iter(tables)), ReadKind.HISTORY), *reads)
     name = f"{first.name}b"
@@ -179,10 +185,15 @@ def _read(random: Random, reader: Table, u: Table, kinds: tuple[ReadKind, ...] =
     legal = [kind for kind in kinds if kind in {ReadKind.HISTORY, ReadKind.LATEST} or not u.is_partitioned]
     if u.is_partitioned and fits(reader.cadence, u.cadence) and kept >= _hours_of(reader.cadence):
         legal += [kind for kind in kinds if kind in {ReadKind.PLAIN, ReadKind.PREVIOUS}]
-    legal = [kind for kind in legal if kind is not ReadKind.PAST]
+    legal = [kind for kind in legal if kind not in {ReadKind.PAST, ReadKind.UNTIL}]
     if u.is_partitioned and spans and ReadKind.PAST in kinds:
         legal += [ReadKind.PAST, ReadKind.PAST]
+    both = [span for span in spans if kept >= 2 * _hours(span) + _hours_of(reader.cadence) + 2]
+    if both and ReadKind.UNTIL in kinds and fits(reader.cadence, u.cadence):
+        legal += [ReadKind.UNTIL, ReadKind.UNTIL] if u.is_partitioned else []
     kind = random.choice(legal)
+    if kind is ReadKind.UNTIL:
+        return Read(u.name, kind, random.choice(both))
     return Read(u.name, kind, random.choice(spans) if kind is ReadKind.PAST else None)
 
 

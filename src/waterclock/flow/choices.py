@@ -61,6 +61,7 @@ class ReadKind(StrEnum):
 
     PLAIN = "plain"
     PAST = "past"
+    UNTIL = "until"
     HISTORY = "history"
     PREVIOUS = "previous"
     LATEST = "latest"

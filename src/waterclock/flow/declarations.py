@@ -198,7 +198,10 @@ class Temporal:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One reference to a table: what it means for a batch is in docs/explain/consistency.md. `span` is PAST's."""
+    """One reference to a table: what it means for a batch is in docs/explain/consistency.md.
+
+    `span` is PAST's and UNTIL's, None of all others.
+    """
 
     table: str
     kind: ReadKind = ReadKind.PLAIN

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
 from waterclock.planner.graph import Node
+from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import Interval, IntervalSet
 
+_DAY = timedelta(days=1)
+_NO_TIME = timedelta(0)
 _ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 
 
@@ -17,7 +21,8 @@ def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[
     """Return spans that hold every window of which all reads may be settled, and others.
 
     Whatever a batch reads of `u` at its own tick e, the last window of u before ⌊e⌋ is part of it: e lies behind a
-    settled span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) tell nothing.
+    settled span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST)
+    tell nothing; of UNTIL the tick lies its span behind e.
     Where windows choose between queries, the reads of one of them are settled.
     """
     table = node.table
@@ -35,15 +40,25 @@ def _reached(
     found = _ALWAYS
     for read in reads:
         if read.kind not in {ReadKind.PREVIOUS, ReadKind.LATEST}:
-            found &= IntervalSet.from_intervals(_served(node, nodes[read.table], settled[read.table]))
+            behind = read.span if read.kind is ReadKind.UNTIL else None
+            served = _served(node, nodes[read.table], settled[read.table], behind)
+            found &= IntervalSet.from_intervals(served)
     return found
 
 
-def _served(node: Node, u: Node, settled: IntervalSet) -> Iterator[Interval]:
-    """Give, for each settled span, from where to where the windows lie that end while it is u's newest."""
+def _served(node: Node, u: Node, settled: IntervalSet, behind: Duration | None) -> Iterator[Interval]:
+    """Give, for each settled span, from where to where the windows lie that end while it is u's newest.
+
+    `behind`: how far behind its end a window reads. Counted on the calendar, it is a day more or less.
+    """
     cadence = node.table.cadence
+    slack = _DAY if behind is not None and behind.unit not in {"SECOND", "MINUTE", "HOUR"} else _NO_TIME
     for low, high in settled:
+        end = u.table.cadence.next(high)
+        if behind is not None:
+            end = behind.before(end, cadence.zone) + slack
+            low = low if low == BEGINNING else behind.before(low, cadence.zone) - slack  # noqa: PLW2901
         first = low if low == BEGINNING else cadence.floor(low)
-        last = cadence.previous(u.table.cadence.next(high))
+        last = cadence.previous(end)
         if first < last:
             yield first, last

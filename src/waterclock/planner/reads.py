@@ -9,6 +9,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.plan import BoundRead, ReadScope
+from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
 
 _NO_TICKS: Mapping[str, datetime] = {}
@@ -40,6 +41,16 @@ def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapp
     return _bound(table, read, window, flow, starts, _NO_TICKS)
 
 
+def until_begins(table: Table, span: Duration, s: datetime) -> datetime:
+    """Return where UNTIL begins to read for a window that starts at `s`: clocks that run ahead send rows before it."""
+    return span.before(s, table.cadence.zone)
+
+
+def until_ends(table: Table, span: Duration, e: datetime) -> datetime:
+    """Return where UNTIL ends for a window that ends at `e`."""
+    return span.after(e, table.cadence.zone)
+
+
 def _bound(
     table: Table,
     read: Read,
@@ -66,6 +77,8 @@ def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime)
     low, high = window.start, window.end
     if read.kind is ReadKind.PAST and read.span is not None:
         low = max(u.cadence.ceil(read.span.before(high, table.cadence.zone)), start)
+    elif read.kind is ReadKind.UNTIL and read.span is not None:
+        low, high = max(until_begins(table, read.span, window.start), start), until_ends(table, read.span, window.end)
     elif read.kind is ReadKind.HISTORY:
         low, high = start, u.cadence.floor(high)
     elif read.kind is ReadKind.PREVIOUS:

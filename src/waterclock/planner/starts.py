@@ -143,7 +143,7 @@ def _first_window(table: Table, read: Read, u: Table, start: datetime) -> dateti
     cadence = table.cadence
     if table.is_delivered_by_label:
         return cadence.floor(start)  # what lies before START is cut, so that no row stays behind
-    if u.is_partitioned and read.kind in {ReadKind.PLAIN, ReadKind.PAST}:
+    if u.is_partitioned and read.kind in {ReadKind.PLAIN, ReadKind.PAST, ReadKind.UNTIL}:
         return _first_slices(table, read, start)
     if read.kind is ReadKind.PREVIOUS:
         return cadence.ceil(start)  # empty there: what u brings in its first window is read by the next

@@ -9,11 +9,12 @@ from heapq import merge
 
 from waterclock.batches.facts import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import ReadKind
-from waterclock.flow.declarations import Flow, Read
+from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.graph import FlowGraph, Node
-from waterclock.planner.reads import bind_read
+from waterclock.planner.reads import bind_read, until_ends
 from waterclock.planner.settlement import Settlement
 from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.period import Period, TimeUnit
 from waterclock.timelabel.window import Window
@@ -188,9 +189,23 @@ def _bound_of(question: _Question, node: Node, reads: Iterable[Read], end: datet
     name, cadence = node.table.name, node.table.cadence
     for read in reads:
         if read.kind is not ReadKind.LATEST and read.table != name:
-            above = question.graph.nodes[read.table].table.cadence
-            newest = cadence.previous(above.next(question.ripe[read.table]))  # the last e of which ⌊e⌋ is ripe there
-            end = min(end, cadence.next(newest) if read.kind is ReadKind.PREVIOUS else newest)
+            u, ripe = question.graph.nodes[read.table].table, question.ripe[read.table]
+            if read.kind is ReadKind.PREVIOUS and not u.is_snapshot:
+                ripe = max(ripe, question.starts[u.name])  # empty up to there, and waits for nothing
+            newest = cadence.previous(u.cadence.next(ripe))  # the last e of which ⌊e⌋ is ripe there
+            if read.kind is ReadKind.PREVIOUS:
+                newest = cadence.next(newest)
+            elif read.kind is ReadKind.UNTIL and read.span is not None:
+                newest = _newest_until(node.table, read.span, ripe)
+            end = min(end, newest)
+    return end
+
+
+def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
+    """Return the end of the newest window that UNTIL lets read no further than to `ripe`."""
+    end = table.cadence.ceil(span.before(ripe, table.cadence.zone))
+    while until_ends(table, span, end) > ripe:
+        end = table.cadence.previous(end)
     return end
 
 

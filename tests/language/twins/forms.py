@@ -80,7 +80,7 @@ wc.transform(
     as_="""
 WITH h AS (SELECT * FROM HISTORY(raw.a)), stg AS (SELECT 1 AS one)
 SELECT h.*, p.id AS p, q.id AS q, l.id AS l
-FROM h, stg, PAST(raw.a, '7 days') AS p JOIN PAST(raw.a, INTERVAL 7 DAYS) q JOIN PREVIOUS(raw.a) LEFT JOIN LATEST(raw.b) l USING (id)
+FROM h, stg, PAST(raw.a, '7 days') AS p JOIN PAST(raw.a, INTERVAL 7 DAYS) q JOIN UNTIL(raw.a, '1 day') u JOIN PREVIOUS(raw.a) LEFT JOIN LATEST(raw.b) l USING (id)
 WHERE h.at >= WINDOW_START() AND EXISTS (SELECT 1 FROM stg.bigger)
 """,  # noqa: E501  as the DPL has it
 )

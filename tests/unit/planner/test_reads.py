@@ -20,6 +20,7 @@ from tests.model.flows import (
     replace_transform,
     snapshot,
     transform,
+    until,
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
@@ -88,6 +89,15 @@ def test_past_counts_days_in_the_zone_of_the_reader() -> None:
     berlin = transform("t", [past("hourly", "2 DAYS")], zone="Europe/Berlin")
     after_the_change = Window(at("2013-03-31 22:00"), at("2013-04-01 22:00"))
     assert bound(past("hourly", "2 DAYS"), after_the_change, berlin) == slices("2013-03-30 23:00", "2013-04-01 22:00")
+
+
+def test_until_reaches_behind_the_window_and_before_it() -> None:
+    assert bound(until("hourly", "2 hours")) == slices("2013-01-04 22:00", "2013-01-06 02:00")
+
+
+def test_until_is_cut_at_start() -> None:
+    first = Window(at("2013-01-03"), at("2013-01-04"))
+    assert bound(until("hourly", "2 hours"), first) == slices("2013-01-03", "2013-01-04 02:00")
 
 
 def test_history_of_a_partitioned_table_is_all_slices_before_its_last_boundary() -> None:

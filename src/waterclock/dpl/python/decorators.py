@@ -254,7 +254,7 @@ def latest(name: str) -> Any:
 
 
 def until(name: str, span: str) -> Any:
-    """Read a table from a span before the window to a span behind it: UNTIL(name, 'span'). Refused for now."""
+    """Read a table from a span before the window to a span behind it: UNTIL(name, 'span')."""
     return _read("UNTIL", name, span)
 
 

@@ -29,7 +29,6 @@ SQL_TYPES = {
     bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "STRING", bytes: "BINARY", date: "DATE",
     datetime: "TIMESTAMP",
 }  # fmt: skip
-_LATER = frozenset({"UNTIL"})
 
 
 class FoundFunction:
@@ -143,8 +142,6 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
 
 
 def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, Span]:
-    if said.word in _LATER:
-        raise not_yet(f"{said.word}(...)", texts.site(said.site, at))
     source, _ = texts.positional(said.site, 0, said.table, at)
     table, place = texts.table_name(source)
     if said.word == FLAT:
@@ -154,7 +151,7 @@ def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, 
             )
         return Argument(name, flat=Flat(Read(table), is_exact=said.span)), place
     kind = ReadKind[said.word]
-    if kind is not ReadKind.PAST:
+    if kind not in {ReadKind.PAST, ReadKind.UNTIL}:
         return Argument(name, read=Read(table, kind)), place
     span_source, text = texts.positional(said.site, 1, said.span, at)
     duration: Duration = timed(span_source.span(0, len(text) or 1), lambda: parse_duration(text))

@@ -28,10 +28,10 @@ from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
-LATER_READS = frozenset({"UNTIL"})
+SPANNING = {"PAST": "how far back", "UNTIL": "for how long rows may come late"}
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL"})
 LATER_VALUES = frozenset({"IS_PARTIAL"})
-_READ_WORDS = frozenset({*READS, *LATER_READS, FLAT})
+_READ_WORDS = frozenset({*READS, FLAT})
 _WATCHED = frozenset({*_READ_WORDS, *VALUES, *LATER_VALUES, *WATCHED, *BROUGHT})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _BEGIN_A_QUERY = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES})
@@ -173,8 +173,6 @@ class _Finder:
 
     def _function(self, node: exp.Table, index: int) -> None:
         word = self.tokens[index].text.upper()
-        if word in LATER_READS:
-            raise not_yet(f"{word}(...)", self._span(index))
         if word in _MISTAKEN_READS:
             raise self._span(index).refuse("E216", f"{word}(...) reads no table", fix=_MISTAKEN_READS[word])
         if word == "IDENTIFIER":
@@ -224,21 +222,21 @@ class _Finder:
             index += 1
         if not parts or self.tokens[first].token_type in {TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN}:
             raise self._span(first - 2, last).refuse(
-                "E216", f"{word} reads a table", fix=f"write {word}(schema.name{', ...' if word == 'PAST' else ''})"
+                "E216", f"{word} reads a table", fix=f"write {word}(schema.name{', ...' if word in SPANNING else ''})"
             )
         return parts, self.source.span(self.tokens[first].start, self.tokens[index - 1].end + 1), index
 
     def _read_span(self, word: str, index: int, last: int) -> Duration | None:
         if index >= last:
-            if word == "PAST":
+            if word in SPANNING:
                 raise self._span(index - 1, last).refuse(
-                    "E216", "PAST does not say how far back", fix="as in PAST(schema.name, '7 days')"
+                    "E216", f"{word} does not say {SPANNING[word]}", fix=f"as in {word}(schema.name, '7 days')"
                 )
             return None
         span = self.source.span(self.tokens[index].start, self.tokens[last - 1].end + 1)
         if self.tokens[index].token_type is not TokenType.COMMA:
             raise span.refuse("E216", f"{word} reads a table by its name alone", fix="name one table")
-        if word != "PAST":
+        if word not in SPANNING:
             fix = "say PAST(table, '7 days')" if word in {"HISTORY", "LATEST"} else None
             raise span.refuse("E216", f"{word} takes nothing but a table", fix=fix)
         token = self.tokens[index + 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
@@ -77,13 +78,20 @@ class Cadences:
         delay = timed(draft.at("DELAY"), delay_said.elapsed) if delay_said else _NOTHING
         if schedule is not None:
             zone = self._zone(draft, is_calendar=True)
-            draft.cadence = timed(draft.at("SCHEDULE"), lambda: compile_cron(schedule, zone))
+            cadence = timed(draft.at("SCHEDULE"), lambda: compile_cron(schedule, zone))
+            draft.cadence = replace(cadence, delay=max(cadence.delay, self._until(draft)))
             return
         period = every if every is not None else self._period(draft)
         if period is None:
             return
         zone = self._zone(draft, is_calendar=period.unit is not TimeUnit.MINUTE)
+        delay = max(delay, self._until(draft))
         draft.cadence = timed(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
+
+    def _until(self, draft: Draft) -> timedelta:
+        """Return how long behind its window's end a batch reads, for it is due no earlier."""
+        spans = (read.span for read in draft.reads if read.kind is ReadKind.UNTIL)
+        return max((timed(draft.span, span.elapsed) for span in spans if span is not None), default=_NOTHING)
 
     def _period(self, draft: Draft) -> Period | None:
         if draft.statement.has_failed("EVERY") or draft.statement.has_failed("SCHEDULE"):

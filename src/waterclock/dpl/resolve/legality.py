@@ -19,7 +19,7 @@ from waterclock.timelabel.period import Period, TimeUnit
 
 _SAMPLE = datetime(2024, 1, 1, tzinfo=UTC)
 _DAYS = 800
-_SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.PREVIOUS})
+_SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.UNTIL, ReadKind.PREVIOUS})
 
 
 def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
@@ -36,7 +36,7 @@ def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Sp
 
 
 def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
-    """Refuse circles without a PREVIOUS and circles with a LATEST; those that stay must declare their columns."""
+    """Refuse circles without a PREVIOUS and circles with a LATEST or an UNTIL; those that stay must declare their columns."""
     edges = {name: [read.table for read in draft.reads if read.table in drafts] for name, draft in drafts.items()}
     forward = {
         name: [read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts]
@@ -56,21 +56,21 @@ def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], S
 
 def _read(draft: Draft, read: Read, other: Draft, span: Span) -> WaterclockError | None:
     if other.type is TableType.REGULAR:
-        return _past_of_regular(read, span) if read.kind is ReadKind.PAST else None
+        return _slices_of_regular(read, span) if read.span is not None else None
     own, cadence = draft.cadence, other.cadence
     if own is None or cadence is None or read.kind not in _SLICES:
         return None
     if not fits(own, cadence):
         return _misfit(draft, own, read, cadence, span)
     if read.span is not None:
-        return _past(own, read, read.span, other, cadence, span)
+        return _spanning(own, read, read.span, other, cadence, span)
     return _beyond_window(draft, own, read, other.retain, span) if other.retain else None
 
 
-def _past_of_regular(read: Read, span: Span) -> WaterclockError:
+def _slices_of_regular(read: Read, span: Span) -> WaterclockError:
     return span.refuse(
         "E216",
-        f"PAST cannot read {read.table}, a regular table",
+        f"{read.kind.upper()} cannot read {read.table}, a regular table",
         why="a regular table has a state at each tick, and no slices",
         fix=f"say {read.table} for its state, or PREVIOUS({read.table}) for the one before",
     )
@@ -92,16 +92,18 @@ def _words(cadence: Cadence) -> str:
     return str(Cadence(cadence.period, zone=cadence.zone))
 
 
-def _past(
+def _spanning(
     own: Cadence, read: Read, back: Duration, other: Draft, cadence: Cadence, span: Span
 ) -> WaterclockError | None:
     if not span_fits(own, cadence, back):
         return span.refuse(
             "E122",
-            f"{back} back is no boundary of {read.table}",
+            f"{back} {'back' if read.kind is ReadKind.PAST else 'behind a window'} is no boundary of {read.table}",
             why=f"{read.table} is {_words(cadence)}",
             fix=f"say {_fitting_span(back, cadence)}",
         )
+    if read.kind is ReadKind.UNTIL:
+        return _until_beyond(own, read, back, other.retain, span) if other.retain else None
     if other.retain is not None and _reaches_beyond(back, other.retain, own.zone):
         return span.refuse(
             "E123",
@@ -109,6 +111,19 @@ def _past(
             why="a window that is dropped is never read as empty",
             fix=f"say RETAIN {back} where {read.table} is made, or read less",
         )
+    return None
+
+
+def _until_beyond(own: Cadence, read: Read, late: Duration, retain: Duration, span: Span) -> WaterclockError | None:
+    for window in (own.window_of(_SAMPLE + timedelta(days=91 * quarter)) for quarter in range(8)):
+        low, high = late.before(window.start, own.zone), late.after(window.end, own.zone)
+        if retain.before(high, own.zone) > low:
+            return span.refuse(
+                "E123",
+                f"{read} reads {late} before and {late} behind windows of {own.period}, and {read.table} keeps {retain}",
+                why="a window that is dropped is never read as empty",
+                fix=f"let {read.table} RETAIN more",
+            )
     return None
 
 
@@ -190,11 +205,12 @@ def _inside_circle(
         if read.table not in group:
             continue
         span = spans.get((draft.name, read), draft.span)
-        if read.kind is ReadKind.LATEST:
+        if read.kind in {ReadKind.LATEST, ReadKind.UNTIL}:
+            end = "would never come to rest" if read.kind is ReadKind.LATEST else "waits for windows that wait for it"
             yield span.refuse(
                 "E229",
-                f"LATEST({read.table}) stands in a circle of references",
-                why=f"{', '.join(sorted(group))} read each other, and LATEST would never come to rest",
+                f"{read} stands in a circle of references",
+                why=f"{', '.join(sorted(group))} read each other, and {read.kind.upper()} {end}",
                 fix=f"say {read.table} or PREVIOUS({read.table})",
             )
         if read.kind is ReadKind.PREVIOUS:
