@@ -16,7 +16,6 @@ from waterclock.dpl.python.positions import PythonText
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.query.names_in_query import FLAT
 from waterclock.dpl.syntax.cursor import timed
-from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean

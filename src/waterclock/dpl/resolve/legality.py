@@ -36,7 +36,7 @@ def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Sp
 
 
 def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
-    """Refuse circles without a PREVIOUS and circles with a LATEST or an UNTIL; those that stay must declare their columns."""
+    """Refuse circles without a PREVIOUS or with LATEST or UNTIL; those that stay must declare their columns."""
     edges = {name: [read.table for read in draft.reads if read.table in drafts] for name, draft in drafts.items()}
     forward = {
         name: [read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts]
@@ -120,7 +120,7 @@ def _until_beyond(own: Cadence, read: Read, late: Duration, retain: Duration, sp
         if retain.before(high, own.zone) > low:
             return span.refuse(
                 "E123",
-                f"{read} reads {late} before and {late} behind windows of {own.period}, and {read.table} keeps {retain}",
+                f"{read} reads {late} before and behind windows of {own.period}, and {read.table} keeps {retain}",
                 why="a window that is dropped is never read as empty",
                 fix=f"let {read.table} RETAIN more",
             )
