@@ -243,6 +243,11 @@ LANGUAGE: Mapping[str, Code] = {
         "A parameter of a Python transform is what is read (wc.table and the like), a value of [vars] (wc.var), or the "
         "window. Each is given by its name.",
     ),
+    "E260": Code(
+        "a batch that may lack something",
+        "PARTIAL AFTER d makes a batch d after its window of what is settled by then, and again once the rest is. Its "
+        "query asks IS_PARTIAL() which of the two it is.",
+    ),
     "E254": Code(
         "a SQL type that is not known",
         "A function for queries has a type for each parameter and for what it gives. Annotations say those of bool, "

@@ -55,7 +55,7 @@ ACCEPTED = {
     "flow": [COLLECT.format(text) for text in (
         "AWAIT 'done/%Y-%m-%d' FOR 3 HOURS", "AWAIT NEXT", "AWAIT QUERY 'SELECT true'",
         "SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE",
-    )],
+    )] + [TRANSFORM.format("PARTIAL AFTER 2 HOURS")],
     "rule": [TRANSFORM.format(text) for text in (
         "EXPECT a > 0", "EXPECT a > 0 AS x ELSE WARN, count(*) > 1", "EXPECT my_sum(a) > 1 OVER BATCH",
         "EXPECT a ELSE FAIL",
@@ -74,7 +74,6 @@ REFUSED = {
     "`ON SCHEMA CHANGE`": COLLECT.format("ON SCHEMA CHANGE HOLD"),
     "`BY CHANGES`": COLLECT.format("BY CHANGES"),
     "`LOOKBACK ... CHANGED`": COLLECT.format("BY DATA TIME t LOOKBACK 1 DAY CHANGED"),
-    "`PARTIAL AFTER`": TRANSFORM.format("PARTIAL AFTER 1 HOUR"),
     "`CLOSE WHEN`": TRANSFORM.format("CLOSE WHEN max(a) > 1"),
     "`SHUFFLE`": TRANSFORM.format("SHUFFLE NONE"),
     "`MAX LATENESS`": TRANSFORM.format("MAX LATENESS 1 DAY"),

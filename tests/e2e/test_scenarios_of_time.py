@@ -114,6 +114,47 @@ def test_scenario_u_an_hour_that_is_made_again_takes_its_day_along_once_and_no_o
     assert hours.run(day(4)).done == 0
 
 
+def test_scenario_u2_a_day_may_go_with_some_of_its_hours_and_is_made_whole_by_the_rest(tiny: Tiny) -> None:
+    visits(tiny, day(1), day(2))
+    tiny.shop("UPDATE visits SET visitors = -1 WHERE at = '2020-01-01 18:30:00'")  # its batch fails
+    sums = DAYS.replace("PARTITIONED", "PARTITIONED PARTIAL AFTER 2 HOURS").replace(
+        "count(*)", "NOT IS_PARTIAL() AS whole, count(*)"
+    )
+    tiny.declare(
+        QUARTERS.replace("visitors BIGINT", f"visitors {POSITIVE}")
+        + sums
+        + "TRANSFORM web.read PARTITIONED AS SELECT whole, hours FROM web.days; PUBLISH web.days TO out.days;"
+    )
+    assert len(tiny.run(day(2, 1)).failed) == 1
+    assert "blocked by web.visits@20200101180000, failed" in told(tiny, day(2, 1), "plan", "web.days")
+    outcome = tiny.run(day(2, 2))  # the wait is over
+    assert not outcome.failed, described(outcome)
+    assert outcome.done == 3
+    without = "without web.visits 20200101180000..20200102000000"
+    assert both(tiny) == [[(False, 18)]] * 2
+    assert tiny.delivered("SELECT whole, hours FROM days") == [(0, 18)]
+    assert without in audited(tiny)
+    assert "1 partial of web.days" in told(tiny, day(2, 2), "status")
+    assert tiny.run(day(2, 3)).done == 0  # once is enough
+    tiny.shop("UPDATE visits SET visitors = 7 WHERE at = '2020-01-01 18:30:00'")
+    told(tiny, day(2, 3), "retry", "web.visits", "--no-run")
+    assert tiny.run(day(2, 3)).done == 4  # the hour, the day made whole, and what reads it
+    assert both(tiny) == [[(True, 24)]] * 2
+    assert tiny.delivered("SELECT whole, hours FROM days") == [(1, 24)]
+    assert without not in audited(tiny)
+    assert tiny.run(day(2, 4)).done == 0
+
+
+def audited(tiny: Tiny) -> str:
+    """Return what `audit` says of the first day."""
+    return str(ask("audit", "web.days@20200101000000", "--project", str(tiny.root)).stdout)
+
+
+def both(tiny: Tiny) -> list[list[tuple[Any, ...]]]:
+    """Return what the day's table and its reader hold."""
+    return [tiny.rows(f"SELECT whole, hours FROM web.{name}") for name in ("days", "read")]
+
+
 def test_scenario_u3_an_edit_of_when_a_day_may_go_forgets_no_hour_that_came(tiny: Tiny) -> None:
     visits(tiny, day(1), day(2))
     tiny.declare(HOURS + DAYS.replace("EVERY DAY", "EVERY DAY DELAY 1 HOUR"))

@@ -75,6 +75,7 @@ class Driver:
     `commits` counts the batches committed since the last restatement. `is_wild`: batches are asked to be restated
     while others, and they themselves, are being made; then nobody can say how often each must run. `pause_rate`: how
     often tables, or all of them, are paused and resumed meanwhile; `refused` counts the claims refused for that.
+    `partial` are batches that were made without some of what they read, `went_without` counts all that ever were.
     """
 
     random: Random
@@ -99,6 +100,8 @@ class Driver:
     is_wild: bool = False
     pause_rate: float = 0.0
     refused: int = 0
+    partial: set[Key] = field(default_factory=set)
+    went_without: int = 0
     turn: int = 0
 
     @classmethod
@@ -107,7 +110,8 @@ class Driver:
         clock = Clock()
         ledger = Ledger.open("sqlite://", clock=clock)
         lake = ToyLake({name: ToyTable(table) for name, table in made.flow.tables.items()}, made.grains)
-        driver = cls(random, made.flow, lake, ledger, clock, Planner(made.flow), is_wild=random.random() < 0.25)
+        is_wild = random.random() < 0.25 or any(table.partial_after for table in made.flow.tables.values())
+        driver = cls(random, made.flow, lake, ledger, clock, Planner(made.flow), is_wild=is_wild)
         ledger.declared.apply(made.flow, who="test", now=driver.now, runner="test")
         driver.first_look = driver.now
         return driver
@@ -376,6 +380,7 @@ class Driver:
                     digest=digest(rows),
                     slice_path=str(len(self.log) + len(results)),
                     stands_from=batch.stands_from,
+                    source={"missing": [it.to_dict() for it in batch.missing]} if batch.missing else {},
                 )
             )
         self.ledger.claims.record_done(flight.claim, results)
@@ -400,7 +405,12 @@ class Driver:
         assert self.commits[key] == 1 or self.is_wild, f"{key} ran twice for one ripple"
         if batch.is_revision:
             self.revisions += 1
-            assert key in self.asked or flight.evidence[batch.label] != self.evidence[key], f"{key} ran for nothing"
+            is_new = flight.evidence[batch.label] != self.evidence[key] or key in self.partial
+            assert key in self.asked or is_new, f"{key} ran for nothing"
+        self.partial.discard(key)
+        if batch.missing:
+            self.partial.add(key)
+            self.went_without += 1
         if self.asked.get(key, flight.turn) <= flight.turn:
             self.asked.pop(key, None)
         self.evidence[key] = flight.evidence[batch.label]

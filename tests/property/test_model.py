@@ -62,6 +62,9 @@ def compare(driver: Driver) -> None:
         now=driver.now,
     )
     assert oracle.starts == driver.planner.starts(driver.snapshot(), driver.now)
+    behind = driver.behind()
+    left = {key for key in driver.partial if key[1] not in behind.get(key[0], ())}
+    assert not left, f"not made whole: {left}"
     for batch in driver.planner.plan(driver.snapshot(), driver.now).batches:
         assert batch.status is Status.WAITING, f"{batch.table}@{batch.window.label}: {batch.reason}"
         assert not oracle.can_be_made(batch.table, batch.label), f"{batch.table}@{batch.window.label}: {batch.reason}"

@@ -6,13 +6,14 @@ made only for people. `BEGINNING` and `FOREVER` bound what has no bound.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import local_text
 
 # The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
@@ -21,6 +22,8 @@ FOLLOW = "follow"
 BACKFILL = "backfill"
 # Of two requests for one batch the stronger one counts.
 STRENGTH = {BACKFILL: 0, FOLLOW: 0, "recompute": 1, "recollect": 2, "skip": 2}
+# so many of the spans that a batch lacks are named
+_TOLD = 3
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -48,6 +51,19 @@ class InputFact:
     high: datetime
     recorded: str
     current: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a batch was made without: windows of a table in `[low, high)` that were not settled then."""
+
+    table: str
+    low: datetime
+    high: datetime
+
+    def to_dict(self) -> dict[str, str]:
+        """Return it for JSON."""
+        return {"table": self.table, "low": f"{self.low:%Y-%m-%dT%H:%M:%SZ}", "high": f"{self.high:%Y-%m-%dT%H:%M:%SZ}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +125,8 @@ class TableFacts:
     changed, though nobody needs them. `wanted`: labels that are not done, and that somebody asked to be made.
     `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: how many done labels ran
     under which fingerprint. `stands`: from when on a snapshot label that is requested or claimed stands.
-    `dropped_before`: what RETAIN has dropped on disk; no window before it can be read. `paused`: the table's own pause.
+    `dropped_before`: what RETAIN has dropped on disk; no window before it can be read. `partial`: what done batches
+    were made without. `paused`: the table's own pause.
     """
 
     start: datetime | None = None
@@ -125,6 +142,7 @@ class TableFacts:
     seconds_per_batch: float | None = None
     stands: Mapping[datetime, datetime] = field(default_factory=dict)
     dropped_before: datetime | None = None
+    partial: Mapping[datetime, tuple[Missing, ...]] = field(default_factory=dict)
     paused: Pause | None = None
 
 
@@ -208,3 +226,16 @@ def content_sums(text: str) -> tuple[int, int]:
     """Read what `content_text` wrote."""
     high, _, low = text.partition(".")
     return int(high, 16), int(low, 16)
+
+
+def missing_of(noted: Iterable[Mapping[str, str]]) -> tuple[Missing, ...]:
+    """Read what a batch lacks, as `Missing.to_dict` wrote it."""
+    instant = datetime.fromisoformat
+    return tuple(Missing(it["table"], instant(it["low"]), instant(it["high"])) for it in noted)
+
+
+def lacking(missing: Collection[Missing]) -> str:
+    """Say what a batch is made without."""
+    said = [f"{it.table} {label_of(it.low)}..{label_of(it.high)}" for it in missing]
+    more = f" and {len(said) - _TOLD} more" if len(said) > _TOLD else ""
+    return f"without {', '.join(said[:_TOLD])}{more}"

@@ -394,6 +394,7 @@ class Table(Keyed):
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
     (transforms, publishes) or written down by the first run (arrival and snapshot collects).
     `keep_versions` is None where it is not said: versions are kept for 30 days then.
+    `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
     `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
     of them as its branches, so that what is asked of columns is asked of each.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
@@ -415,6 +416,7 @@ class Table(Keyed):
     pool: str = "default"
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE
+    partial_after: Duration | None = None
     about: About = About()
     reads: tuple[Read, ...] = ()
     source: Source | None = None

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from waterclock.batches.audit_trail import Cell, Settled
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot
+from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, lacking
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
@@ -174,6 +174,7 @@ def _told(
             node.table.is_snapshot,
             frozenset(reported.get(name, ())),
             frozenset(behind.get(name, ())),
+            snapshot.of(name).partial,
         )
         for name, node in planner.graph.nodes.items()
         if only is None or name in only
@@ -214,11 +215,12 @@ class _Told:
     is_snapshot: bool
     reported: frozenset[datetime]
     behind: frozenset[datetime]
+    partial: Mapping[datetime, tuple[Missing, ...]]
 
     @cached_property
     def labels(self) -> frozenset[datetime]:
         """The labels of which more is to be said than that they are done, stood for or not needed."""
-        return frozenset((*self.stored, *self.planned, *self.reported, *self.behind))
+        return frozenset((*self.stored, *self.planned, *self.reported, *self.behind, *self.partial))
 
     def state(self, label: datetime) -> LabelState:
         cell, batch = self.stored.get(label), self.planned.get(label)
@@ -231,14 +233,19 @@ class _Told:
             again = f"waterclock recompute {self.table} {label_of(label)}"
             why = f"what it read was restated since; `{again}` makes it again"
             return LabelState(label, Status.BEHIND, why, cell)
-        if cell is not None and cell.status is not None and not self._is_given_up(cell):
-            return self._as_stored(cell, BatchStatus(cell.status))
+        if label in self.partial or (cell is not None and cell.status is not None and not self._is_given_up(cell)):
+            return self._as_stored(label, cell)
         if self.is_snapshot or self.covered.covers_instant(label):
             return LabelState(label, Status.STOOD_FOR, stored=cell)
         return LabelState(label, Status.NOT_NEEDED, stored=cell)
 
-    def _as_stored(self, cell: Cell, status: BatchStatus) -> LabelState:
+    def _as_stored(self, label: datetime, cell: Cell | None) -> LabelState:
         """Return the state of what is not planned: what failed is not needed any more, for a newer state was made."""
+        if label in self.partial:
+            return LabelState(label, Status.DONE, f"partial, {lacking(self.partial[label])}", cell)
+        if cell is None or cell.status is None:
+            raise ValueError(f"nothing is stored of {self.table}@{label_of(label)}")
+        status = BatchStatus(cell.status)
         if status not in _TROUBLE:
             return LabelState(cell.label, _STORED[status], "", cell)
         if cell.current_claim is None:

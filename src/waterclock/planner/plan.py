@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from waterclock.batches.facts import Pause
+from waterclock.batches.facts import Missing, Pause
 from waterclock.flow.declarations import Read
 from waterclock.planner.sharing import Queries
 from waterclock.timelabel.label import label_of
@@ -93,7 +93,8 @@ class Batch:
     """One due batch. `is_revision`: it was done before and runs again, for `reason`.
 
     `verb`: how somebody asked for that, `recompute`, `recollect` or `skip`; None where nobody did. `choice`: which of
-    its table's queries makes it, `WHEN ...` or `ELSE`; None where there is one for all.
+    its table's queries makes it, `WHEN ...` or `ELSE`; None where there is one for all. `missing`: what it is made
+    without, where it waits no longer (PARTIAL AFTER): a reference may be bound to several spans then.
     """
 
     table: str
@@ -106,6 +107,7 @@ class Batch:
     stands_from: datetime | None = None
     verb: str | None = None
     choice: str | None = None
+    missing: tuple[Missing, ...] = ()
 
     @property
     def label(self) -> datetime:
@@ -126,6 +128,7 @@ class Batch:
             "stands_from": _instant(self.stands_from),
             "reads": [read.to_dict() for read in self.reads],
             "causes": [cause.to_dict() for cause in self.causes],
+            "missing": [missing.to_dict() for missing in self.missing],
         }
 
 
@@ -163,7 +166,8 @@ class Plan:
     batches rest on those that are made again, and follow where rows turn out to differ. `behind`: by table, the done
     labels of REPLACE transforms whose inputs were restated since and that nobody needs, oldest first: they are made
     again only when somebody asks for them. `queries`: by table, how many queries write what is ready or waits.
-    `paused`: by table, its own pause; `paused_all`: that of all.
+    `paused`: by table, its own pause; `paused_all`: that of all. `partial`: by table and label, what done batches were
+    made without and wait for, to be made whole.
     """
 
     now: datetime
@@ -178,6 +182,7 @@ class Plan:
     queries: Mapping[str, Queries] = field(default_factory=dict)
     paused: Mapping[str, Pause] = field(default_factory=dict)
     paused_all: Pause | None = None
+    partial: Mapping[str, Mapping[datetime, tuple[Missing, ...]]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan for JSON: the same keys and the same order for the same plan."""
@@ -194,6 +199,10 @@ class Plan:
             "queries": {name: found.to_dict() for name, found in self.queries.items()},
             "paused": {name: pause.to_dict() for name, pause in sorted(self.paused.items())},
             "paused_all": None if self.paused_all is None else self.paused_all.to_dict(),
+            "partial": {
+                name: {label_of(label): [it.to_dict() for it in lacks] for label, lacks in sorted(of_table.items())}
+                for name, of_table in sorted(self.partial.items())
+            },
         }
 
 

@@ -10,18 +10,19 @@ from itertools import groupby, islice
 
 from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Flow
+from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.readiness import Facts, Judge
-from waterclock.planner.readiness_bounds import within_reach
+from waterclock.planner.readiness_bounds import no_longer_waiting, within_reach
 from waterclock.planner.request import ALL, Request
 from waterclock.planner.settlement import settle, standing_on
 from waterclock.planner.sharing import Queries, most_together, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
 from waterclock.planner.to_do import ToDo, to_do_by_table
+from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
@@ -76,6 +77,11 @@ class Planner:
                 if name in judge.facts.selected and (pause := snapshot.of(name).paused)
             },
             paused_all=snapshot.paused,
+            partial={
+                name: lacks
+                for name in self.graph.nodes
+                if name in judge.facts.selected and (lacks := snapshot.of(name).partial)
+            },
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Group, ...]:
@@ -146,7 +152,8 @@ class Planner:
         if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name):
             return []
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
-        within = front.reached(within_reach(node, judge.facts.settlement.settled, self.graph.nodes))
+        reach = within_reach(node, judge.facts.settlement.settled, self.graph.nodes)
+        within = front.reached(reach | no_longer_waiting(node, judge.facts.now))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
         ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
         return _shared(node, past, tuple(ready), most_together(node, request.group_cap))
@@ -179,7 +186,17 @@ class Planner:
             cadence = node.table.cadence
             begin = max(cadence.last_due(now), starts[name])
             instants.append(cadence.next(begin) + cadence.delay)
+            if node.table.partial_after is not None:
+                instants.append(self._patience_ends(node.table, node.table.partial_after, now))
         return min(instants, default=None)
+
+    def _patience_ends(self, table: Table, after: Duration, now: datetime) -> datetime:
+        """Return the first instant after `now` at which a window waits no longer for what is missing."""
+        cadence = table.cadence
+        end = cadence.floor(after.before(now, cadence.zone))
+        while after.after(end, cadence.zone) <= now:
+            end = cadence.next(end)
+        return after.after(end, cadence.zone)
 
     def _behind(self, to_do_of: Mapping[str, ToDo]) -> dict[str, tuple[datetime, ...]]:
         """Return by table the labels of the windows that are behind, oldest first."""
@@ -254,13 +271,16 @@ def _enough(node: Node, cap: int) -> int:
 def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
     """Share the ready batches of one table out to claims, oldest first.
 
-    A batch that is tried again goes alone: what failed in a group is split. What is read from the source shares no
-    claim with what is read from the stage, and labels that different queries make share none.
+    A batch that is tried again goes alone: what failed in a group is split. So does one that lacks something. What is
+    read from the source shares no claim with what is read from the stage, and labels that different queries make share
+    none.
     """
     groups: list[Group] = []
     if node.table.choices and not node.is_single:  # each label stands for itself: those of one query go together
         ready = tuple(sorted(ready, key=lambda batch: batch.choice or ""))
-    runs = groupby(ready, key=lambda batch: (batch.label in past.troubles, batch.verb, batch.choice))
+    runs = groupby(
+        ready, key=lambda batch: (batch.label in past.troubles or bool(batch.missing), batch.verb, batch.choice)
+    )
     for (is_alone, _, _), run in runs:
         while chunk := tuple(islice(run, 1 if is_alone else max(group_cap, 1))):
             groups.append(Group(node.table.name, chunk))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, OpenClaim, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, OpenClaim, TableFacts, Trouble, lacking
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
 from waterclock.planner.graph import FlowGraph, Node, is_circular
+from waterclock.planner.partial import Partial, partial_of, waits_no_longer
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, BoundRead, Cause, Status
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, is_dropped
@@ -20,6 +22,8 @@ from waterclock.timelabel.zone import local_text
 
 # How many batches a chain of causes is followed; upstream is judged first, so that most chains are short.
 _FAR = 50
+# How many steps upstream is looked whether what is missing will come.
+_FAR_ENOUGH = 8
 # How many windows back an older state is looked for, where the newest is blocked.
 _MOST_BACK = 32
 
@@ -75,10 +79,52 @@ class Judge:
         if dropped is not None:
             reason = f"RETAIN of {dropped} has dropped what it reads"
             return self._found(node, window, past, Status.EXPIRED, reason, reads)
+        missing: tuple[Missing, ...] = ()
         if causes:
-            return self._stopped(node, window, past, reads, causes)
+            found = self._without_the_rest(node, window, past, reads)
+            if found is None:
+                return self._stopped(node, window, past, reads, causes)
+            reads, missing = found.reads, found.missing
         reason = f"tried again after: {_first_line(trouble.error)}" if trouble else _why(past, window.start)
-        return self._found(node, window, past, Status.READY, reason, reads)
+        made = self._found(node, window, past, Status.READY, reason, reads)
+        return replace(made, missing=missing, reason=f"{reason}, partial: {lacking(missing)}") if missing else made
+
+    def _without_the_rest(
+        self, node: Node, window: Window, past: TableFacts, reads: tuple[BoundRead, ...]
+    ) -> Partial | None:
+        """Return what a batch reads that waits no longer; one that was made is made again whole, or when asked for."""
+        facts = self.facts
+        is_first = not past.covered.covers_instant(window.start) or window.start in past.requested
+        if (
+            not is_first
+            or not waits_no_longer(node, window, facts.now)
+            or len(reads) < len(node.table.reads_of(window))
+        ):
+            return None
+        found = partial_of(node, reads, facts.graph, facts.snapshot, facts.settlement, facts.starts)
+        return None if found is None or any(map(self._is_coming, found.missing)) else found
+
+    def _is_coming(self, missing: Missing) -> bool:
+        """Tell whether some of what is missing is being made, or will be: it is worth to wait for."""
+        node = self.facts.graph.nodes[missing.table]
+        if node.table.is_snapshot:
+            return missing.table in self.facts.selected and bool(self.facts.to_do[missing.table].missing)
+        settled = self.facts.settlement.settled[missing.table]
+        windows = (
+            window for span in settled.gaps(missing.low, missing.high) for window in node.table.cadence.windows(*span)
+        )
+        return any(self._comes(node, window, _FAR_ENOUGH) for window in islice(windows, _FAR))
+
+    def _comes(self, node: Node, window: Window, far: int) -> bool:
+        """Tell whether a batch is being made, or can be once what it waits for is; looking so many steps far."""
+        name, cadence, facts = node.table.name, node.table.cadence, self.facts
+        if name not in facts.selected or window.start < facts.starts[name] or cadence.due_at(window) > facts.now:
+            return False
+        batch = self.batch(name, window)
+        if batch.status is Status.WAITING and batch.causes and far:
+            nodes = facts.graph.nodes
+            return all(self._comes(nodes[cause.table], cause.window, far - 1) for cause in batch.causes)
+        return batch.status in {Status.READY, Status.RUNNING}
 
     def _known(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
         """Return what a batch is, and why, where that hangs on nothing that it reads."""
@@ -269,6 +315,8 @@ def _why(past: TableFacts, label: datetime) -> str:
     """Say why a batch is to be made, or made again."""
     if not past.covered.covers_instant(label):
         return "backfill asked for" if label in past.wanted else "due"
+    if label in past.partial and label not in past.requested:
+        return f"what it was made {lacking(past.partial[label])}, has come"
     changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
     return f"stale: {', '.join(sorted(changed))} changed since" if changed else _asked(past.requested.get(label))
 

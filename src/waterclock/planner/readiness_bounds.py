@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.choices import ReadKind
@@ -32,6 +32,14 @@ def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[
     for choice in table.choices:
         found |= _reached(node, choice.reads, settled, nodes)
     return found
+
+
+def no_longer_waiting(node: Node, now: datetime) -> IntervalSet:
+    """Return a span that holds every window which PARTIAL AFTER lets go without some of what it reads."""
+    after, cadence = node.table.partial_after, node.table.cadence
+    if after is None:
+        return IntervalSet()
+    return IntervalSet.from_intervals([(BEGINNING, cadence.ceil(after.before(now, cadence.zone)))])
 
 
 def _reached(

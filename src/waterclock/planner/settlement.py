@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.batches.facts import InputFact, LedgerSnapshot, TableFacts
+from waterclock.batches.facts import InputFact, LedgerSnapshot, Missing, TableFacts
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.timelabel.intervals import IntervalSet
@@ -60,7 +60,8 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
             asked = forced.get(member.table.name, frozenset()).union(facts.requested)
-            found = _begin(member, facts, asked, snapshot if is_any_dropped else None)
+            whole = _whole(facts, snapshot, unsettled) if facts.partial else frozenset()
+            found = _begin(member, facts, asked, snapshot if is_any_dropped else None, whole)
             stale[member.table.name], unsettled[member.table.name] = found.stale, found.unsettled
             reported |= {member.table.name: found.reported} if found.reported else {}
             standing += found.standing
@@ -120,7 +121,17 @@ class _Suspect:
 
 
 def _is_restless(facts: TableFacts) -> bool:
-    return bool(facts.suspects or facts.requested or facts.open_claims)
+    return bool(facts.suspects or facts.requested or facts.open_claims or facts.partial)
+
+
+def _whole(facts: TableFacts, snapshot: LedgerSnapshot, unsettled: Mapping[str, IntervalSet]) -> frozenset[datetime]:
+    """Return the labels that were made without something, all of which is settled now: they are made whole."""
+
+    def is_there(missing: Missing) -> bool:
+        settled = snapshot.of(missing.table).covered - unsettled.get(missing.table, IntervalSet())
+        return settled.covers(missing.low, missing.high)
+
+    return frozenset(label for label, lacks in facts.partial.items() if all(map(is_there, lacks)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +144,29 @@ class _Begun:
     reported: frozenset[datetime]
 
 
-def _begin(node: Node, facts: TableFacts, asked: frozenset[datetime], dropping: LedgerSnapshot | None) -> _Begun:
+def _begin(
+    node: Node,
+    facts: TableFacts,
+    asked: frozenset[datetime],
+    dropping: LedgerSnapshot | None,
+    whole: frozenset[datetime],
+) -> _Begun:
     """Find the windows of a table that are unsettled whatever other tables hold, and the suspects that depend on them.
 
     Such a suspect is unsettled only if something that it reads is. A batch whose inputs RETAIN has dropped keeps what
-    it has and is neither. `dropping`: None if nothing was dropped.
+    it has and is neither, and so does one that was made without something until it can be made `whole`. `dropping`:
+    None if nothing was dropped.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT
     running = {label for claim in facts.open_claims for label in claim.labels}
     restated = {label for label in asked | running if facts.covered.covers_instant(label)}
-    changed: set[datetime] = set()
+    changed: set[datetime] = {label for label in whole if facts.covered.covers_instant(label)}
     standing: list[_Suspect] = []
     for label, inputs in facts.suspects.items():
         if not facts.covered.covers_instant(label) or (dropping and _is_gone(facts, inputs, label, dropping)):
+            continue
+        if label in facts.partial:
             continue
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)

@@ -255,6 +255,8 @@ def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, ToDo
         for label, inputs in facts.suspects.items():
             if to_do.covers_instant(label):
                 spans += [(fact.low, fact.high) for fact in inputs if fact.table == name]
+        # what a batch was made without is made, so that the batch can be made whole
+        spans += [(it.low, it.high) for lacks in facts.partial.values() for it in lacks if it.table == name]
         for label, ticks in facts.latest.items():
             if name in ticks and to_do.covers_instant(label):
                 spans.append((node.table.cadence.previous(ticks[name]), ticks[name]))

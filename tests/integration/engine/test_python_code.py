@@ -10,7 +10,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.batch.transform import _python_rows
+from waterclock.engine.batch.transform import _python_rows, _Window
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
@@ -97,7 +97,9 @@ def rows_of(project: Project, spark: SparkSession, table: str) -> DataFrame:
     work: Any = SimpleNamespace(project=project, flow=project.flow, root=project.root)
     function = project.flow.tables[table].function
     assert function is not None
-    return _python_rows(work, spark, function, WINDOW, dict(frames), f"{table}@{WINDOW.label}")
+    return _python_rows(
+        work, spark, function, _Window(WINDOW, is_partial=False), dict(frames), f"{table}@{WINDOW.label}"
+    )
 
 
 def test_a_function_is_called_with_tables_views_values_and_its_window(project: Project, spark: SparkSession) -> None:

@@ -97,6 +97,13 @@ wc.transform(
     as_="SELECT id, count(*) AS n FROM raw.d GROUP BY id",
 )
 wc.transform(
+    "marts.partial",
+    columns="id BIGINT, is_whole BOOLEAN",
+    every="day",
+    partial_after="2 hours",
+    as_="SELECT id, NOT IS_PARTIAL() AS is_whole FROM raw.b",
+)
+wc.transform(
     "marts.reported",
     columns="id BIGINT KEY, *",
     every="day",

@@ -105,8 +105,11 @@ def _is_large(index: str) -> bool:
 
 
 def _is_whole(line: str) -> bool:
-    """Whether a plan's line reads all of a table: an index of what is in trouble, suspect or open is small."""
-    return not any(small in line for small in ("claims_open", "batches_suspect", "batches_requested", "batches_in_"))
+    """Whether a plan's line reads all of a table: an index of what is in trouble, suspect, partial or open is small."""
+    return not any(
+        small in line
+        for small in ("claims_open", "batches_suspect", "batches_requested", "batches_partial", "batches_in_")
+    )
 
 
 def _separated(compiled: str) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
+from waterclock.batches.facts import lacking, missing_of
 from waterclock.batches.records import Input
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
@@ -148,7 +149,9 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
         begin = "the beginning" if made.stands_from.year == 1 else f"{made.stands_from:%Y-%m-%d %H:%MZ}"
         pairs.append(("stands", f"for all windows from {begin} on"))
     pairs += [("made by", str(made.source["choice"]))] if "choice" in made.source else []
-    pairs += [pair for key, value in made.source.items() if key != "choice" for pair in _source_pairs(key, value)]
+    pairs += [("partial", lacking(missing_of(made.source["missing"])))] if "missing" in made.source else []
+    others = {key: value for key, value in made.source.items() if key not in {"choice", "missing"}}
+    pairs += [pair for key, value in others.items() for pair in _source_pairs(key, value)]
     warnings = made.measures.get("warnings", ())
     pairs += [("warned", str(warning)) for warning in warnings]
     pairs += [(key, str(value)) for key, value in made.measures.items() if key != "warnings" and value]

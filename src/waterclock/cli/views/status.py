@@ -13,6 +13,7 @@ from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
+from waterclock.cli.views.partial import print_partial
 from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Table
@@ -114,6 +115,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     if seen.plan.behind:
         print_behind(to, seen.plan.behind)
         to.print()
+    print_partial(to, seen.plan)
     print_pauses(to, seen.plan, zone)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
 
@@ -129,7 +131,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "now": instant_text(seen.now),
         "next_due": instant_text(seen.plan.next_due),
         "due": counts,
-        **{key: told[key] for key in ("behind", "paused", "paused_all")},
+        **{key: told[key] for key in ("behind", "paused", "paused_all", "partial")},
         **grid_json(seen.grid),
     }
 

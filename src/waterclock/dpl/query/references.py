@@ -18,7 +18,6 @@ from waterclock.dpl.query.scopes import is_cte
 from waterclock.dpl.query.union_by_name import branches_of, misplaced
 from waterclock.dpl.syntax.cursor import timed
 from waterclock.dpl.syntax.foreign_syntax import templates_in
-from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.query_errors import unreadable_query
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import QuerySaid
@@ -29,10 +28,9 @@ from waterclock.timelabel.duration import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
 SPANNING = {"PAST": "how far back", "UNTIL": "for how long rows may come late"}
-VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL"})
-LATER_VALUES = frozenset({"IS_PARTIAL"})
+VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL", "IS_PARTIAL"})
 _READ_WORDS = frozenset({*READS, FLAT})
-_WATCHED = frozenset({*_READ_WORDS, *VALUES, *LATER_VALUES, *WATCHED, *BROUGHT})
+_WATCHED = frozenset({*_READ_WORDS, *VALUES, *WATCHED, *BROUGHT})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _BEGIN_A_QUERY = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES})
 _MISTAKEN_READS = {
@@ -300,7 +298,7 @@ class _Finder:
             elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
                 if kind is TokenType.IDENTIFIER:  # backquoted: Spark calls its functions by such names too
                     self._refuse(nondeterministic(self.source, tokens, index, upper))
-                elif upper in VALUES or upper in LATER_VALUES:
+                elif upper in VALUES:
                     self._value(index, upper)
                 elif upper in _READ_WORDS and index not in self.reads:
                     self._stray_read(index, upper)
@@ -352,9 +350,7 @@ class _Finder:
         if not self._is_call(index):
             return
         last = self._closing(index + 1)
-        if upper in LATER_VALUES:
-            self.found.errors.append(not_yet(f"{upper}()", self._span(index)))
-        elif last != index + 2:
+        if last != index + 2:
             self.found.errors.append(
                 self._span(index, last).refuse("E216", f"{upper} takes nothing", fix=f"write {upper}()")
             )

@@ -11,7 +11,12 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference, ValueReference
 from waterclock.spark_sql import quoted
 
-MARKERS = {"WINDOW_START": "wc_window_start", "WINDOW_END": "wc_window_end", "TIMELABEL": "wc_timelabel"}
+MARKERS = {
+    "WINDOW_START": "wc_window_start",
+    "WINDOW_END": "wc_window_end",
+    "TIMELABEL": "wc_timelabel",
+    "IS_PARTIAL": "wc_is_partial",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +33,8 @@ class Piece:
 class Spliced:
     """A query that Spark can run.
 
-    Its parameter markers are `wc_window_start`, `wc_window_end`, `wc_timelabel`, and the names in `variables`; Spark
-    binds them (`args=`).
+    Its parameter markers are `wc_window_start`, `wc_window_end`, `wc_timelabel`, `wc_is_partial` and the names in
+    `variables`; Spark binds them (`args=`).
     """
 
     text: str

@@ -23,6 +23,7 @@ from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.legality import check_cycles, check_reads
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.names import names_of
+from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.publish_targets import settle_publish
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import Known, Schemas
@@ -35,6 +36,7 @@ from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
 from waterclock.flow.graph import order_of
+from waterclock.timelabel.duration import Duration
 
 _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
@@ -98,6 +100,7 @@ class _Compiler:
             queries_chosen = queries.choices.get(draft.name, ())
             settle_choices(draft, queries_chosen, self.config.variables, self.errors)
         self.errors.extend(check_reads(self.drafts, self.spans))
+        self.errors.extend(check_partial(self.drafts, queries.found))
         self.errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
         return None if self.errors else self._flow(systems, functions, queries)
 
@@ -336,6 +339,7 @@ class _Compiler:
             pool=draft.pool,
             is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
             on_restate=draft.on_restate,
+            partial_after=draft.statement.value("PARTIAL AFTER", Duration),
             about=draft.about,
             reads=draft.reads,
             source=draft.source,

@@ -10,15 +10,13 @@ from sqlglot import exp
 from waterclock.dpl.query.builtins import miscalled
 from waterclock.dpl.query.determinism import nondeterministic
 from waterclock.dpl.query.now_texts import now_texts
-from waterclock.dpl.query.references import LATER_VALUES, VALUES
+from waterclock.dpl.query.references import VALUES
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule
-
-_BATCH_VALUES = VALUES | LATER_VALUES
 
 
 def rule_of(
@@ -65,7 +63,7 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
         error = nondeterministic(source, tokens, index, upper) or miscalled(source, tokens, index, upper)
         if error is not None:
             errors.append(error)
-        if upper in _BATCH_VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
+        if upper in VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             errors.append(
                 not_yet(
                     f"{upper}() in a header",

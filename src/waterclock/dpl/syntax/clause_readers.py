@@ -230,6 +230,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "EXPECT": lambda cursor: take_rules(cursor, begins_clause),
     "RETAIN": _duration,
     "KEEP VERSIONS": _duration,
+    "PARTIAL AFTER": _duration,
     "SEQUENTIAL": _flag,
     "POOL": _pool,
     "AWAIT": _await,

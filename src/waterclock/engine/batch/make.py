@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.batches.records import Slice
@@ -21,7 +21,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Table
-from waterclock.planner.plan import GIVE_UP, Group
+from waterclock.planner.plan import GIVE_UP, Batch, Group
 from waterclock.storage.folds.table_columns import state_schema
 from waterclock.storage.folds.versions import MISSING, raw_known, require_fit, require_instant
 from waterclock.storage.log.delta_log import table_exists
@@ -102,8 +102,14 @@ def _transformed(
         parts.append(Part(tuple(batch.label for batch in batches), shaped.frame, of_nothing))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
-    chosen = {batch.label: {"choice": batch.choice} for batch in group.batches if batch.choice is not None}
-    return Made(parts, _stored(table, schema), Notes(chosen, left_out=tuple(left_out)))
+    noted = {batch.label: found for batch in group.batches if (found := _noted(batch))}
+    return Made(parts, _stored(table, schema), Notes(noted, left_out=tuple(left_out)))
+
+
+def _noted(batch: Batch) -> dict[str, Any]:
+    """Return what is kept beside a batch: by which query it was made, and without what."""
+    noted: dict[str, Any] = {} if batch.choice is None else {"choice": batch.choice}
+    return noted | ({"missing": [missing.to_dict() for missing in batch.missing]} if batch.missing else {})
 
 
 def _has_no_rows(work: Workplace, pinned: PinnedRead) -> bool:

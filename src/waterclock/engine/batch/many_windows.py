@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 WINDOW = "wc_window"
+_TYPES = {"TIMELABEL": "STRING", "IS_PARTIAL": "BOOLEAN"}
 _WINDOWS = "wc_windows"
 # rows that several windows read are there once for each: beyond this a query for each window reads them as well
 _MOST_COPIES = 4
@@ -113,7 +114,7 @@ class _OfWindows:
 
     def of_value(self, query: Query, value: ValueReference) -> str:
         if value.start in self._said(query).columns:
-            return "CAST(NULL AS STRING)" if value.name == "TIMELABEL" else "CAST(NULL AS TIMESTAMP)"
+            return f"CAST(NULL AS {_TYPES.get(value.name, 'TIMESTAMP')})"
         return f"{_WINDOWS}.{MARKERS[value.name]}"
 
     def between(self, query: Query) -> Mapping[int, str]:
@@ -160,6 +161,7 @@ def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
         MARKERS["WINDOW_START"]: pa.array([batch.window.start for batch in batches], times),
         MARKERS["WINDOW_END"]: pa.array([batch.window.end for batch in batches], times),
         MARKERS["TIMELABEL"]: pa.array([batch.window.label for batch in batches], pa.string()),
+        MARKERS["IS_PARTIAL"]: pa.array([bool(batch.missing) for batch in batches], pa.bool_()),
     }
     return spark.createDataFrame(pa.table(columns))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 
     # the rows of each Read of one window, and of each Flat that was made of them
     _Frames = dict[Any, DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The window that rows are made of, and whether they are made without some of what it reads."""
+
+    window: Window
+    is_partial: bool
 
 
 def transform_parts(
@@ -85,18 +94,25 @@ def _window_by_window(
 
 
 def rows_over(
-    work: Workplace, spark: SparkSession, table: Table, window: Window, frames: Mapping[Any, DataFrame]
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    window: Window,
+    frames: Mapping[Any, DataFrame],
+    *,
+    is_partial: bool = False,
 ) -> DataFrame:
     """Return the rows that a transform makes of one window, with `frames` for what it reads, FLATs among them."""
     table = table.made_by(table.choice_of(window))
     where, known = f"{table.name}@{window.label}", dict(frames)
+    of = _Window(window, is_partial)
     if table.function is not None:
-        return _python_rows(work, spark, table.function, window, known, where)
+        return _python_rows(work, spark, table.function, of, known, where)
     if table.query is None:
         raise AssertionError(f"{table.name} has neither a query nor a function, which check refuses")
     if table.query.branches:
-        return _by_name(table, [_sql_rows(work, spark, one, window, known, where) for one in table.query.branches])
-    return _sql_rows(work, spark, table.query, window, known, where)
+        return _by_name(table, [_sql_rows(work, spark, one, of, known, where) for one in table.query.branches])
+    return _sql_rows(work, spark, table.query, of, known, where)
 
 
 def _by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
@@ -119,9 +135,13 @@ def _by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
 def _rows_of(
     work: Workplace, spark: SparkSession, table: Table, batch: Batch, reads: tuple[PinnedRead, ...]
 ) -> DataFrame:
-    frames: _Frames = {pinned.read: frame_of(spark, work.lake, work.flow, pinned) for pinned in reads}
+    frames: _Frames = {}
+    for pinned in reads:
+        frame = frame_of(spark, work.lake, work.flow, pinned)
+        # where some of what is read is missing, the rest comes in several spans
+        frames[pinned.read] = frames[pinned.read].unionByName(frame) if pinned.read in frames else frame
     frames |= flat_frames(work, spark, _flats(table.made_by(table.choice_of(batch.window))), reads, frames)
-    return rows_over(work, spark, table, batch.window, frames)
+    return rows_over(work, spark, table, batch.window, frames, is_partial=bool(batch.missing))
 
 
 def _flats(table: Table) -> tuple[Flat, ...]:
@@ -134,28 +154,29 @@ def _flats(table: Table) -> tuple[Flat, ...]:
 
 
 def _sql_rows(
-    work: Workplace, spark: SparkSession, query: Query, window: Window, frames: _Frames, where: str
+    work: Workplace, spark: SparkSession, query: Query, of: _Window, frames: _Frames, where: str
 ) -> DataFrame:
     """Return the rows of a query, a transform's own or that of a view which a Python function reads."""
     for flat in flats_of(query):
         if flat not in frames:
             frames[flat] = flat_frame(work.flow, flat, frames)
-    names = {read: f"wc_{window.label}_{index}" for index, read in enumerate(frames)}
+    names = {read: f"wc_{of.window.label}_{index}" for index, read in enumerate(frames)}
     for read in (*reads_of(query), *flats_of(query)):
         frames[read].createOrReplaceTempView(names[read])
     spliced = splice(query, names.__getitem__)
     register_functions(spark, work.root, work.flow, [spliced.text])
     try:
-        return asked(spark, spliced.text, _arguments(work, spliced.text, window))
+        return asked(spark, spliced.text, _arguments(work, spliced.text, of))
     except Exception as raised:
         raise to_error(raised, where=where, spliced=spliced) from raised
 
 
-def _arguments(work: Workplace, text: str, window: Window) -> dict[str, Any]:
+def _arguments(work: Workplace, text: str, of: _Window) -> dict[str, Any]:
     values = {
-        "wc_window_start": window.start,
-        "wc_window_end": window.end,
-        "wc_timelabel": window.label,
+        "wc_window_start": of.window.start,
+        "wc_window_end": of.window.end,
+        "wc_timelabel": of.window.label,
+        "wc_is_partial": of.is_partial,
         **work.project.variables,
     }
     return {name: value for name, value in values.items() if f":{name}" in text}
@@ -165,7 +186,7 @@ def _python_rows(
     work: Workplace,
     spark: SparkSession,
     function: PythonFunction,
-    window: Window,
+    of: _Window,
     frames: _Frames,
     where: str,
 ) -> DataFrame:
@@ -173,11 +194,11 @@ def _python_rows(
     arguments: dict[str, Any] = {}
     for argument in function.arguments:
         if argument.is_window:
-            arguments[argument.name] = window
+            arguments[argument.name] = of.window
         elif argument.variable is not None:
             arguments[argument.name] = work.project.variables[argument.variable]
         elif argument.query is not None:
-            arguments[argument.name] = _sql_rows(work, spark, argument.query, window, frames, where)
+            arguments[argument.name] = _sql_rows(work, spark, argument.query, of, frames, where)
         elif argument.flat is not None:
             known = argument.flat in frames
             arguments[argument.name] = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)

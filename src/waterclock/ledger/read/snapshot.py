@@ -6,6 +6,7 @@ What grows with history (coverage, codes, seconds) is kept merged as batches are
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -24,6 +25,7 @@ from waterclock.batches.facts import (
     OpenClaim,
     TableFacts,
     Trouble,
+    missing_of,
 )
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of
@@ -31,6 +33,7 @@ from waterclock.ledger.read.ripple import Key, resting_on
 from waterclock.ledger.store.database import Database, pause_of
 from waterclock.ledger.store.schema import (
     IS_OPEN,
+    IS_PARTIAL,
     IS_REQUESTED,
     IS_SUSPECT,
     IS_TROUBLE,
@@ -87,6 +90,9 @@ _MEANT = sa.select(
     # what reads a skipped batch went on without its rows, and follows once they are there
     sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.SKIPPED.value),
 )  # fmt: skip
+_PARTIAL = sa.select(
+    batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from, batches.c.missing
+).where(IS_PARTIAL)
 _SUSPECT = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from).where(IS_SUSPECT)
 _READ = (
     sa.select(
@@ -126,7 +132,7 @@ def snapshot(
 
     `asking` are labels by verb and table that somebody may ask to restate: they count as requested.
     Raises  E525 where more than `most` batches may be stale, `besides` that many that are known to
-    Cost: nine queries, and one read of the inputs of each batch that may be stale; none of them grows with history.
+    Cost: ten queries, and one read of the inputs of each batch that may be stale; none of them grows with history.
     What is done is read of the named tables alone.
     """
     wanted = set(flow.tables if tables is None else tables)
@@ -138,8 +144,9 @@ def snapshot(
             for kind, query in (("coverage", _COVERAGE), ("codes", _CODES), ("troubles", _TROUBLES))
         }
         claimed = _by_table(connection, _CLAIMS)
+        partial = _by_table(connection, _PARTIAL)
         requested = _requested(connection, asking)
-        doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed)), most, besides)
+        doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed), *_flat(partial)), most, besides)
         reads = _reads(connection, doubted, wanted)
         facts = _input_facts(connection, found, reads)
     return LedgerSnapshot(
@@ -160,6 +167,7 @@ def snapshot(
                 seconds_per_batch=row.seconds,
                 stands=_stands((*requested.get(name, ()), *claimed.get(name, ()))),
                 dropped_before=row.dropped_before,
+                partial={it.label: missing_of(json.loads(it.missing)) for it in partial.get(name, ())},
                 paused=pause_of(row),
             )
             for name, row in found.items()
@@ -226,7 +234,7 @@ def _stands(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
 def _doubted(
     connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, besides: int
 ) -> Mapping[str, set[datetime]]:
-    """Find the batches whose rows may change (suspect, requested, being made again) and all that rest on them."""
+    """Find the batches whose rows may change (suspect, partial, requested, made again) and all that rest on them."""
     rows = [*connection.execute(_SUSPECT), *(row for row in remade if row.end is not None)]
     seeds: dict[Key, tuple[datetime, datetime]] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows

@@ -27,6 +27,7 @@ IS_OPEN = sa.text("claims.status = 'open'")
 IS_TROUBLE = sa.text("batches.status IN ('failed', 'held')")
 IS_SUSPECT = sa.text("batches.is_suspect")
 IS_REQUESTED = sa.text("batches.requested IS NOT NULL")
+IS_PARTIAL = sa.text("batches.missing IS NOT NULL")
 IS_DONE = sa.text("claims.status = 'done'")
 # reads of more than 32 days, as microseconds: what reads less and reaches beyond an instant ends soon after it
 LONG = 2_764_800_000_000
@@ -177,6 +178,9 @@ batches = sa.Table(
     sa.Column("stands_from", Instant),
     sa.Column("code", TEXT),
     sa.Column("recorded_at", Instant),
+    # what the current revision was made without, as `batches.facts.missing_of` reads it, in JSON
+    sa.Column("missing", TEXT),
+    _partial("batches_partial", "table_name", "label", where="missing IS NOT NULL"),
     _partial("batches_in_trouble", "table_name", "label", where="status IN ('failed', 'held')"),
     _partial("batches_suspect", "table_name", "label", where="is_suspect"),
     _partial("batches_requested", "table_name", "label", where="requested IS NOT NULL"),

@@ -35,6 +35,7 @@ _AT_HAND = (
         batches.c.current_claim,
         batches.c.requested,
         batches.c.is_suspect,
+        batches.c.missing,
     )
     .outerjoin(
         batches,
@@ -84,9 +85,9 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
     """Return the right to commit the labels of `request`, once, in one transaction, or refuse all of it.
 
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
-            done, neither requested nor suspect (unless the request says why it restates), E409 for a skipped one,
-            E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427 (transient)
-            where the table's pool is full, E429 (transient) where the table or all is paused
+            done, whole, and neither requested nor suspect (unless the request says why it restates), E409 for a skipped
+            one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
+            (transient) where the table's pool is full, E429 (transient) where the table or all is paused
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
@@ -169,7 +170,8 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
     for row in before.values():
         if row.status == BatchStatus.SKIPPED:
             raise refusals.is_skipped(request.table, row.label)
-        is_asked = row.requested is not None or row.is_suspect or request.restates is not None
+        is_asked = row.requested is not None or row.is_suspect or row.missing is not None
+        is_asked = is_asked or request.restates is not None
         if row.current_claim is not None and not is_asked:
             raise refusals.already_done(request.table, row.label, row.current_claim)
 

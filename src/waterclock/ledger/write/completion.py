@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -61,7 +62,7 @@ _BEFORE = (
 _ADD_REVISIONS = sa.insert(revisions)
 _NEW_VALUES = (
     "end", "current_claim", "version", "rows", "bytes", "digest", "hash_high", "hash_low", "slice_path",
-    "stands_from", "code", "recorded_at",
+    "stands_from", "code", "recorded_at", "missing",
 )  # fmt: skip
 _FINISH = (
     sa.update(batches)
@@ -200,6 +201,7 @@ def _finished(write: Write, held: Claim, found: BatchResult, weighs: tuple[int, 
         "new_stands_from": found.stands_from,
         "new_code": held.request.code,
         "new_recorded_at": write.at,
+        "new_missing": None if "missing" not in found.source else json.dumps(found.source["missing"]),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.batches.audit_trail import Audit
+from waterclock.batches.facts import lacking, missing_of
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
@@ -168,6 +169,8 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
         ]
         if "choice" in made.source:
             facts.append({"name": "Made by", "text": str(made.source["choice"])})
+        if "missing" in made.source:
+            facts.append({"name": "Partial", "text": lacking(missing_of(made.source["missing"]))})
         for warning in made.measures.get("warnings", ()):
             facts.append({"name": "Warning", "text": str(warning)})
     else:

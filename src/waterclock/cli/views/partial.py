@@ -1,0 +1,27 @@
+"""Shows which batches were made without some of what they read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from waterclock.batches.facts import lacking
+from waterclock.planner.plan import Plan
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MOST_LABELS = 3
+
+
+def print_partial(to: Console, plan: Plan) -> None:
+    """Say of each table how many batches are partial, and of the newest what they lack."""
+    for name, of_table in plan.partial.items():
+        newest = sorted(of_table, reverse=True)[:_MOST_LABELS]
+        to.print(Text(f"{len(of_table)} partial of {name}, made whole once the rest is there", style="quiet"))
+        for label in newest:
+            to.print(Text(f"  {label_of(label)}  {lacking(of_table[label])}", style="quiet"), soft_wrap=True)
+    if plan.partial:
+        to.print()

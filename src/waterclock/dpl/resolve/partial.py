@@ -1,0 +1,64 @@
+"""Checks PARTIAL AFTER and IS_PARTIAL(): what may lack something, and who may ask whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from waterclock.dpl.query.names_in_query import Found
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.graph import circles_of
+
+_VALUE = "IS_PARTIAL"
+
+
+def check_partial(drafts: Mapping[str, Draft], found: Mapping[str, Found]) -> Iterator[WaterclockError]:
+    """Refuse PARTIAL AFTER where nothing can be missing or a circle would hang on it, and IS_PARTIAL() without it.
+
+    `found` is what the queries of tables hold, by name.
+    """
+    circles = circles_of(
+        {
+            name: [read.table for read in draft.reads if read.table in drafts and read.table != name]
+            for name, draft in drafts.items()
+        }
+    )
+    for draft in drafts.values():
+        if draft.statement.clause("PARTIAL AFTER") is None:
+            yield from _asked_without(draft, found.get(draft.name))
+        elif draft.name in circles:
+            yield draft.at("PARTIAL AFTER").refuse(
+                "E260",
+                f"{draft.name} may not go without what it reads",
+                why=f"{', '.join(sorted(circles[draft.name]))} read each other, and each would be made again for ever",
+                fix="leave PARTIAL AFTER out there, and let a table that reads them have it",
+            )
+        elif not draft.is_incomplete and not any(_may_lack(draft, read.table, read.kind) for read in draft.reads):
+            yield draft.at("PARTIAL AFTER").refuse(
+                "E260",
+                f"{draft.name} reads nothing that could be missing",
+                why="LATEST reads what is there, and a table's own past is always waited for",
+                fix="leave PARTIAL AFTER out",
+            )
+
+
+def _may_lack(draft: Draft, table: str, kind: ReadKind) -> bool:
+    return table != draft.name and kind is not ReadKind.LATEST
+
+
+def _asked_without(draft: Draft, found: Found | None) -> Iterator[WaterclockError]:
+    """Refuse IS_PARTIAL() in the queries of a transform; `found` is what they hold."""
+    whole = draft.statement.value("AS", QuerySaid)
+    if found is None or whole is None:
+        return
+    for said, inside in found.branches or [(whole, found)]:
+        for value in inside.values:
+            if value.name == _VALUE:
+                yield said.span.source.span(value.start, value.end).refuse(
+                    "E260",
+                    f"IS_PARTIAL() is always FALSE in {draft.name}",
+                    why="it waits until all that it reads is settled",
+                    fix="say how long it waits, as in PARTIAL AFTER 2 HOURS, or leave IS_PARTIAL() out",
+                )

@@ -1,0 +1,97 @@
+"""What a batch reads that waits no longer (PARTIAL AFTER): what is settled, and what it is made without. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from waterclock.batches.facts import LedgerSnapshot, Missing
+from waterclock.flow.choices import Mode, ReadKind
+from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.plan import BoundRead, ReadScope
+from waterclock.planner.settlement import Settlement
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What a batch reads without waiting for the rest, and what that is; a reference may be bound to several spans."""
+
+    reads: tuple[BoundRead, ...]
+    missing: tuple[Missing, ...]
+
+
+def waits_no_longer(node: Node, window: Window, now: datetime) -> bool:
+    """Tell whether a batch may be made of what is settled: so long after its window's end as PARTIAL AFTER says."""
+    after = node.table.partial_after
+    return after is not None and after.after(window.end, node.table.cadence.zone) <= now
+
+
+def partial_of(
+    node: Node,
+    reads: Iterable[BoundRead],
+    graph: FlowGraph,
+    snapshot: LedgerSnapshot,
+    settlement: Settlement,
+    starts: Mapping[str, datetime],
+) -> Partial | None:
+    """Return what is settled of what a batch reads; None where it must wait all the same.
+
+    Slices that are not settled are left out. Of a regular table the newest state is read before which nothing is
+    missing. What the table itself held before, a table that has no columns yet and LATEST are waited for.
+    """
+    kept: list[BoundRead] = []
+    missing: list[Missing] = []
+    for read in reads:
+        settled = settlement.settled[read.read.table]
+        if read.low >= read.high or settled.covers(read.low, read.high):
+            kept.append(read)
+            continue
+        if read.read.table == node.table.name or read.read.kind is ReadKind.LATEST or node.cycle:
+            return None
+        found = _slices(read, settled) if read.scope is ReadScope.SLICES else _state(read, settled, graph, starts)
+        if found is None or not (_has_columns(read, graph, snapshot) or any(part.low < part.high for part in found)):
+            return None
+        kept += found
+        missing += _lacking(read, found)
+    return Partial(tuple(kept), tuple(dict.fromkeys(missing)))
+
+
+def _slices(read: BoundRead, settled: IntervalSet) -> list[BoundRead]:
+    parts = settled & IntervalSet.from_intervals([(read.low, read.high)])
+    return [replace(read, low=low, high=high) for low, high in parts] or [replace(read, high=read.low)]
+
+
+def _state(
+    read: BoundRead, settled: IntervalSet, graph: FlowGraph, starts: Mapping[str, datetime]
+) -> list[BoundRead] | None:
+    """Return the newest state before the one that is meant; None where there is none."""
+    table = graph.nodes[read.read.table].table
+    cadence = table.cadence
+    if starts[table.name] >= read.high:
+        return None
+    if table.mode is Mode.REPLACE:
+        spans = settled & IntervalSet.from_intervals([(starts[table.name], read.high)])
+        end = max((cadence.floor(high) for _, high in spans), default=read.low)
+        low = cadence.previous(end)
+        return [replace(read, low=low, high=end)] if settled.covers(low, end) else None
+    gap = settled.first_gap(read.low, read.high)
+    end = read.high if gap is None else cadence.floor(gap[0])
+    return [replace(read, high=end)] if end > read.low else None
+
+
+def _lacking(read: BoundRead, found: list[BoundRead]) -> list[Missing]:
+    """Return what of a reference is not read."""
+    if read.scope is ReadScope.STATE:
+        is_of_one = found[-1].low != read.low
+        return [Missing(read.read.table, read.low if is_of_one else found[-1].high, read.high)]
+    whole = IntervalSet.from_intervals([(read.low, read.high)])
+    seen = IntervalSet.from_intervals((part.low, part.high) for part in found if part.low < part.high)
+    return [Missing(read.read.table, low, high) for low, high in whole - seen]
+
+
+def _has_columns(read: BoundRead, graph: FlowGraph, snapshot: LedgerSnapshot) -> bool:
+    name = read.read.table
+    return graph.nodes[name].table.columns.are_declared or bool(snapshot.of(name).covered)

@@ -1,0 +1,122 @@
+"""What PARTIAL AFTER lets a batch go without, what it waits for all the same, and when it is made whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from tests.model.flows import at, collect, flow, merge_transform, transform
+from tests.unit.planner.pasts import done, failed, past, reason, running, states
+from waterclock.batches.facts import LedgerSnapshot, Missing, Pause, TableFacts
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.plan import Batch, Plan
+from waterclock.planner.planning import Planner, plan
+from waterclock.timelabel.duration import Duration
+
+NOW = at("2013-01-02 02:00")
+HOURLY = replace(collect("hourly", "6 HOURS"), start=at("2013-01-01"))
+MERGED = replace(collect("merged", mode=Mode.MERGE, is_partitioned=False), start=at("2012-12-30"))
+LAST = at("2013-01-01 18:00")
+HELD_UP = done(("2013-01-01", "2013-01-01 18:00"), troubles={LAST: failed()})
+LACKS = (Missing("hourly", LAST, at("2013-01-02")),)
+
+
+def impatient(*reads: str, hours: int = 2) -> Table:
+    return replace(transform("t", [*reads]), start=at("2013-01-01"), partial_after=Duration(hours, "HOUR"))
+
+
+def planned(tables: Flow, ledger: LedgerSnapshot, now: datetime = NOW) -> Plan:
+    """Plan, and see that the short way to the groups leads to the same ones."""
+    found = plan(tables, ledger, now)
+    assert Planner(tables).ready(ledger, now) == found.groups
+    return found
+
+
+def batch(found: Plan) -> Batch:
+    return next(batch for batch in found.batches if batch.table == "t")
+
+
+def test_what_is_not_settled_is_left_out_once_the_wait_is_over() -> None:
+    tables = flow(HOURLY, impatient("hourly"))
+    early = planned(tables, past(hourly=HELD_UP), at("2013-01-02 01:59"))
+    assert (states(early, "t"), early.next_due) == ({"01-01": "blocked"}, NOW)
+    found = planned(tables, past(hourly=HELD_UP))
+    assert [(read.low, read.high) for read in batch(found).reads] == [(at("2013-01-01"), LAST)]
+    assert (batch(found).status, batch(found).missing) == ("ready", LACKS)
+    assert reason(found, "t", "2013-01-01") == "due, partial: without hourly 20130101180000..20130102000000"
+
+
+def test_what_lies_between_is_left_out_alone() -> None:
+    troubled = done(
+        ("2013-01-01", "2013-01-01 06:00"), ("2013-01-01 12:00", "2013-01-02"),
+        troubles={at("2013-01-01 06:00"): failed()},
+    )  # fmt: skip
+    found = batch(planned(flow(HOURLY, impatient("hourly")), past(hourly=troubled)))
+    spans = [(f"{read.low:%H}", f"{read.high:%H}") for read in found.reads]
+    assert spans == [("00", "06"), ("12", "00")]
+    assert found.missing == (Missing("hourly", at("2013-01-01 06:00"), at("2013-01-01 12:00")),)
+
+
+def test_of_a_state_the_newest_before_the_gap_is_read() -> None:
+    ledger = past(merged=done(("2012-12-30", "2013-01-01"), troubles={at("2013-01-01"): failed()}))
+    found = batch(planned(flow(MERGED, impatient("merged")), ledger))
+    assert [(read.low, read.high) for read in found.reads] == [(at("2012-12-30"), at("2013-01-01"))]
+    assert found.missing == (Missing("merged", at("2013-01-01"), at("2013-01-02")),)
+
+
+def test_what_can_be_made_or_is_being_made_is_waited_for() -> None:
+    tables = flow(HOURLY, impatient("hourly"))
+    for facts in (
+        done(("2013-01-01", "2013-01-01 18:00")),
+        replace(HELD_UP, troubles={}, open_claims=(running("2013-01-01 18:00"),)),
+    ):
+        assert states(planned(tables, past(hourly=facts)), "t") == {"01-01": "waiting"}
+
+
+def test_what_waits_for_something_that_will_come_is_waited_for_and_what_is_blocked_is_not() -> None:
+    middle = replace(transform("middle", ["hourly"], "6 HOURS"), start=at("2013-01-01"))
+    tables = flow(HOURLY, middle, impatient("middle"))
+    made = done(("2013-01-01", "2013-01-01 18:00"))
+    assert states(planned(tables, past(hourly=made, middle=made)), "t") == {"01-01": "waiting"}
+    assert states(planned(tables, past(hourly=HELD_UP, middle=made)), "t") == {"01-01": "ready"}
+
+
+def test_what_is_paused_is_gone_without() -> None:
+    paused = done(("2013-01-01", "2013-01-01 18:00"), paused=Pause(NOW, "ann", "it lies"))
+    assert batch(planned(flow(HOURLY, impatient("hourly")), past(hourly=paused))).missing == LACKS
+
+
+def test_a_table_without_columns_is_waited_for() -> None:
+    nothing = TableFacts(troubles={at("2013-01-01"): failed()})
+    other = replace(collect("other"), start=at("2013-01-01"))
+    tables = flow(HOURLY, other, impatient("hourly", "other"))
+    found = planned(tables, past(hourly=done(("2013-01-01", "2013-01-02")), other=nothing))
+    assert states(found, "t") == {"01-01": "blocked"}
+
+
+def test_a_partial_batch_is_settled_until_the_rest_is_and_is_made_whole_then() -> None:
+    reader = replace(transform("r", ["t"]), start=at("2013-01-01"))
+    tables = flow(HOURLY, impatient("hourly"), reader)
+    partial = done(("2013-01-01", "2013-01-02"), partial={at("2013-01-01"): LACKS})
+    found = planned(tables, past(hourly=HELD_UP, t=partial))
+    assert (states(found, "t"), states(found, "r")) == ({}, {"01-01": "ready"})
+    assert found.partial == {"t": {at("2013-01-01"): LACKS}}
+    whole = planned(tables, past(hourly=done(("2013-01-01", "2013-01-02")), t=partial))
+    assert (states(whole, "t"), states(whole, "r")) == ({"01-01": "ready"}, {"01-01": "waiting"})
+    said = "what it was made without hourly 20130101180000..20130102000000, has come"
+    assert (reason(whole, "t", "2013-01-01"), batch(whole).missing) == (said, ())
+
+
+def test_a_partial_batch_can_be_asked_for_again_and_lacks_what_is_still_missing() -> None:
+    tables = flow(HOURLY, MERGED, impatient("hourly"))
+    partial = {at("2013-01-01"): LACKS}
+    asked = done(("2013-01-01", "2013-01-02"), partial=partial, requested={at("2013-01-01"): "recompute"})
+    found = batch(planned(tables, past(hourly=HELD_UP, t=asked)))
+    assert (found.status, found.missing, found.is_revision) == ("ready", LACKS, True)
+
+
+def test_a_state_is_not_read_where_there_is_none() -> None:
+    merged = merge_transform("m", ["hourly"])
+    tables = flow(HOURLY, replace(merged, start=at("2013-01-01")), impatient("m"))
+    assert states(planned(tables, past(hourly=HELD_UP, m=TableFacts())), "t") == {"01-01": "blocked"}
