@@ -223,6 +223,16 @@ LANGUAGE: Mapping[str, Code] = {
         "All queries between which the labels of a table choose give the same columns, by name, and of one type where "
         "none is declared: readers of the table do not see which query made a label.",
     ),
+    "E248": Code(
+        "a source that cannot tell what changed",
+        "LOOKBACK ... CHANGED collects only those past windows again that changed, and asks the source which they are. "
+        "Files and databases can tell. MERGE and TEMPORAL tables have no past windows that could be made anew.",
+    ),
+    "E249": Code(
+        "a source that tells what changed by other means",
+        "A database tells by a column that holds when a row was changed last: CHANGED BY modified_at. Files tell by "
+        "what has come since: CHANGED alone.",
+    ),
     "E250": Code(
         "a Python file that cannot be loaded",
         "Loading a Python file runs it. It is no Python, or raised something; the frames that are shown are the "

@@ -314,6 +314,16 @@ CONNECTORS: Mapping[str, Code] = {
         "AWAIT waits for a source to say that a window is whole. With FOR it waits so long after it is due; then "
         "its batch fails: somebody is to look. Nothing was read.",
     ),
+    "E827": Code(
+        "a column that does not say when a row was changed",
+        "CHANGED BY names a column of the source that holds when a row was changed last: a timestamp, a date or a "
+        "number since 1970. It is not there, or holds something else. Nothing was read.",
+    ),
+    "E828": Code(
+        "past windows that another runner has read meanwhile",
+        "Between the look at the source, which found past windows changed, and the claim, another runner collected one "
+        "of them. The source is looked at once more, so that no change is taken twice.",
+    ),
     "E825": Code(
         "a driver of a connection that is not installed",
         "PostgreSQL is spoken to through psycopg, which comes by an extra.",

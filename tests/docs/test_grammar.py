@@ -44,6 +44,7 @@ ACCEPTED = {
     )],
     "batched": [COLLECT.format(text) for text in (
         "BY DATA TIME t", "BY DATA TIME t LOOKBACK 1 HOUR", "BY ARRIVAL TIME",
+        "BY DATA TIME t LOOKBACK 1 DAY CHANGED", "BY DATA TIME t LOOKBACK 1 DAY CHANGED BY m",
     )],
     "mode": [COLLECT.format(text) for text in (
         "APPEND", "REPLACE", "MERGE", "MERGE ON (a, b)", "MERGE ON (a) ORDER BY b, c DELETE WHEN gone", "TEMPORAL",
@@ -73,7 +74,6 @@ REFUSED = {
     "`FOR EACH`": COLLECT.format("FOR EACH e.f"),
     "`ON SCHEMA CHANGE`": COLLECT.format("ON SCHEMA CHANGE HOLD"),
     "`BY CHANGES`": COLLECT.format("BY CHANGES"),
-    "`LOOKBACK ... CHANGED`": COLLECT.format("BY DATA TIME t LOOKBACK 1 DAY CHANGED"),
     "`CLOSE WHEN`": TRANSFORM.format("CLOSE WHEN max(a) > 1"),
     "`SHUFFLE`": TRANSFORM.format("SHUFFLE NONE"),
     "`MAX LATENESS`": TRANSFORM.format("MAX LATENESS 1 DAY"),

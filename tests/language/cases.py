@@ -11,6 +11,7 @@ from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.lookbacks import Tells
 
 HERE = Path(__file__).parent
 FORMATS = Option(choices=("csv", "json", "parquet"))
@@ -23,6 +24,7 @@ CAPABILITIES = {
         frozenset(Batching),
         frozenset({Mode.APPEND, Mode.REPLACE}),
         awaits=frozenset({Sign.MARKER, Sign.NEXT}),
+        changes=Tells.BY_ITSELF,
     ),
     "sqlite": Capabilities(
         "sqlite",
@@ -33,6 +35,7 @@ CAPABILITIES = {
         frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
         awaits=frozenset({Sign.QUERY}),
+        changes=Tells.BY_COLUMN,
     ),
 }
 SETTINGS = """\

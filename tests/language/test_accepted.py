@@ -78,6 +78,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "from": table.source
         and f"{table.source.unit} {table.source.unit.query or ''} {dict(table.source.unit.options)}",
         "by": table.source and f"{table.source.batching} {table.source.time_column} {table.source.lookback}",
+        "changed": table.source and table.source.changed,
         "to": table.destination and f"{table.destination} {dict(table.destination.options)}",
     }
     for key, value in said.items():

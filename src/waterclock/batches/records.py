@@ -36,7 +36,8 @@ class ClaimRequest:
     `target_version` is the table's Delta version known to the ledger (-1 before its first commit): verification walks
     the log forward from it. `restates` says why done labels are made again that nobody requested and whose inputs did
     not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's, with how
-    many batches of it may run side by side, whoever runs them.
+    many batches of it may run side by side, whoever runs them. `seen`: done labels that are restated only where the
+    claim that made them is still this one.
     """
 
     table: str
@@ -52,6 +53,7 @@ class ClaimRequest:
     restates: str | None = None
     run: str | None = None
     pool: tuple[str, int] | None = None
+    seen: Mapping[datetime, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,44 @@ class WindowRequest:
     slack: timedelta = timedelta(0)
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a look at a source noted, as JSON: of all windows that were looked at, and of one of them.
+
+    It is kept with the batch that looked, and given back as it was: only the connector knows what it means.
+    """
+
+    of_all: Any
+    of_window: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookRequest:
+    """Asks which of some windows changed. `windows` ascend; `marks` are by window start, from the look before.
+
+    A window without a mark was not looked at before: whether it changed is not asked, what is there now is noted.
+    `change_column` is that of CHANGED BY, None for a source that tells of itself; `slack` as in `WindowRequest`.
+    """
+
+    time_column: str
+    change_column: str | None
+    windows: Sequence[Window]
+    marks: Mapping[datetime, Mark] = field(default_factory=dict)
+    slack: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Which windows changed since their marks, each with a few words why, and what to note, as in `Mark`.
+
+    What is not there at the look may be missed by no later one: a look says too much rather than too little.
+    """
+
+    changed: Mapping[datetime, str]
+    of_all: Any
+    of_window: Mapping[datetime, Any] = field(default_factory=dict)
+
+
 def _nothing() -> Mapping[str, int]:
     return {}
 
@@ -172,6 +210,20 @@ class WindowCollector(Collector, Protocol):
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
         """Read the rows `s <= t < e` of each window, with its label; rows without a data time are set aside."""
+        ...
+
+
+@runtime_checkable
+class ChangeTeller(Collector, Protocol):
+    """A source by data time that can say which windows changed (LOOKBACK ... CHANGED)."""
+
+    def look(
+        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+    ) -> Looked:
+        """Look at the source as of one moment. It costs what changed, in bounded memory; the rows are not collected.
+
+        A batch that reads a window after the look finds at least what the look saw. `spark` is called where needed.
+        """
         ...
 
 

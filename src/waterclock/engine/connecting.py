@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from waterclock.connectors.changed_rows import change_column_of
 from waterclock.connectors.interface import Deliverer
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
@@ -94,6 +95,9 @@ def _source(connections: Connections, table: Table) -> str:
     collector = connections.collector(unit.connection)
     clock = collector.clock(unit)
     columns = collector.schema(unit)
+    changed = table.source.changed
+    if columns is not None and changed is not None and changed.column is not None:
+        change_column_of(changed.column, list(columns), unit)
     said = [f"{unit} answers"]
     if columns is not None:
         said.append(f"{len(columns)} {'column' if len(columns) == 1 else 'columns'}")

@@ -25,8 +25,8 @@ from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
-# held by another, changed inputs, taken over, a full pool, a pause: what is refused for these may be given later
-_MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E429", "E750"})
+# held by another, changed inputs, taken over, a full pool, a pause, a past window read meanwhile: it may be given later
+_MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E429", "E750", "E828"})
 _LOOK_SECONDS = 0.5  # between two looks at whether other runners have moved on
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.lookbacks import Tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,4 @@ class Capabilities:
     publishes: frozenset[Mode] = frozenset()
     takes_query: bool = False
     awaits: frozenset[Sign] = frozenset()
+    changes: Tells | None = None

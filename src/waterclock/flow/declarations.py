@@ -10,6 +10,7 @@ from typing import Any
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.conditions import Condition
+from waterclock.flow.lookbacks import Changed
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
@@ -135,13 +136,14 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a COLLECT takes its rows and what puts them into windows. `lookback` is for data time alone."""
+    """Where a COLLECT takes its rows and what puts them into windows. `lookback`, `changed`: for data time alone."""
 
     unit: Unit
     batching: Batching
     time_column: str | None = None
     lookback: Duration | None = None
     awaits: Awaits | None = None
+    changed: Changed | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, Self, overload
 
 from waterclock.ledger.maintenance import Keeping
-from waterclock.ledger.read import changes_since, current, durations, notes, provenance, status
+from waterclock.ledger.read import changes_since, current, durations, looks, notes, provenance, status
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import pauses as past_pauses
 from waterclock.ledger.read import runs as past_runs
@@ -82,6 +82,7 @@ class Reads(Section):
     content = on_its_database(current.content)
     pins = on_its_database(current.pins)
     taken_items = on_its_database(current.taken_items)
+    noted = on_its_database(looks.noted)
 
 
 class Past(Section):

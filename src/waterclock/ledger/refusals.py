@@ -116,6 +116,18 @@ def pool_full(table: str, label: datetime, pool: str, size: int) -> ClaimRefused
     )
 
 
+def read_since(table: str, label: datetime, claim: int | None) -> ClaimRefused:
+    """Refuse to collect a past window again that somebody has collected since its source was looked at."""
+    return ClaimRefused(
+        "E828",
+        "another runner has collected a past window meanwhile",
+        where=f"{table}@{label_of(label)}",
+        why=f"claim {claim} made it after this runner had looked at its source",
+        fix="it looks once more, and takes what has changed since",
+        transient=True,
+    )
+
+
 def is_paused(table: str, label: datetime, pause: Pause) -> ClaimRefused:
     """Refuse a batch of what somebody has paused."""
     which = "" if pause.is_of_all else f" {table}"

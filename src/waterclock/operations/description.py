@@ -43,6 +43,9 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     pairs = [("declared", str(table.place))]
     if table.source is not None:
         pairs.append(("from", f"{table.source.unit}, by {table.source.batching}"))
+        if table.source.lookback is not None:
+            said = (str(table.source.lookback), str(table.source.changed or ""))
+            pairs.append(("looks back", " ".join(filter(None, said))))
         if table.source.awaits is not None:
             pairs.append(("awaits", str(table.source.awaits)))
     for choice in table.choices:

@@ -59,6 +59,22 @@ wc.collect(
     start="2018-01-01 06:00",
     comment=":land",
 )
+wc.collect(
+    "raw.late",
+    partitioned=True,
+    from_="landing.late",
+    every="hour",
+    start="2018-01-01",
+    by="data time at lookback 3 days changed",
+)
+wc.collect(
+    "raw.moved",
+    partitioned=True,
+    from_="ops.moved",
+    every="hour",
+    start="2018-01-01",
+    by="data time at lookback 36 hours changed by modified_at",
+)
 wc.collect("raw.e", columns="code KEY, *", from_="project.seeds.countries", every="month")
 wc.view("stg.big", columns="id, amount", comment="big ones", as_="SELECT * FROM raw.b WHERE amount > :late_minutes")
 wc.view("stg.bigger", as_="(SELECT b.*, WINDOW_END() AS seen FROM stg.big b)")

@@ -14,6 +14,7 @@ from waterclock.batches.records import Input
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.audit_lookup import Found, Listed
+from waterclock.operations.looks import look_lines
 from waterclock.operations.states import State, state_of
 from waterclock.operations.words import (
     bytes_words,
@@ -36,6 +37,7 @@ _HEADINGS = ("label", "", "state", "rows", "took", "made", "by", "tries", "code"
 _TO_THE_RIGHT = frozenset({"rows", "took", "tries"})
 _LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # which columns a narrow terminal does without
 _GAP = 2
+LOOKED, CHANGED = "looked", "changed"  # as `engine.collect.looks` notes them
 _MOST_ITEMS = 3
 _MOST_PAUSES = 20
 _STATES = {
@@ -258,6 +260,10 @@ def _is_current(attempt: Attempt | None, table: Table) -> bool:
 
 def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
     """Return what is noted of the source in pairs: items each in a line of its own, with their sizes."""
+    if key == LOOKED:
+        return [("looked" if at == 0 else "", line) for at, line in enumerate(look_lines(value))]
+    if key == CHANGED:
+        return [("restated", f"its source had changed: {value}")]
     if not isinstance(value, list | tuple) or not all(isinstance(item, dict) and "name" in item for item in value):
         return [("source", f"{key}: {_short(value)}")]
     shown = [("source", _item_words(item)) for item in value[:_MOST_ITEMS]]

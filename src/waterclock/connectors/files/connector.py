@@ -13,7 +13,7 @@ Snapshot        The files of the newest stamp at or before the run's now; where 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -27,6 +27,8 @@ from waterclock.connectors.interface import (
     Deliverer,
     Item,
     Listing,
+    Looked,
+    LookRequest,
     Report,
     Setting,
     WindowRequest,
@@ -36,6 +38,7 @@ from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.lookbacks import Tells
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
@@ -91,6 +94,7 @@ CAPABILITIES = Capabilities(
     collects=frozenset(Batching),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
     awaits=frozenset({Sign.MARKER, Sign.NEXT}),
+    changes=Tells.BY_ITSELF,
 )
 
 
@@ -203,6 +207,16 @@ class FilesCollector:
         frame, set_aside = sorted_into_windows(scanned.frame, request.windows, abroad)
         positions = [_position(item) for item in chosen]
         return Collected(frame, set_aside, scanned.left_out, {"items": positions})
+
+    def look(
+        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+    ) -> Looked:
+        """Tell of which windows files have come; see `changes`."""
+        from waterclock.connectors.files.changes import look
+
+        span = (request.windows[0].start, request.windows[-1].end + request.slack)
+        items = land.list_between(self._landing(unit), landed_names.names_of(unit.path), span, now=datetime.now(UTC))
+        return look(spark, items, request, _reading(unit), columns, zone)
 
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None

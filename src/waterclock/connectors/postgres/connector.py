@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import match, no_time_column
-from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
+from waterclock.connectors.interface import Collected, Deliverer, Looked, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.lookbacks import Tells
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
@@ -50,6 +52,7 @@ CAPABILITIES = Capabilities(
     collect_options={
         "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
         "partitions": Option("number", help="in how many parts a big result is read side by side; by its size"),
+        "change_slack": Option("number", help="seconds by which a change may be seen later than it says; 3600"),
     },
     publish_options={
         "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
@@ -58,6 +61,7 @@ CAPABILITIES = Capabilities(
     publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
     takes_query=True,
     awaits=frozenset({Sign.QUERY}),
+    changes=Tells.BY_COLUMN,
 )
 
 
@@ -134,6 +138,24 @@ class PostgresCollector:
     ) -> Collected:
         """Read the rows of the windows; those whose time is NULL are counted."""
         return self._read(spark, unit, columns, zone, request)
+
+    def look(
+        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+    ) -> Looked:
+        """Tell which windows hold rows that changed, as of one moment."""
+        from waterclock.connectors.changed_rows import look
+        from waterclock.connectors.postgres.changes import ChangedIn, changed_by
+        from waterclock.connectors.postgres.types import columns_of
+        from waterclock.connectors.values import Times
+
+        del spark, columns
+        with self.database.reading(str(unit)) as connection:
+            self._require(connection, unit)
+            there = columns_of(connection, unit)
+            by_window = _window_filter(WindowRequest(request.time_column, request.windows), there, unit)
+            change = changed_by(request.change_column or "", there, unit)
+            times = Times(zone, str(unit.options.get("epoch", "seconds")))
+            return look(request, unit, zone, partial(ChangedIn(unit, by_window, change, times).tally, connection))
 
     def read_snapshot(
         self,

@@ -31,7 +31,7 @@ MOST_PARTS = 64
 ARRAY = re.compile(r"array\s*<(.+)>", re.IGNORECASE)
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
-_TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
+TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
         rules = nominal_zone(times.zone)
         literals = [_local(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
     else:
-        literals = list(dict.fromkeys(_bound(cut, by_window.kind, times) for cut in cuts))
+        literals = list(dict.fromkeys(bound_of(cut, by_window.kind, times) for cut in cuts))
     yield f"{name} < {literals[0]}"
     for low, high in pairwise(literals):
         yield f"{name} >= {low} AND {name} < {high}"
@@ -124,8 +124,8 @@ def query_of(extract: Extract) -> str:
     conditions = [extract.part] if extract.part else []
     selected = [_selected(one) for one in extract.wanted]
     if extract.by_window:
-        selected.append(_micros(extract.by_window))
-        conditions.append(_within(extract.by_window, extract.times))
+        selected.append(micros(extract.by_window))
+        conditions.append(within(extract.by_window, extract.times))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     limit = f" LIMIT {extract.most}" if extract.most else ""
     return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{where}{limit}"
@@ -136,7 +136,7 @@ def _selected(one: Wanted) -> str:
     return f"array_to_json({name})" if one.is_array and ARRAY.fullmatch(one.taken.type.strip()) else name
 
 
-def _micros(by_window: WindowFilter) -> str:
+def micros(by_window: WindowFilter) -> str:
     """Write a row's time as a number: microseconds since 1970, of a time without a zone as if it were in UTC."""
     name = quoted(by_window.time_column)
     if by_window.kind.startswith("int"):
@@ -144,17 +144,18 @@ def _micros(by_window: WindowFilter) -> str:
     return f"(extract(epoch FROM {name}) * 1000000)::bigint"
 
 
-def _within(by_window: WindowFilter, times: Times) -> str:
+def within(by_window: WindowFilter, times: Times) -> str:
     """Bound what the server looks at, so that it can use an index; which window a row is in is decided here."""
     name = quoted(by_window.time_column)
     start, end = by_window.windows[0].start, by_window.windows[-1].end
     if by_window.kind == "timestamptz" or by_window.kind.startswith("int"):
-        return f"{name} >= {_bound(start, by_window.kind, times)} AND {name} < {_bound(end, by_window.kind, times)}"
+        return f"{name} >= {bound_of(start, by_window.kind, times)} AND {name} < {bound_of(end, by_window.kind, times)}"
     low, high = _local_bounds(start, end, times.zone)
     return f"{name} >= {_local(low)} AND {name} < {_local(high)}"
 
 
-def _bound(at: datetime, kind: str, times: Times) -> str:
+def bound_of(at: datetime, kind: str, times: Times) -> str:
+    """Write an instant as a literal of a column's type."""
     if kind.startswith("int"):
         return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))
     if kind == "timestamptz":
@@ -190,7 +191,7 @@ def require_time(time_column: str, kind: str, unit: Unit) -> None:
 
     Raises  E815 for a text or another type
     """
-    if kind in _TIMES:
+    if kind in TIMES:
         return
     raise WaterclockError(
         "E815",

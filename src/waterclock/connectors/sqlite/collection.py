@@ -213,9 +213,15 @@ def _conditions(extract: Extract) -> tuple[str, Mapping[str, Any]]:
         conditions.append("rowid >= :low_rowid AND rowid < :high_rowid")
         bound |= {"low_rowid": extract.rowids[0], "high_rowid": extract.rowids[1]}
     if extract.by_window:
-        conditions.append(f"({_NUMBERS} OR {_TEXTS})".format(t=quoted(extract.by_window.time_column)))
-        bound |= _bounds(extract.by_window.windows, extract.times)
+        within, values = window_conditions(extract.by_window.time_column, extract.by_window.windows, extract.times)
+        conditions.append(within)
+        bound |= values
     return (" WHERE " + " AND ".join(conditions) if conditions else ""), bound
+
+
+def window_conditions(time_column: str, windows: Sequence[Window], times: Times) -> tuple[str, Mapping[str, Any]]:
+    """Return the condition that rows of these windows meet, and others may, with its values."""
+    return f"({_NUMBERS} OR {_TEXTS})".format(t=quoted(time_column)), _bounds(windows, times)
 
 
 # What the database leaves out it may leave out for certain; the exact instants are decided here, row by row. The plain

@@ -15,12 +15,13 @@ they saw one state of the database, or the batch is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Found, match, no_time_column
-from waterclock.connectors.interface import Collected, Deliverer, Setting, WindowRequest
+from waterclock.connectors.interface import Collected, Deliverer, Looked, LookRequest, Setting, WindowRequest
 from waterclock.connectors.sqlite.database import (
     Database,
     database_of,
@@ -32,6 +33,7 @@ from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.lookbacks import Tells
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone
@@ -54,6 +56,7 @@ CAPABILITIES = Capabilities(
     collect_options={
         "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
         "partitions": Option("number", help="in how many parts a big table is read side by side; 1"),
+        "change_slack": Option("number", help="seconds by which a change may be seen later than it says; 3600"),
     },
     publish_options={
         "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
@@ -62,6 +65,7 @@ CAPABILITIES = Capabilities(
     publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
     takes_query=True,
     awaits=frozenset({Sign.QUERY}),
+    changes=Tells.BY_COLUMN,
 )
 
 
@@ -133,6 +137,22 @@ class SqliteCollector:
             by_window = WindowFilter(_spelled(request.time_column, found, unit), tuple(request.windows))
             extract = Extract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone), by_window)
             return collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+
+    def look(
+        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+    ) -> Looked:
+        """Tell which windows hold rows that changed, in one read transaction."""
+        from waterclock.connectors.changed_rows import change_column_of, look
+        from waterclock.connectors.sqlite.changes import ChangedIn
+
+        del spark, columns
+        with self.database.reading(str(unit)) as connection:
+            found = describe(connection, unit)
+            time_column = _spelled(request.time_column, found, unit)
+            change_column = change_column_of(request.change_column or "", [each.name for each in found], unit)
+            place = (source_of(unit), time_column, change_column)
+            there = ChangedIn(unit, *place, tuple(request.windows), _times(unit, zone))
+            return look(request, unit, zone, partial(there.tally, connection))
 
     def read_snapshot(
         self,

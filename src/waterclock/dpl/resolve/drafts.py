@@ -11,6 +11,7 @@ from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.retention import keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import rule_of
@@ -195,7 +196,8 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
             )
         )
     awaits = awaits_of(statement, capabilities, by.batching, errors)
-    return Source(unit, by.batching, by.time_column, by.lookback, awaits)
+    changed = changed_of(statement, by, capabilities, errors)
+    return Source(unit, by.batching, by.time_column, by.lookback, awaits, changed)
 
 
 _BATCHINGS = {

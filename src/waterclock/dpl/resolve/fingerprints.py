@@ -126,6 +126,7 @@ def _source(source: Source | None) -> str | None:
         return None
     unit = source.unit
     options = sorted((name, str(value)) for name, value in unit.options.items())
+    # what says which windows changed is no part of what a batch makes: to declare it makes nothing anew
     return f"{unit} {unit.query} {options} {source.batching.value} {source.time_column} {source.lookback}"
 
 

@@ -14,7 +14,15 @@ from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import AwaitSaid, BatchedSaid, Expression, OptionsSaid, QuerySaid, UnitSaid
+from waterclock.dpl.syntax.statements import (
+    AwaitSaid,
+    BatchedSaid,
+    ChangedSaid,
+    Expression,
+    OptionsSaid,
+    QuerySaid,
+    UnitSaid,
+)
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, OnRestate, Sign
@@ -172,9 +180,15 @@ def _by(cursor: Cursor) -> BatchedSaid:
     if not cursor.accept("LOOKBACK"):
         return BatchedSaid(Batching.DATA_TIME, column)
     lookback = cursor.duration()
-    if cursor.at("CHANGED"):
-        raise not_yet("LOOKBACK ... CHANGED", cursor.here())
-    return BatchedSaid(Batching.DATA_TIME, column, lookback)
+    return BatchedSaid(Batching.DATA_TIME, column, lookback, _changed(cursor))
+
+
+def _changed(cursor: Cursor) -> ChangedSaid | None:
+    start = cursor.index
+    if not cursor.accept("CHANGED"):
+        return None
+    column = cursor.name("the column that holds when a row was changed").text if cursor.accept("BY") else None
+    return ChangedSaid(column, cursor.since(start))
 
 
 def _await(cursor: Cursor) -> AwaitSaid:

@@ -338,6 +338,7 @@ _ELSEWHERE = {
 }
 _SIGNS_OF_NAMES = frozenset("-/*+%")
 _SUBCLAUSES = {
+    "CHANGED": "CHANGED stands behind LOOKBACK: BY DATA TIME t LOOKBACK 3 DAYS CHANGED",
     "LOOKBACK": "LOOKBACK stands behind BY DATA TIME: BY DATA TIME t LOOKBACK 1 HOUR",
     "ORDER": "ORDER BY stands behind MERGE or TEMPORAL: MERGE ORDER BY changed_at",
     "DELETE": "DELETE WHEN stands behind MERGE or TEMPORAL: MERGE DELETE WHEN is_deleted",

@@ -165,12 +165,21 @@ class AwaitSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedSaid:
+    """CHANGED, or CHANGED BY a column."""
+
+    column: str | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class BatchedSaid:
-    """BY DATA TIME t LOOKBACK d, or BY ARRIVAL TIME."""
+    """BY DATA TIME t LOOKBACK d CHANGED BY m, or BY ARRIVAL TIME."""
 
     batching: Batching
     time_column: str | None = None
     lookback: Duration | None = None
+    changed: ChangedSaid | None = None
 
 
 @dataclass(frozen=True, slots=True)

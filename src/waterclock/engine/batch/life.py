@@ -20,7 +20,8 @@ from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.results import Made, Notes
 from waterclock.engine.batch.takeover import record_if_committed
 from waterclock.engine.collect.collect import explain
-from waterclock.engine.collect.lookback import changed, revisited
+from waterclock.engine.collect.lookback import changed
+from waterclock.engine.collect.looks import look_back
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
@@ -44,6 +45,9 @@ from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_MOST_LOOKS = 5  # then the batch is left to who was quicker each time
 
 
 def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
@@ -106,11 +110,10 @@ class _Attempt:
 
     def run(self) -> None:
         """Take the steps, in the order that the commit protocol asks for."""
-        with self._step("pin"):
-            self.bound = bound = self._bind()
+        self.bound = bound = self._bind()
         made = self._create(bound)
         with self._step("claim"):
-            self.claim = claim = self.work.ledger.claims.take(self._request(bound))
+            bound, claim = self._claimed(bound)
         self.work.keep_alive(claim)
         fault("claimed")
         written, notes = self._sealed(claim, bound, made)
@@ -138,9 +141,25 @@ class _Attempt:
 
     def _bind(self) -> Bound:
         """Bind what every label reads, and find the done windows that a LOOKBACK reads again."""
-        ledger = self.work.ledger
-        pins = pin(ledger, self.work.lake, self.work.flow, self.group.batches)
-        return Bound(pins, revisited(ledger, self.table, self.group))
+        with self._step("pin"):
+            self.bound = bound = Bound(pin(self.work.ledger, self.work.lake, self.work.flow, self.group.batches))
+        # a look that fails is an attempt that fails, of the group's own labels
+        with self._step("look" if self.table.source and self.table.source.changed else "pin"):
+            return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark))
+
+    def _claimed(self, bound: Bound) -> tuple[Bound, Claim]:
+        """Take the claim; where another runner has collected a past window since the look, look once more."""
+        for _ in range(_MOST_LOOKS):
+            try:
+                self.claim = claim = self.work.ledger.claims.take(self._request(bound))
+            except ClaimRefused as refused:
+                if refused.code != "E828":
+                    raise
+                self.bound = bound = self._bind()
+            else:
+                return bound, claim
+        self.claim = claim = self.work.ledger.claims.take(self._request(bound))
+        return bound, claim
 
     def _make(self, bound: Bound) -> Made:
         """Return the group's rows, not yet evaluated."""
@@ -233,6 +252,7 @@ class _Attempt:
             inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()},
             run=self.work.run,
             restates="late rows within LOOKBACK" if bound.again else None,
+            seen=bound.look.seen,
             pool=(self.table.pool, self.work.flow.pools[self.table.pool])
             if self.table.pool in self.work.flow.pools
             else None,

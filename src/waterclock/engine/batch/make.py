@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from waterclock.engine.batch.publish_changes import is_whole
 from waterclock.engine.batch.results import Made, Notes, Part
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.collect.collect import gather
+from waterclock.engine.collect.looks import Look
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -36,10 +37,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a group is bound to: the pinned reads of each label, and the done slices whose windows are read again."""
+    """What a group is bound to: the pinned reads of each label, and what a look back at its source found."""
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]
-    again: tuple[Slice, ...] = ()
+    look: Look = field(default_factory=Look)
+
+    @property
+    def again(self) -> tuple[Slice, ...]:
+        """The done slices whose windows are read again."""
+        return self.look.again
 
 
 def make(
@@ -68,7 +74,7 @@ def make(
             gathered.collected.close()
             raise
         notes = Notes(
-            gathered.source,
+            bound.look.noted_with(gathered.source),
             gathered.collected.set_aside,
             (*shaped.left_out, *gathered.collected.left_out),
             gathered.after,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from waterclock.connectors.interface import (
 )
 from waterclock.engine.collect.arrivals import assign
 from waterclock.engine.collect.gathered import Gathered
-from waterclock.engine.collect.lookback import windows_read
+from waterclock.engine.collect.lookback import slack_of, windows_read
 from waterclock.engine.collect.reread import gather_again
 from waterclock.engine.collect.signs import require_signs
 from waterclock.engine.collect.source_clocks import arrived
@@ -73,10 +73,7 @@ def _windows(
     unit: Unit,
     collector: WindowCollector,
 ) -> Gathered:
-    # rows of a window may land until its batch is due, and as long after it as a LOOKBACK looks for them
-    newest = windows[-1].end
-    late = newest - source.lookback.before(newest, table.cadence.zone) if source.lookback else timedelta(0)
-    request = WindowRequest(source.time_column or "", windows, slack=table.cadence.delay + late)
+    request = WindowRequest(source.time_column or "", windows, slack=slack_of(table, windows[-1].end))
     collected = collector.read_windows(spark, unit, request, table.columns, table.cadence.zone)
     noted = {window.start: _read(collected.source) for window in windows}
     return Gathered(collected, noted)

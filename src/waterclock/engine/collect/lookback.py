@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from waterclock.batches.records import Slice
 from waterclock.flow.declarations import Table
@@ -26,6 +26,13 @@ def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     begin = table.cadence.ceil(table.source.lookback.before(first, table.cadence.zone))
     known = ledger.reads.slices(table.name, begin, group.batches[-1].window.end)
     return tuple(piece for piece in known if piece.label not in own)
+
+
+def slack_of(table: Table, end: datetime) -> timedelta:
+    """Return how long after a window's end rows of it may land: until it is due, and as long as LOOKBACK finds them."""
+    lookback = None if table.source is None else table.source.lookback
+    late = end - lookback.before(end, table.cadence.zone) if lookback else timedelta(0)
+    return table.cadence.delay + late
 
 
 def windows_read(table: Table, group: Group, again: Sequence[Slice]) -> list[Window]:

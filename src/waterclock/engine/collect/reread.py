@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.records import Slice
 from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item
 from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.looks import CHANGED, LOOKED
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
@@ -45,7 +46,12 @@ def gather_again(
         kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
         sources = {label: manifest.source for label, manifest in kept.items()}
         collected = Collected(frame_of_slices(spark, folder, tuple(kept.values())))
-    again = {label: {**source, "recomputed_from": pieces[label].slice_path} for label, source in sources.items()}
+    again = {
+        # how far the source was looked at stays true of the slice that looked: this one did not
+        label: {name: of for name, of in source.items() if name not in {LOOKED, CHANGED}}
+        | {"recomputed_from": pieces[label].slice_path}
+        for label, source in sources.items()
+    }
     return Gathered(collected, again)
 
 

@@ -87,7 +87,8 @@ def claim(database: Database, request: ClaimRequest) -> Claim:
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
             done, whole, and neither requested nor suspect (unless the request says why it restates), E409 for a skipped
             one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
-            (transient) where the table's pool is full, E429 (transient) where the table or all is paused
+            (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E828
+            (transient) where a label was made by another claim than the one that was seen
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
@@ -170,6 +171,8 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
     for row in before.values():
         if row.status == BatchStatus.SKIPPED:
             raise refusals.is_skipped(request.table, row.label)
+        if request.seen.get(row.label, row.current_claim) != row.current_claim:
+            raise refusals.read_since(request.table, row.label, row.current_claim)
         is_asked = row.requested is not None or row.is_suspect or row.missing is not None
         is_asked = is_asked or request.restates is not None
         if row.current_claim is not None and not is_asked:

@@ -1,0 +1,148 @@
+"""Tells which windows of a database changed, by a column that holds when a row was changed last. Pure.
+
+A look goes back to a bound: the newest change seen by the look before, less the time by which a change may come to be
+seen later than it says (a transaction that was open, a clock that is behind). Rows between the bound and that look were
+seen already, so each look notes of every window what lies above its bound: how many rows, and the sum of their times.
+A window where this is as it was has not changed. Rows that say no time of change are counted all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from waterclock.connectors.interface import Looked, LookRequest
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
+
+_DAY = timedelta(days=1)
+_TICK = timedelta(seconds=1)
+_SLACK = 3600
+_NONE = (0, 0, 0)
+
+Tally = tuple[int, int, int]
+"""Of the rows of a window above a bound: how many, the sum of their times, and how many rows say no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """What lies in windows above their bounds, by window start, with the newest change of each and of all.
+
+    `newest` is not later than the clock: a time in the future would hide all changes before it. `unended` are windows
+    with a change of the second, or day, in which they were looked at: another of the same row would show the same time.
+    """
+
+    of: Mapping[datetime, Tally]
+    last: Mapping[datetime, datetime]
+    newest: datetime | None
+    unended: frozenset[datetime] = frozenset()
+
+
+Bounds = Mapping[datetime, datetime | None]
+"""By window start, the time from which on changes count; None: from the beginning."""
+
+
+def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]) -> Looked:
+    """Compare what lies above the bounds of the marks with what lay there, and note what lies above a newer bound.
+
+    `tally` is called twice, and sees the same rows both times.
+    """
+    bounds: dict[datetime, datetime | None] = dict.fromkeys(window.start for window in request.windows)
+    known: list[datetime] = []
+    for start, mark in request.marks.items():
+        bounds[start] = _instant(mark.of_all, "from")
+        known += [newest for newest in (_instant(mark.of_all, "newest"),) if newest]
+    there = tally(bounds)
+    newest = max([*known, *([there.newest] if there.newest else [])], default=None)
+    bound = None if newest is None else _bound(newest, unit, zone)
+    changed = {
+        start: _why(request.change_column, there.last.get(start))
+        for start, mark in request.marks.items()
+        if [*there.of.get(start, _NONE), False] != (mark.of_window or [*_NONE, False])
+    }
+    above = tally(dict.fromkeys(bounds, bound))
+    noted = {"newest": newest and newest.isoformat(), "from": bound and bound.isoformat()}
+    of_window = {at: [*each, at in above.unended] for at, each in above.of.items() if each != _NONE}
+    return Looked(changed, noted, of_window)
+
+
+def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:
+    """Return the column of CHANGED BY as the source spells it.
+
+    Raises  E827 where it is not there
+    """
+    for column in known:
+        if column.lower() == name.lower():
+            return column
+    raise WaterclockError(
+        "E827",
+        f"{unit} has no column {name}",
+        where=str(unit),
+        why=f"CHANGED BY {name} says which windows changed; it has {', '.join(known)}",
+        fix=did_you_mean(
+            name, known, otherwise="name the column that holds when a row was changed, or leave CHANGED out"
+        ),
+    )
+
+
+def no_time_of_change(name: str, what: str, unit: Unit) -> WaterclockError:
+    """Make the error for a column of CHANGED BY that holds no times; `what` says what it holds."""
+    return WaterclockError(
+        "E827",
+        f"{name} {what}, which is no time",
+        where=str(unit),
+        why=f"CHANGED BY {name} needs a timestamp, a date, or a number since 1970, that each change of a row moves on",
+        fix="name the column that holds when a row was changed last, or leave CHANGED out",
+    )
+
+
+class Counting:
+    """Adds rows up by window."""
+
+    def __init__(self, windows: Iterable[Window], clock: datetime) -> None:
+        self._of: dict[datetime, list[int]] = {window.start: [0, 0, 0] for window in windows}
+        self._last: dict[datetime, datetime] = {}
+        self._newest: datetime | None = None
+        self._clock = clock
+        self._unended: set[datetime] = set()
+
+    def add(
+        self, start: datetime, rows: int, total: int, unsaid: int, last: datetime | None, tick: timedelta = _TICK
+    ) -> None:
+        """Add rows of a window; `last` is the newest of their changes, which are told by the `tick`."""
+        tally = self._of[start]
+        tally[0] += rows
+        tally[1] += total
+        tally[2] += unsaid
+        if last is not None:
+            self._last[start] = max(last, self._last.get(start, last))
+            if last <= self._clock:
+                self._newest = max(last, self._newest or last)
+            if last <= self._clock < last + tick:
+                self._unended.add(start)
+
+    def done(self) -> Tallies:
+        """Return what the rows came to."""
+        tallies = {at: (it[0], it[1], it[2]) for at, it in self._of.items()}
+        return Tallies(tallies, self._last, self._newest, frozenset(self._unended))
+
+
+def _bound(newest: datetime, unit: Unit, zone: str) -> datetime:
+    """Go back by what a change may be late; a day more where the zone's clock is set nearby, and times come twice."""
+    rules = nominal_zone(zone)
+    is_set = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1
+    slack = timedelta(seconds=float(str(unit.options.get("change_slack", _SLACK))))
+    return newest - slack - (_DAY if is_set else timedelta(0))
+
+
+def _instant(noted: Any, name: str) -> datetime | None:
+    text = noted.get(name)
+    return None if text is None else datetime.fromisoformat(str(text))
+
+
+def _why(column: str | None, last: datetime | None) -> str:
+    return f"{column} says so" if last is None else f"{column} up to {last:%Y-%m-%d %H:%M:%SZ}"

@@ -1,0 +1,77 @@
+"""Tells which windows of a landing folder changed: those of which a file holds rows that was not there before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.files.file_schemas import Reading
+from waterclock.connectors.files.scanning import scan
+from waterclock.connectors.interface import Item, Looked, LookRequest
+from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_by, literal
+from waterclock.flow.declarations import Columns
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FEW = 3
+
+
+def look(
+    spark: Callable[[], SparkSession],
+    items: Sequence[Item],
+    request: LookRequest,
+    reading: Reading,
+    columns: Columns,
+    zone: str,
+) -> Looked:
+    """Note which files may hold rows of the windows, and find those windows of which a new one holds any.
+
+    A file is new to a window where the look before did not find it, or with another size. New files alone are read,
+    and of them the times: what comes to the driver is which file has rows of which window.
+    """
+    seen = {start: mark.of_all.get("items", {}) for start, mark in request.marks.items()}
+    new = [item for item in items if any(known.get(item.name) != item.size for known in seen.values())]
+    changed: dict[datetime, list[str]] = {}
+    if new:
+        by_key = {file_key_of(item.path): item for item in new}
+        for key, start in _held(spark(), new, request, reading, columns, zone):
+            item = by_key[key]
+            if start in seen and seen[start].get(item.name) != item.size:
+                changed.setdefault(start, []).append(item.name)
+    return Looked(
+        {start: _why(sorted(names)) for start, names in changed.items()},
+        {"items": {item.name: item.size for item in items}},
+    )
+
+
+def _held(
+    spark: SparkSession,
+    items: Sequence[Item],
+    request: LookRequest,
+    reading: Reading,
+    columns: Columns,
+    zone: str,
+) -> list[tuple[str, datetime]]:
+    """Return which of the files hold rows of which windows."""
+    windows = request.windows
+    by_label: Mapping[str, Window] = {window.label: window for window in windows}
+    frame = scan(spark, [item.path for item in items], reading, columns, zone, time=request.time_column).frame
+    has_gaps = any(one.end != other.start for one, other in pairwise(windows))
+    within = f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}"
+    found = (
+        frame.where(within)
+        .selectExpr(FILE_KEY, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS label")
+        .where("label IS NOT NULL")
+        .distinct()
+        .collect()
+    )
+    return [(row[FILE_KEY], by_label[row["label"]].start) for row in found]
+
+
+def _why(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return f"{', '.join(names[:_FEW])}{more} came since"

@@ -1,0 +1,60 @@
+"""Resolves LOOKBACK ... CHANGED: what says which past windows of a source changed."""
+
+from __future__ import annotations
+
+from waterclock.dpl.syntax.statements import BatchedSaid, ChangedSaid, ModeSaid, Statement
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.choices import FOLDS
+from waterclock.flow.lookbacks import Changed, Tells
+
+
+def changed_of(
+    statement: Statement, by: BatchedSaid, capabilities: Capabilities | None, errors: list[WaterclockError]
+) -> Changed | None:
+    """Return what CHANGED says; reports a source that cannot tell, and one that tells by other means."""
+    said = by.changed
+    if said is None:
+        return None
+    mode = statement.value("MODE", ModeSaid)
+    error = _of_fold(said, mode) if mode is not None and mode.mode in FOLDS else _refused(said, by, capabilities)
+    if error is not None:
+        errors.append(error)
+        return None
+    return Changed(said.column)
+
+
+def _refused(said: ChangedSaid, by: BatchedSaid, capabilities: Capabilities | None) -> WaterclockError | None:
+    if capabilities is None:
+        return None
+    if capabilities.changes is None:
+        return said.span.refuse(
+            "E248",
+            f"{capabilities.type} cannot tell which windows changed",
+            why="CHANGED asks the source which windows before the batch's own changed since they were read",
+            fix=f"LOOKBACK {by.lookback} without CHANGED reads them all, and makes those anew whose rows differ",
+        )
+    if capabilities.changes is Tells.BY_COLUMN and said.column is None:
+        return said.span.refuse(
+            "E249",
+            "CHANGED does not say by which column",
+            why=f"{capabilities.type} tells which windows changed by a column that holds when a row was changed last",
+            fix="as in CHANGED BY modified_at; without such a column leave CHANGED out: all windows are read then",
+        )
+    if capabilities.changes is Tells.BY_ITSELF and said.column is not None:
+        return said.span.refuse(
+            "E249",
+            f"a source of type {capabilities.type} needs no column to tell what changed",
+            why="which windows changed is told by what has come since they were read",
+            fix="leave it at CHANGED",
+        )
+    return None
+
+
+def _of_fold(said: ChangedSaid, mode: ModeSaid) -> WaterclockError:
+    return said.span.refuse(
+        "E248",
+        f"a {mode.mode.name} table has no past windows to collect again",
+        why="it takes late rows into the batch's own label, where they are put in order by key",
+        fix="leave CHANGED out",
+    )

@@ -1,0 +1,181 @@
+"""Looks at a source for past windows that changed, and notes how far it looked with the batch that did.
+
+What a look noted holds of the windows it covered: those that it found unchanged, and those that its own claim collects.
+It is written in the manifest of the batch's slices, so it is true at the same instant as they, or never. Of the looks
+that cover a window the newest one counts; an older one would find changes that are taken already, and lose none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.batches.records import Slice
+from waterclock.connectors.interface import ChangeTeller, Looked, LookRequest, Mark
+from waterclock.engine.collect.lookback import revisited, slack_of
+from waterclock.flow.declarations import Source, Table
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner.plan import Group
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from waterclock.engine.workplace import Workplace
+
+LOOKED = "looked"
+CHANGED = "changed"
+NEVER = "not looked at before"
+_PAGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The past windows to collect again, and what to note with each label of the claim."""
+
+    again: tuple[Slice, ...] = ()
+    notes: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
+    is_exact: bool = False
+
+    @property
+    def seen(self) -> Mapping[datetime, int]:
+        """By label, the claim that had made it when the source was looked at, where nobody may have come between."""
+        return {piece.label: piece.claim for piece in self.again} if self.is_exact else {}
+
+    def noted_with(self, source: Mapping[datetime, Mapping[str, Any]]) -> Mapping[datetime, Mapping[str, Any]]:
+        """Return what is noted of the source, label by label, with what the look found."""
+        return {label: {**noted, **self.notes.get(label, {})} for label, noted in source.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What one batch noted of a look: its own window's part, and, with the first of a group, that of past windows."""
+
+    at: datetime
+    label: datetime
+    of_all: Any
+    of_own: Any = None
+    past: IntervalSet = field(default_factory=IntervalSet)
+    of_past: Mapping[str, Any] = field(default_factory=dict)
+
+
+def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], SparkSession]) -> Look:
+    """Return which done windows before the group are collected again: all within LOOKBACK, or those that changed."""
+    past = revisited(work.ledger, table, group)
+    source = table.source
+    if source is None or source.changed is None or group.is_made_of_kept:
+        return Look(past)
+    own = [batch.window for batch in group.batches]
+    by = told_by(table, source)
+    at = work.real_now()
+    marks = known_marks(work.ledger, table, [Window(piece.label, piece.end) for piece in past], by)
+    windows = sorted([*(Window(piece.label, piece.end) for piece in past), *own])
+    column = source.changed.column
+    request = LookRequest(source.time_column or "", column, windows, marks, slack_of(table, windows[-1].end))
+    looked = _asked(work, table, source, request, spark)
+    changed = {piece.label: NEVER for piece in past if piece.label not in marks} | dict(looked.changed)
+    again = tuple(piece for piece in past if piece.label in changed)
+    return Look(again, notes_of(looked, at, by, own, past, changed), is_exact=True)
+
+
+def _asked(
+    work: Workplace, table: Table, source: Source, request: LookRequest, spark: Callable[[], SparkSession]
+) -> Looked:
+    unit = work.connections.opened(source.unit)
+    collector = work.connections.collector(unit.connection)
+    if isinstance(collector, ChangeTeller):
+        return collector.look(spark, unit, request, table.columns, table.cadence.zone)
+    raise AssertionError(f"{unit} cannot tell what changed, which check refuses")
+
+
+def told_by(table: Table, source: Source) -> str:
+    """Return a text that is another where a look at the source before would say nothing of it now."""
+    options = sorted((name, str(value)) for name, value in source.unit.options.items())
+    said = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
+    return blake2b(said.encode(), digest_size=8).hexdigest()
+
+
+def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str) -> dict[datetime, Mark]:
+    """Return what the newest look noted of each window; windows that none looked at are left out."""
+    if not windows or table.source is None or table.source.lookback is None:
+        return {}
+    low, last = windows[0].start, windows[-1].end
+    # a look covers its own window, and such as end at most a LOOKBACK before it
+    high = table.source.lookback.after(last, table.cadence.zone) + (last - windows[-1].start)
+    noted: list[Noted] = []
+    while True:
+        page = ledger.reads.noted(table.name, low, high, most=_PAGE, past=len(noted))
+        noted += [read_note(label, source, by) for label, source in page]
+        marks = marks_of(windows, noted)
+        if len(page) < _PAGE or len(marks) == len(windows):
+            return marks
+
+
+def read_note(label: datetime, source: Mapping[str, Any], by: str) -> Noted:
+    """Read what a batch noted of a look; where there is none, or one at something else, it covers nothing."""
+    note = source.get(LOOKED)
+    if not isinstance(note, Mapping) or note.get("by") != by:
+        return Noted(BEGINNING, label, None)
+    past = note.get("past", {})
+    spans = ((datetime.fromisoformat(low), datetime.fromisoformat(high)) for low, high in past.get("windows", ()))
+    return Noted(
+        datetime.fromisoformat(note["at"]),
+        label,
+        note["mark"],
+        note.get("own"),
+        IntervalSet.from_intervals(spans),
+        past.get("of", {}),
+    )
+
+
+def marks_of(windows: Sequence[Window], noted: Iterable[Noted]) -> dict[datetime, Mark]:
+    """Return by window start what the newest look that covers it noted. `windows` ascend."""
+    left = [window.start for window in windows]
+    marks: dict[datetime, Mark] = {}
+    for look in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
+        at = bisect_left(left, look.label)
+        if at < len(left) and left[at] == look.label:
+            marks[left.pop(at)] = Mark(look.of_all, look.of_own)
+        for low, high in look.past:
+            first, end = bisect_left(left, low), bisect_left(left, high)
+            for start in left[first:end]:
+                marks[start] = Mark(look.of_all, look.of_past.get(label_of(start)))
+            del left[first:end]
+        if not left:
+            break
+    return marks
+
+
+def notes_of(
+    looked: Looked,
+    at: datetime,
+    by: str,
+    own: Sequence[Window],
+    past: Sequence[Slice],
+    changed: Mapping[datetime, str],
+) -> dict[datetime, Mapping[str, Any]]:
+    """Return what to note with each label: with the own ones how far was looked, with past ones why they are restated.
+
+    What holds of past windows is noted with the first of the own ones.
+    """
+    notes: dict[datetime, Mapping[str, Any]] = {label: {CHANGED: why} for label, why in changed.items()}
+    for window in own:
+        note = {"at": at.isoformat(), "by": by, "mark": looked.of_all, "own": looked.of_window.get(window.start)}
+        notes[window.start] = {LOOKED: {name: value for name, value in note.items() if value is not None}}
+    spans = IntervalSet.from_intervals((piece.label, piece.end) for piece in past)
+    starts = {piece.label for piece in past}
+    of_past = {
+        "windows": [[low.isoformat(), high.isoformat()] for low, high in spans],
+        "of": {label_of(start): value for start, value in looked.of_window.items() if start in starts},
+        "changed": {label_of(start): why for start, why in sorted(changed.items())},
+    }
+    first = notes[own[0].start][LOOKED]
+    notes[own[0].start] = {LOOKED: {**first, "past": of_past}}
+    return notes

@@ -1,0 +1,36 @@
+"""What batches noted of their sources, the newest claims first: how far each looked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import revisions
+
+_NOTED = (
+    sa.select(revisions.c.label, revisions.c.source)
+    .where(
+        revisions.c.table_name == sa.bindparam("of"),
+        revisions.c.label >= sa.bindparam("low"),
+        revisions.c.label < sa.bindparam("high"),
+    )
+    .order_by(revisions.c.claim.desc(), revisions.c.label)
+    .limit(sa.bindparam("most"))
+    .offset(sa.bindparam("past"))
+)
+
+
+def noted(
+    database: Database, name: str, low: datetime, high: datetime, *, most: int, past: int = 0
+) -> list[tuple[datetime, Mapping[str, Any]]]:
+    """Return what a table's revisions of labels in `[low, high)`, current or not, noted of their source.
+
+    Cost: the revisions of the interval are put in order by their claims, of `most` of them the notes are read
+    """
+    values = {"of": name, "low": low, "high": high, "most": most, "past": past}
+    with database.read() as connection:
+        return [(row.label, row.source) for row in connection.execute(_NOTED, values)]

@@ -1,0 +1,99 @@
+"""LOOKBACK ... CHANGED collects those past windows again that the source says have changed, and each change once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tiny import Tiny, day, described, evening, labels
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ORDERS = "id INTEGER, amount INTEGER, at TEXT, changed TEXT"
+FLOW = """
+COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders
+  EVERY DAY BY DATA TIME at LOOKBACK 2 DAYS CHANGED BY changed;
+TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM shop.orders;
+"""
+FILES = """
+COLLECT land.visits PARTITIONED (id BIGINT, at TIMESTAMP) FROM land.acme.visits
+  EVERY DAY BY DATA TIME at LOOKBACK 2 DAYS CHANGED;
+"""
+
+
+def claimed(tiny: Tiny, table: str, now: int) -> list[list[str]]:
+    """Run a day, and return the labels of each claim of a table that was taken for it, past ones among them."""
+    with tiny.ledger() as ledger:
+        before = {row["id"] for row in ledger.past.rows("events")}
+    outcome = tiny.run(day(now))
+    assert not outcome.failed, described(outcome)
+    found: dict[int, list[str]] = {}
+    with tiny.ledger() as ledger:
+        for row in ledger.past.rows("events"):
+            if row["kind"] == "claimed" and row["table"] == table and row["id"] not in before:
+                found.setdefault(row["claim"], []).append(row["timelabel"])
+    return [sorted(each) for each in found.values()]
+
+
+def order(number: int, of: int, changed: str) -> tuple[int, int, str, str]:
+    return (number, 10, f"2020-01-{of:02d} 12:00:00", changed)
+
+
+def test_windows_that_changed_alone_are_collected_again_and_each_change_once(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", ORDERS, [order(n, n, f"2020-01-{n:02d} 12:00:01") for n in (1, 2, 3, 4)])
+    tiny.declare(FLOW)
+    tiny.run(day(4))
+    tiny.shop("INSERT INTO orders VALUES (12, 7, '2020-01-02 13:00:00', '2020-01-04 09:00:00')")
+    tiny.shop("INSERT INTO orders VALUES (11, 5, '2020-01-01 13:00:00', '2020-01-04 09:00:00')")  # beyond the LOOKBACK
+
+    assert claimed(tiny, "shop.orders", 5) == [list(labels(2, 4))]
+    assert claimed(tiny, "shop.orders", 6) == [list(labels(5))], "what was taken once is not taken again"
+
+    assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY timelabel") == list(
+        zip(labels(1, 2, 3, 4, 5), (10, 17, 10, 10, None), strict=True)
+    )
+    with tiny.ledger() as ledger:
+        restated = ledger.past.audit("shop.orders", day(2)).current
+        assert restated is not None
+        assert restated.revision is not None
+        assert restated.revision.source["changed"] == "changed up to 2020-01-04 09:00:00Z"
+
+
+def test_a_column_that_is_not_there_fails_the_batch_alone_and_mending_the_flow_goes_on(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", ORDERS, [order(1, 1, "2020-01-01 12:00:01")])
+    tiny.declare(FLOW.replace("CHANGED BY changed", "CHANGED BY chanced"))
+    (failed,) = tiny.run(day(2)).failed
+    assert failed.error is not None
+    assert (failed.error.code, failed.error.fix) == ("E827", "did you mean changed?")
+
+    tiny.declare(FLOW)
+    with tiny.ledger() as ledger:
+        ledger.decisions.retry("shop.orders", [day(1)], who="ann")
+    assert not tiny.run(day(2)).failed
+    assert tiny.rows("SELECT id FROM shop.orders") == [(1,)]
+
+
+def test_files_that_came_for_past_windows_have_these_collected_again(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    for number in (1, 2, 3):
+        tiny.land("visits", evening(number), f"id,at\n{number},2020-01-{number:02d} 12:00:00\n")
+    tiny.declare(FILES)
+    tiny.run(day(4))
+    # the file of the 4th brings a row of the 2nd; that of the 5th none of older days
+    tiny.land("visits", evening(4), "id,at\n4,2020-01-04 12:00:00\n42,2020-01-02 13:00:00\n")
+    assert claimed(tiny, "land.visits", 5) == [list(labels(2, 4))]
+    tiny.land("visits", evening(5), "id,at\n5,2020-01-05 12:00:00\n")
+    tiny.land("visits", day(3, 6), "id,at\n33,2020-01-03 05:00:00\n")  # late, stamped in the window that it is of
+    assert claimed(tiny, "land.visits", 6) == [list(labels(3, 5))]
+    assert tiny.rows("SELECT id FROM land.visits ORDER BY id") == [(n,) for n in (1, 2, 3, 4, 5, 33, 42)]

@@ -1,0 +1,160 @@
+"""A SQLite database tells which windows hold rows that changed, of times in any form."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ledgers import SOMEWHERE
+from waterclock.connectors.interface import Looked, LookRequest, Mark, Setting
+from waterclock.connectors.sqlite.connector import CONNECTOR
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Columns, Unit
+from waterclock.timelabel.window import Window
+
+
+def day(number: int, hour: float = 0) -> datetime:
+    return datetime(2020, 1, number, tzinfo=UTC) + timedelta(hours=hour)
+
+
+WINDOWS = tuple(Window(day(number), day(number + 1)) for number in (1, 2, 3))
+
+
+class Source:
+    """A table of orders, which is looked at again and again."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.path = folder / "shop.sqlite"
+        self.collector = CONNECTOR.collector(Setting("shop", {"path": str(self.path)}, folder, folder))
+        self.unit = Unit("shop", "orders", None, options, SOMEWHERE)
+        self.marks: dict[datetime, Mark] = {}
+        self.say("CREATE TABLE orders (id INTEGER, at, changed)")
+
+    def say(self, sql: str, rows: Iterable[tuple[Any, ...]] = ((),)) -> None:
+        with closing(sqlite3.connect(self.path)) as database, database:
+            database.executemany(sql, rows)
+
+    def put(self, *rows: tuple[int, Any, Any]) -> None:
+        self.say("INSERT INTO orders VALUES (?, ?, ?)", rows)
+
+    def look(self, zone: str = "UTC", column: str = "changed") -> Looked:
+        request = LookRequest("at", column, WINDOWS, self.marks)
+        return self.collector.look(_no_spark, self.unit, request, Columns(), zone)
+
+    def changed(self, zone: str = "UTC") -> list[int]:
+        """Look, note it, and return the days that changed since the look before."""
+        looked = self.look(zone)
+        self.marks = {w.start: Mark(looked.of_all, looked.of_window.get(w.start)) for w in WINDOWS}
+        return sorted(start.day for start in looked.changed)
+
+
+def _no_spark() -> Any:
+    raise AssertionError("a database is asked without Spark")
+
+
+def test_windows_of_rows_that_came_or_changed_are_told_once(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.put((1, "2020-01-01 05:00:00", "2020-01-01 05:00:00"), (2, "2020-01-02 05:00:00", "2020-01-02 05:00:00"))
+    assert source.changed() == [], "nobody has looked before: who asks knows that"
+    source.put((3, "2020-01-01 06:00:00", "2020-01-04 00:00:00"))
+    assert source.changed() == [1]
+    assert source.changed() == []
+    source.say("UPDATE orders SET changed = '2020-01-05 00:00:00' WHERE id = 2")
+    assert source.changed() == [2]
+
+
+def test_rows_of_the_same_time_as_what_was_seen_are_found(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.put((1, "2020-01-01 05:00:00", "2020-01-04 00:00:00"))
+    source.changed()
+    source.put((2, "2020-01-02 05:00:00", "2020-01-04 00:00:00"))
+    assert source.changed() == [2]
+    assert source.changed() == []
+
+
+def test_what_was_committed_late_is_found_up_to_the_slack(tmp_path: Path) -> None:
+    source = Source(tmp_path, change_slack=600)
+    source.put((1, "2020-01-01 05:00:00", "2020-01-04 00:00:00"))
+    source.changed()
+    source.put((2, "2020-01-02 05:00:00", "2020-01-03 23:50:00"), (3, "2020-01-03 05:00:00", "2020-01-03 23:49:00"))
+    assert source.changed() == [2], "the third was changed more than ten minutes before what was seen"
+
+
+def test_a_time_in_the_future_hides_no_change(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.put((1, "2020-01-01 05:00:00", "2999-01-01 00:00:00"), (2, "2020-01-02 05:00:00", "2020-01-02 05:00:00"))
+    source.changed()
+    source.put((3, "2020-01-03 05:00:00", "2020-01-03 05:00:00"))
+    assert source.changed() == [3]
+
+
+def test_a_row_changed_twice_within_the_second_of_the_look_is_found(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    now = datetime.now(UTC) + timedelta(milliseconds=200)
+    source.put((1, "2020-01-01 05:00:00", f"{now:%Y-%m-%d %H:%M:%S}"))
+    source.changed()
+    assert source.changed() == [1], "another change of it would show the same time"
+
+
+def test_a_row_without_a_time_of_change_is_found_where_it_is_new(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.put((1, "2020-01-01 05:00:00", None), (2, "2020-01-02 05:00:00", "2020-01-02 05:00:00"))
+    source.changed()
+    source.put((3, "2020-01-01 06:00:00", None))
+    assert source.changed() == [1]
+    assert source.changed() == []
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ("2020-01-02T05:00:00Z", "2020-01-04T00:00:00.250+01:00"),
+        (1_577_941_200, 1_578_096_000.5),
+        ("2020-01-02 05:00", "2020-01-04"),
+    ],
+)
+def test_times_of_change_are_read_in_any_form(tmp_path: Path, first: Any, later: Any) -> None:
+    source = Source(tmp_path)
+    source.put((1, "2020-01-01 05:00:00", first))
+    source.changed("Europe/Berlin")
+    source.put((2, 1_577_944_800, later))  # 06:00 of the second
+    assert source.changed("Europe/Berlin") == [2]
+    assert source.changed("Europe/Berlin") == []
+
+
+def test_what_changes_in_the_hour_that_comes_twice_is_found(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.put((1, "2020-01-01 05:00:00", "2020-10-25 02:59:00"))
+    source.changed("Europe/Berlin")
+    source.put((2, "2020-01-02 05:00:00", "2020-10-25 02:01:00"))  # two minutes later, by a clock that was set back
+    assert source.changed("Europe/Berlin") == [2]
+
+
+def test_a_row_that_moves_is_found_where_it_goes(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.put((1, "2020-01-01 05:00:00", "2020-01-01 05:00:00"), (9, "2020-01-03 05:00:00", "2020-01-03 05:00:00"))
+    source.changed()
+    source.say("UPDATE orders SET at = '2020-01-02 05:00:00', changed = '2020-01-04 00:00:00' WHERE id = 1")
+    assert source.changed() == [2]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "what"),
+    [
+        ("changd", "2020-01-01", "shop.orders has no column changd"),
+        ("changed", "soon", "changed holds 'soon', which is no time"),
+    ],
+)
+def test_a_column_that_says_no_time_is_refused(tmp_path: Path, column: str, value: str, what: str) -> None:
+    source = Source(tmp_path)
+    source.put((1, "2020-01-01 05:00:00", value))
+    with pytest.raises(WaterclockError, match=what) as refused:
+        source.look(column=column)
+    assert refused.value.code == "E827"
+    assert refused.value.fix

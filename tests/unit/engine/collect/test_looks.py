@@ -1,0 +1,53 @@
+"""What a look noted holds of the windows that it covered, and of no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.ledgers import day
+from tests.unit.engine.collect.test_lookback import piece
+from waterclock.connectors.interface import Looked, Mark
+from waterclock.engine.collect.looks import LOOKED, Noted, marks_of, notes_of, read_note
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
+
+
+def windows(*numbers: int) -> list[Window]:
+    return [Window(day(number), day(number + 1)) for number in numbers]
+
+
+def noted(of: int, *past: int, mark: str = "m", at: float = 0, by: str = "t") -> Noted:
+    """Return what the batch of a day noted, read back from where it is kept."""
+    of_window: dict[Any, Any] = {day(number): [number] for number in (of, *past)}
+    looked = Looked({}, mark, of_window)
+    notes = notes_of(looked, day(at), by, windows(of), [piece(number) for number in past], {})
+    return read_note(day(of), notes[day(of)], "t")
+
+
+def marks(asked: list[Window], *looks: Noted) -> dict[int, Mark]:
+    return {(start - day(0)).days: mark for start, mark in marks_of(asked, looks).items()}
+
+
+def test_a_look_covers_its_own_window_and_those_that_were_done_before() -> None:
+    found = marks(windows(1, 2, 3, 4, 5), noted(5, 1, 2, 4))
+    # the third was being made by another: what it will hold, this look does not know
+    assert found == {n: Mark("m", [n]) for n in (1, 2, 4, 5)}
+
+
+def test_the_newest_look_counts_whatever_label_it_was_of() -> None:
+    old, new = noted(6, 3, 4, 5, mark="old", at=1), noted(5, 2, 3, 4, mark="new", at=2)
+    found = marks(windows(2, 3, 4, 5, 6), old, new)
+    assert {number: mark.of_all for number, mark in found.items()} == dict.fromkeys((2, 3, 4, 5), "new") | {6: "old"}
+
+
+def test_a_look_at_something_else_covers_nothing() -> None:
+    assert marks(windows(1, 2), noted(2, 1, by="another column")) == {}
+    assert marks(windows(1), read_note(day(1), {"rows": 3}, "t")) == {}
+
+
+def test_of_a_group_the_first_label_keeps_what_holds_of_past_windows() -> None:
+    looked = Looked({day(1): "m says so"}, {"from": "x"})
+    notes = notes_of(looked, day(9), "t", windows(3, 4), [piece(1), piece(2)], looked.changed)
+    assert notes[day(1)] == {"changed": "m says so"}
+    assert notes[day(3)][LOOKED]["past"]["changed"] == {label_of(day(1)): "m says so"}
+    assert "past" not in notes[day(4)][LOOKED]
