@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from waterclock.operations.opening import Reading
 
 _MOST = 10
+_NEWEST = 16  # claims of done labels that looked at nothing, such as made from what was kept, may lie before
+
+
+def last_looks(at: Reading, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """Return what the newest batch of each table that LOOKBACK ... CHANGED is said of noted of its look.
+
+    The source is not asked: what has changed since is found by the next batch.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in names:
+        source = at.flow.tables[name].source
+        newest = None if source is None or source.changed is None or at.ledger is None else at.ledger.reads.newest(name)
+        if newest is None or source is None or source.lookback is None or at.ledger is None:
+            continue
+        low = source.lookback.before(newest.label, at.flow.tables[name].cadence.zone)
+        noted = at.ledger.reads.noted(name, low, newest.end, most=_NEWEST)
+        look = next((of["looked"] for _, of in noted if "past" in of.get("looked", {})), None)
+        if look is not None:
+            found[name] = look
+    return found
+
+
+def looks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return looks for scripts: when, and by label of each past window that had changed, why."""
+    return {name: {"at": look["at"], "changed": look["past"]["changed"]} for name, look in looks.items()}
+
+
+def looks_lines(looks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line for each table, and one for each past window that had changed."""
+    return [f"{name} {line}" for name, look in looks.items() for line in look_lines(look)]
 
 
 def look_lines(note: Mapping[str, Any]) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.plan import plan_json, print_plan
+from waterclock.cli.views.plan import plan_json, print_looks, print_plan
 from waterclock.flow.declarations import Flow
 from waterclock.operations.first_windows import FirstWindow, not_begun
+from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.opening import Reading, selected
 from waterclock.planner.label_states import Quiet, quiet
 from waterclock.planner.plan import Plan
@@ -29,14 +30,17 @@ class Planned:
     zone: str
     quiet: Mapping[str, Quiet]
     waiting: Mapping[str, FirstWindow]
+    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting)
+        print_looks(to, self.looks)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan with counts by status, for scripts."""
-        return plan_json(self.plan, self.flow, self.env, self.quiet, self.waiting)
+        told = plan_json(self.plan, self.flow, self.env, self.quiet, self.waiting)
+        return told | {"looked": looks_json(self.looks)}
 
 
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
@@ -49,4 +53,6 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
         silent = {
             name: it for name, it in quiet(at.planner, at.snapshot, at.now, counts).items() if name in found.tables
         }
-    return Planned(plan, at.flow, at.project.env, at.zone, silent, not_begun(at, found.tables))
+    return Planned(
+        plan, at.flow, at.project.env, at.zone, silent, not_begun(at, found.tables), last_looks(at, found.tables)
+    )

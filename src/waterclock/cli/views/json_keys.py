@@ -58,6 +58,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "not_needed": "by table, how many due labels nobody reads",
             "stood_for": "by table, how many labels a later snapshot stands for",
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
+            "looked": "by table with LOOKBACK ... CHANGED, {at, changed} of the newest look: past windows, and why",
         },
         "run": {
             "now": "the instant it began with",
@@ -106,6 +107,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "paused": "as in plan",
             "paused_all": "as in plan",
             "partial": "as in plan",
+            "looked": "as in plan",
             "by": "the period of a column",
             "zone": "the zone in which columns are cut",
             "columns": "list of {start, label, local}, oldest first",

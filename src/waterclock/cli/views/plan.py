@@ -15,6 +15,7 @@ from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
+from waterclock.operations.looks import looks_lines
 from waterclock.operations.pauses import pause_lines
 from waterclock.operations.states import State, look_of
 from waterclock.operations.words import count_words, instant_words, label_range, local_label, local_range, number_words
@@ -125,6 +126,12 @@ def print_pauses(to: Console, plan: Plan, zone: str) -> None:
     """Print what is paused, if anything is: a line for what was paused together."""
     for line in pause_lines(plan, zone):
         to.print(Text.assemble((f"{sign(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True)
+
+
+def print_looks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print what the newest look at each source that tells of changes found."""
+    for line in looks_lines(looks):
+        to.print(Text(line, style="quiet"), soft_wrap=True)
 
 
 def plan_json(

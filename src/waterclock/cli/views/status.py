@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,13 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
 from waterclock.cli.views.partial import print_partial
-from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
+from waterclock.cli.views.plan import next_due_words, print_looks, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Table
 from waterclock.operations.causes import causes_at_root
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
 from waterclock.operations.json import instant_text
+from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.opening import Reading, selected
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, likeness
@@ -46,6 +47,7 @@ class Seen:
     now: datetime
     env: str
     is_asked: bool = False
+    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def see(
@@ -84,7 +86,7 @@ def _seen(
 
 def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> Seen:
     plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name for table in tables]))
-    return Seen(grid, plan, at.now, at.project.env, is_asked)
+    return Seen(grid, plan, at.now, at.project.env, is_asked, last_looks(at, [table.name for table in tables]))
 
 
 def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -117,6 +119,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
         to.print()
     print_partial(to, seen.plan)
     print_pauses(to, seen.plan, zone)
+    print_looks(to, seen.looks)
     to.print(Text(f"{summary_words(seen.plan)}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
 
 
@@ -132,6 +135,7 @@ def status_json(seen: Seen) -> dict[str, Any]:
         "next_due": instant_text(seen.plan.next_due),
         "due": counts,
         **{key: told[key] for key in ("behind", "paused", "paused_all", "partial")},
+        "looked": looks_json(seen.looks),
         **grid_json(seen.grid),
     }
 

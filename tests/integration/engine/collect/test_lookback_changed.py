@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
+from waterclock.operations.looks import last_looks, looks_json
+from waterclock.operations.opening import reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +42,13 @@ def claimed(tiny: Tiny, table: str, now: int) -> list[list[str]]:
     return [sorted(each) for each in found.values()]
 
 
+def last_look(tiny: Tiny, table: str) -> dict[str, str]:
+    """Return which windows `plan` and `status` say that the newest look found changed, and why."""
+    with reading(tiny.root, "dev", "2020-01-06") as at:
+        told: dict[str, str] = looks_json(last_looks(at, [table]))[table]["changed"]
+        return told
+
+
 def order(number: int, of: int, changed: str) -> tuple[int, int, str, str]:
     return (number, 10, f"2020-01-{of:02d} 12:00:00", changed)
 
@@ -55,6 +64,7 @@ def test_windows_that_changed_alone_are_collected_again_and_each_change_once(
     tiny.shop("INSERT INTO orders VALUES (11, 5, '2020-01-01 13:00:00', '2020-01-04 09:00:00')")  # beyond the LOOKBACK
 
     assert claimed(tiny, "shop.orders", 5) == [list(labels(2, 4))]
+    assert last_look(tiny, "shop.orders") == {labels(2)[0]: "changed up to 2020-01-04 09:00:00Z"}
     assert claimed(tiny, "shop.orders", 6) == [list(labels(5))], "what was taken once is not taken again"
 
     assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY timelabel") == list(
