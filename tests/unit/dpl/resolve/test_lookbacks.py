@@ -1,0 +1,27 @@
+"""A source of a type that cannot tell what changed is refused, with what to say instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.language.cases import CAPABILITIES, SETTINGS
+from waterclock.dpl.project import load_project
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.choices import Batching
+
+
+def test_a_source_that_cannot_tell_is_refused_by_its_type(tmp_path: Path) -> None:
+    (tmp_path / "waterclock.toml").write_text(SETTINGS)
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "flow.dpl").write_text(
+        "CREATE CONNECTION landing TYPE files; CREATE CONNECTION ops TYPE mute; CREATE CONNECTION out TYPE files;"
+        "COLLECT raw.a PARTITIONED FROM ops.a EVERY DAY START '2024-01-01' BY DATA TIME t LOOKBACK 3 DAYS CHANGED;"
+    )
+    mute = Capabilities("mute", CAPABILITIES["sqlite"].connection_options, collects=frozenset(Batching))
+    with pytest.raises(WaterclockError) as refused:
+        load_project(tmp_path, capabilities={**CAPABILITIES, "mute": mute})
+    assert "E248 mute cannot tell which windows changed" in str(refused.value)
+    assert "LOOKBACK 3 DAYS without CHANGED reads them all" in str(refused.value)
