@@ -54,6 +54,7 @@ ACCEPTED = {
     "delete": [COLLECT.format("MERGE DELETE WHEN gone")],
     "flow": [COLLECT.format(text) for text in (
         "AWAIT 'done/%Y-%m-%d' FOR 3 HOURS", "AWAIT NEXT", "AWAIT QUERY 'SELECT true'",
+        "WATERMARK at 10 MINUTES", "WATERMARK at 1 DAY PER (device, land)",
         "SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE",
     )],
     "rule": [TRANSFORM.format(text) for text in (

@@ -10,6 +10,7 @@ from typing import Any
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.conditions import Condition
+from waterclock.flow.watermarks import Watermark
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
@@ -255,7 +256,8 @@ class TableReference:
 
     `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
     must be given at offset `alias_at` where the user gave none. Exactly one of `read`, `flat` and `view` is set.
-    `view_columns` is the view's allow-list; empty where it lets all columns through.
+    `view_columns` is the view's allow-list; empty where it lets all columns through. `is_mark`: the greatest watermark
+    of what is read stands in its place, a value.
     """
 
     start: int
@@ -266,6 +268,7 @@ class TableReference:
     flat: Flat | None = None
     view: Query | None = None
     view_columns: tuple[str, ...] = ()
+    is_mark: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +396,7 @@ class Table(Keyed):
     `keep_versions` is None where it is not said: versions are kept for 30 days then.
     `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
     of them as its branches, so that what is asked of columns is asked of each.
+    `marks`: the watermark that the table keeps, of the one whose windows it reads.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
     modules it imports, and with what is declared of columns and rules; comments and spacing do not count.
     """
@@ -419,6 +423,7 @@ class Table(Keyed):
     choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
     destination: Unit | None = None
+    marks: Watermark | None = None
     fingerprint: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:

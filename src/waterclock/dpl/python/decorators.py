@@ -58,6 +58,7 @@ class Made(Timed, total=False):
     partitioned: bool
     regular: bool
     retain: str | None
+    watermark: str | None
     keep_versions: str | None
 
 
@@ -111,10 +112,9 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.FUNCTION: ("parameters", "returns", "return_"),
     StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
-                            "retain",
-                            "keep_versions", *_ABOUT),
-    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "retain", "keep_versions", *_ABOUT,
-                              "when", "as_"),
+                            "watermark", "retain", "keep_versions", *_ABOUT),
+    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "watermark", "retain",
+                              "keep_versions", *_ABOUT, "when", "as_"),
     StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
     StatementKind.GRANT: (),
 }  # fmt: skip

@@ -18,7 +18,8 @@ FLAT = "FLAT"
 class FoundTable:
     """A table or view named in a query; offsets are the source's. `alias` is what must be added at `alias_at`.
 
-    `is_flat`: FLAT stands around it, with `is_exact` where that says so.
+    `is_flat`: FLAT stands around it, with `is_exact` where that says so. `mark`: it is WATERMARK(name) or
+    NEXT_WATERMARK(name), a value, which is read of the table that keeps the watermark of `name`.
     """
 
     name: str
@@ -29,13 +30,14 @@ class FoundTable:
     end: int
     alias: str | None
     alias_at: int
+    mark: str = ""
     is_flat: bool = False
     is_exact: bool = False
 
     @property
     def words(self) -> str:
         """How it is read, as it is written."""
-        return FLAT if self.is_flat else self.kind.name
+        return self.mark or (FLAT if self.is_flat else self.kind.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from waterclock.dpl.resolve.publish_targets import settle_publish
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import Known, Schemas
 from waterclock.dpl.resolve.views import Queries, nearest_table
+from waterclock.dpl.resolve.watermarks import MARKS, check_marks, with_marks
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
@@ -35,6 +36,7 @@ from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
 from waterclock.flow.graph import order_of
+from waterclock.flow.watermarks import Watermark
 
 _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
@@ -69,6 +71,7 @@ class _Compiler:
     view_columns: dict[str, Columns] = field(default_factory=dict)
 
     def compile(self) -> Flow | None:
+        self.statements = with_marks(self.statements, self.config.variables, self.errors)
         by_kind = names_of(self.statements, self.errors)
         systems = settle_connections(
             by_kind[StatementKind.CONNECTION].values(), self.config, self.root, self.capabilities, self.errors
@@ -92,6 +95,7 @@ class _Compiler:
         self.drafts.update(publishes)
         self._references(queries)
         self._variables(queries)
+        self.errors.extend(check_marks(self.drafts, self.spans))
         self.errors.extend(check_cycles(self.drafts, self.spans))
         Cadences(self.drafts, self.config, self.errors).settle()
         for draft in self.drafts.values():
@@ -343,6 +347,7 @@ class _Compiler:
             choices=draft.choices,
             function=draft.function,
             destination=draft.destination,
+            marks=draft.statement.value(MARKS, Watermark),
             fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from waterclock.dpl.query.builtins import BROUGHT
 from waterclock.dpl.query.names_in_query import FLAT
-from waterclock.dpl.query.references import LATER_READS, LATER_VALUES, READS, VALUES
+from waterclock.dpl.query.references import LATER_READS, LATER_VALUES, MARKS, READS, VALUES
 from waterclock.dpl.resolve.connections import PROJECT
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -15,7 +15,7 @@ _TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
 _RELATIONS = _TABLES | {StatementKind.VIEW}
 _RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
 _SUFFIXES = ("_late", "_quarantine", "_view")
-_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *LATER_READS, *VALUES, *LATER_VALUES, *BROUGHT})
+_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *LATER_READS, *VALUES, *LATER_VALUES, *MARKS, *BROUGHT})
 
 Names = dict[StatementKind, dict[str, Statement]]
 

@@ -14,7 +14,15 @@ from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import AwaitSaid, BatchedSaid, Expression, OptionsSaid, QuerySaid, UnitSaid
+from waterclock.dpl.syntax.statements import (
+    AwaitSaid,
+    BatchedSaid,
+    Expression,
+    OptionsSaid,
+    QuerySaid,
+    UnitSaid,
+    WatermarkSaid,
+)
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, OnRestate, Sign
@@ -189,6 +197,14 @@ def _await(cursor: Cursor) -> AwaitSaid:
     return AwaitSaid(sign, text, cursor.duration() if cursor.accept("FOR") else None, span)
 
 
+def _watermark(cursor: Cursor) -> WatermarkSaid:
+    column = cursor.name("the column that holds the rows' own time").text
+    start = cursor.index
+    lateness = cursor.duration()
+    elapsed = timed(cursor.since(start), lateness.elapsed)
+    return WatermarkSaid(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
+
+
 def _pool(cursor: Cursor) -> str:
     return cursor.plain_name("a pool").text
 
@@ -233,6 +249,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "SEQUENTIAL": _flag,
     "POOL": _pool,
     "AWAIT": _await,
+    "WATERMARK": _watermark,
     "ON RESTATE": _on_restate,
     "OWNER": _text_of("OWNER"),
     "TAGS": _tags,
