@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from waterclock.codes_at_rest import CONNECTORS, LEDGER, STORAGE
+from waterclock.codes_of_state import STATE, STATE_AT_WORK
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 
@@ -248,21 +249,7 @@ LANGUAGE: Mapping[str, Code] = {
         "A function for queries has a type for each parameter and for what it gives. Annotations say those of bool, "
         "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
     ),
-    "E255": Code(
-        "a watermark of no time",
-        "WATERMARK names a column that holds instants, and says how far behind the newest of them rows may come. PER "
-        "names columns whose values are parts that are heard apart, in the slices of a PARTITIONED table.",
-    ),
-    "E256": Code(
-        "no watermark",
-        "WATERMARK(u) and NEXT_WATERMARK(u) are how far u had come before a batch's window and after it. Where u is "
-        "made, a clause says by which column.",
-    ),
-    "E257": Code(
-        "a watermark of other rows",
-        "A watermark tells how far the rows have come that a batch is made of. That of a table which is none of those "
-        "that it is made of, directly or through others, says nothing of them.",
-    ),
+    **STATE,
 }
 TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}
 SELECTION: Mapping[str, Code] = {
@@ -364,11 +351,7 @@ ENGINE: Mapping[str, Code] = {
         "It does not answer, its client is not installed here, or it was started without what rows need: Delta, and a "
         "JVM in UTC, of the same version.",
     ),
-    "E715": Code(
-        "no time to tell a watermark by",
-        "The column that WATERMARK names is not among those that came, or holds no TIMESTAMP. A file's columns are "
-        "text until a type is declared.",
-    ),
+    **STATE_AT_WORK,
     "E720": Code(
         "an error in the project's Python",
         "A function of the project raised something. The frames that are shown are the project's own.",

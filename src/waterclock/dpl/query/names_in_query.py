@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlglot import exp
+
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.errors import WaterclockError
@@ -12,6 +14,17 @@ from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration
 
 FLAT = "FLAT"
+_OF_MARKS = "0001-01-01"
+
+
+def mark_in_tree() -> Any:
+    """Return what stands in a syntax tree for the watermark of a table: an instant."""
+    return exp.cast(exp.Literal.string(_OF_MARKS), "timestamp")
+
+
+def is_mark(node: Any) -> bool:
+    """Tell whether a watermark of a table stands at a node."""
+    return isinstance(node, exp.Cast) and node.this.name == _OF_MARKS
 
 
 @dataclass(frozen=True, slots=True)

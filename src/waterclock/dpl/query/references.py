@@ -13,7 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import BROUGHT, miscalled
 from waterclock.dpl.query.determinism import WATCHED, nondeterministic
-from waterclock.dpl.query.names_in_query import FLAT, Found, FoundTable, FoundValue
+from waterclock.dpl.query.names_in_query import FLAT, Found, FoundTable, FoundValue, mark_in_tree
 from waterclock.dpl.query.scopes import is_cte
 from waterclock.dpl.query.union_by_name import branches_of, misplaced
 from waterclock.dpl.syntax.cursor import timed
@@ -117,7 +117,7 @@ class _Finder:
         columns: list[Any] = []
         names: dict[str, None] = {}
         for call in [node for node in self.found.tree.find_all(exp.Anonymous) if _is_mark(node)]:
-            call.replace(exp.cast(exp.Literal.string("0001-01-01"), "timestamp"))
+            call.replace(mark_in_tree())
         for node in self.found.tree.walk():
             if isinstance(node, exp.Table):
                 self._guard(self._table, node)

@@ -24,6 +24,7 @@ from waterclock.dpl.resolve.legality import check_cycles, check_reads
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.names import names_of
 from waterclock.dpl.resolve.publish_targets import settle_publish
+from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import Known, Schemas
 from waterclock.dpl.resolve.views import Queries, nearest_table
@@ -102,6 +103,9 @@ class _Compiler:
             queries_chosen = queries.choices.get(draft.name, ())
             settle_choices(draft, queries_chosen, self.config.variables, self.errors)
         self.errors.extend(check_reads(self.drafts, self.spans))
+        for draft in self.drafts.values():
+            known = [queries.found.get(name) for name in (draft.name, *self._views_of(draft, queries))]
+            self.errors.extend(check_reach(draft, [found for found in known if found is not None], self.drafts))
         self.errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
         return None if self.errors else self._flow(systems, functions, queries)
 

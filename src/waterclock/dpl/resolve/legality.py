@@ -100,7 +100,7 @@ def _past(
             "E122",
             f"{back} back is no boundary of {read.table}",
             why=f"{read.table} is {_words(cadence)}",
-            fix=f"say {_fitting_span(back, cadence)}",
+            fix=f"say {fitting_span(back, cadence)}",
         )
     if other.retain is not None and _reaches_beyond(back, other.retain, own.zone):
         return span.refuse(
@@ -129,7 +129,7 @@ def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
     return any(back.before(tick, zone) < retain.before(tick, zone) for tick in ticks)
 
 
-def _fitting_span(back: Duration, cadence: Cadence) -> str:
+def fitting_span(back: Duration, cadence: Cadence) -> str:
     """Name the shortest span of whole windows that reaches at least as far back."""
     period = cadence.period
     if period.unit is not TimeUnit.MINUTE:
