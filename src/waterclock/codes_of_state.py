@@ -28,11 +28,21 @@ STATE: Mapping[str, Code] = {
         "read back is at least that bound, one window, and as much as a watermark lets rows be late; else matches are "
         "missed, and nobody would know.",
     ),
+    "E259": Code(
+        "a rule that keeps state, said wrongly",
+        "wc.stateful names the table whose rows it takes, the table that keeps its state, the key, and the columns of "
+        "both its tables; below it stands a function of the key, the state's rows, the window's rows and the window.",
+    ),
 }
 STATE_AT_WORK: Mapping[str, Code] = {
     "E715": Code(
         "no time to tell a watermark by",
         "The column that WATERMARK names is not among those that came, or holds no TIMESTAMP. A file's columns are "
         "text until a type is declared.",
+    ),
+    "E716": Code(
+        "a rule that gave other columns",
+        "The function below wc.stateful gives two lists of rows, those of the state and those that come out; each row "
+        "is a dict whose names are columns that were declared, with values of their types.",
     ),
 }

@@ -10,6 +10,7 @@ from typing import Any
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.conditions import Condition
+from waterclock.flow.steps import Step
 from waterclock.flow.watermarks import Watermark
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
@@ -315,7 +316,8 @@ class Argument:
 class PythonFunction:
     """A Python transform: found by file and name at run time; `source` is for people.
 
-    `fingerprint` names the syntax tree of the function and of the project's modules that it imports.
+    `fingerprint` names the syntax tree of the function and of the project's modules that it imports. `step`: it is a
+    rule that keeps a state.
     """
 
     file: str
@@ -324,6 +326,7 @@ class PythonFunction:
     source: str
     place: Place = field(compare=False)
     fingerprint: str = ""
+    step: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)

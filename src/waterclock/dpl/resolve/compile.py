@@ -28,7 +28,7 @@ from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import Known, Schemas
 from waterclock.dpl.resolve.views import Queries, nearest_table
-from waterclock.dpl.resolve.watermarks import MARKS, check_marks, with_marks
+from waterclock.dpl.resolve.watermarks import MARKS, check_marks, marks_of_step, with_marks
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
@@ -185,7 +185,7 @@ class _Compiler:
         reads: dict[Read, None] = {}
         arguments: list[Argument] = []
         variables: set[str] = set()
-        for argument in function.arguments:
+        for argument in (*function.arguments, *marks_of_step(function, queries.tables)):
             span = draft.at(f"ARGUMENT {argument.name}")
             settled = self._argument(draft, argument, span, queries)
             arguments.append(settled)

@@ -11,7 +11,8 @@ from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
 from waterclock.dpl.syntax.statements import Clause, ColumnsSaid, Statement, WatermarkSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind, TableType
-from waterclock.flow.declarations import Query, Read, Value
+from waterclock.flow.declarations import Argument, PythonFunction, Query, Read, Value
+from waterclock.flow.steps import AFTER, BEFORE, ROWS
 from waterclock.flow.watermarks import COLUMNS, MARK, Watermark, mark_of, query_of
 
 MARKS = "MARKS"
@@ -59,6 +60,17 @@ def check_marks(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Sp
                     why="a watermark tells how far the rows that are read have come",
                     fix=f"read {table}, or name the table that is read",
                 )
+
+
+def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> list[Argument]:
+    """Return what a rule that keeps a state reads of the watermark of its rows, where their table has one."""
+    rows = next((it.read.table for it in function.arguments if it.name == ROWS and it.read is not None), None)
+    if function.step is None or rows is None or mark_of(rows) not in tables:
+        return []
+    mark = mark_of(rows)
+    if tables[mark].clause(MARKS) is None:
+        return []
+    return [Argument(BEFORE, read=Read(mark, ReadKind.PREVIOUS)), Argument(AFTER, read=Read(mark))]
 
 
 def _queries(draft: Draft) -> list[Query]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.query.splice import reads_of, splice
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
 from waterclock.engine.batch.marks import require_time
+from waterclock.engine.batch.steps import step_rows
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
@@ -93,6 +94,8 @@ def rows_over(
     if table.marks is not None:
         require_time(table, table.marks, frames)
     where, known = f"{table.name}@{window.label}", dict(frames)
+    if table.function is not None and table.function.step is not None:
+        return step_rows(work, spark, table, table.function, window, known)
     if table.function is not None:
         return _python_rows(work, spark, table.function, window, known, where)
     if table.query is None:

@@ -9,8 +9,10 @@ from waterclock.dpl.project import check_project
 
 # a moving view of what was last, another time than the slices' own, and a time that is bound otherwise as well
 JUDGED_OTHERWISE = """
-COLLECT web.views PARTITIONED (user STRING, at TIMESTAMP, seen TIMESTAMP) FROM landing.views EVERY 5 MINUTES BY ARRIVAL TIME WATERMARK at 10 MINUTES;
-COLLECT web.buys PARTITIONED (user STRING, at TIMESTAMP) FROM landing.buys EVERY 5 MINUTES START '2024-01-01' BY DATA TIME at;
+COLLECT web.views PARTITIONED (user STRING, at TIMESTAMP, seen TIMESTAMP)
+  FROM landing.views EVERY 5 MINUTES BY ARRIVAL TIME WATERMARK at 10 MINUTES;
+COLLECT web.buys PARTITIONED (user STRING, at TIMESTAMP)
+  FROM landing.buys EVERY 5 MINUTES START '2024-01-01' BY DATA TIME at;
 TRANSFORM marts.moving PARTITIONED AS
 SELECT v.user, b.at FROM PAST(web.views, '30 minutes') v JOIN PAST(web.buys, '5 minutes') AS b
   ON v.user = b.user AND b.at BETWEEN v.at AND v.at + INTERVAL 30 MINUTES;
