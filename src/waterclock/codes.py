@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from waterclock.codes_at_rest import CONNECTORS, LEDGER, STORAGE
+from waterclock.codes_of_state import STATE, STATE_AT_WORK
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 
@@ -263,6 +264,7 @@ LANGUAGE: Mapping[str, Code] = {
         "A function for queries has a type for each parameter and for what it gives. Annotations say those of bool, "
         "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
     ),
+    **STATE,
 }
 TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}
 SELECTION: Mapping[str, Code] = {
@@ -364,6 +366,7 @@ ENGINE: Mapping[str, Code] = {
         "It does not answer, its client is not installed here, or it was started without what rows need: Delta, and a "
         "JVM in UTC, of the same version.",
     ),
+    **STATE_AT_WORK,
     "E720": Code(
         "an error in the project's Python",
         "A function of the project raised something. The frames that are shown are the project's own.",

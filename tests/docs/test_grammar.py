@@ -55,6 +55,7 @@ ACCEPTED = {
     "delete": [COLLECT.format("MERGE DELETE WHEN gone")],
     "flow": [COLLECT.format(text) for text in (
         "AWAIT 'done/%Y-%m-%d' FOR 3 HOURS", "AWAIT NEXT", "AWAIT QUERY 'SELECT true'",
+        "WATERMARK at 10 MINUTES", "WATERMARK at 1 DAY PER (device, land)",
         "SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE",
     )] + [TRANSFORM.format("PARTIAL AFTER 2 HOURS")],
     "rule": [TRANSFORM.format(text) for text in (

@@ -17,6 +17,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Query, Read, TableReference
 from waterclock.flow.flats import flats_of
+from waterclock.flow.watermarks import mark_of
 
 _FILE = "query"
 _ANSWERS_DIFFER = "E215"  # a query that is asked once may ask for the time
@@ -62,7 +63,7 @@ def tables_of(query: Query) -> tuple[str, ...]:
 
 
 def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:
-    return table.kind is ReadKind.PLAIN and not table.is_flat and table.name in known
+    return table.kind is ReadKind.PLAIN and not table.is_flat and not table.mark and table.name in known
 
 
 def _reference(table: FoundTable, flow: Flow) -> TableReference:
@@ -75,6 +76,13 @@ def _reference(table: FoundTable, flow: Flow) -> TableReference:
 
 
 def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
+    if table.mark:
+        return table.span.refuse(
+            "E216",
+            f"{table.mark}(…) is for the queries of a flow",
+            why="it is said of a batch, and a query that is asked now is none",
+            fix=f"read max(watermark) of {mark_of(table.name)}",
+        )
     if table.kind is not ReadKind.PLAIN or table.is_flat:
         return table.span.refuse(
             "E216",

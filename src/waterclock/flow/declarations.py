@@ -11,6 +11,8 @@ from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.conditions import Condition
 from waterclock.flow.lookbacks import Changed
+from waterclock.flow.steps import Step
+from waterclock.flow.watermarks import Watermark
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
@@ -260,7 +262,8 @@ class TableReference:
 
     `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
     must be given at offset `alias_at` where the user gave none. Exactly one of `read`, `flat` and `view` is set.
-    `view_columns` is the view's allow-list; empty where it lets all columns through.
+    `view_columns` is the view's allow-list; empty where it lets all columns through. `is_mark`: the greatest watermark
+    of what is read stands in its place, a value.
     """
 
     start: int
@@ -271,6 +274,7 @@ class TableReference:
     flat: Flat | None = None
     view: Query | None = None
     view_columns: tuple[str, ...] = ()
+    is_mark: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +321,8 @@ class Argument:
 class PythonFunction:
     """A Python transform: found by file and name at run time; `source` is for people.
 
-    `fingerprint` names the syntax tree of the function and of the project's modules that it imports.
+    `fingerprint` names the syntax tree of the function and of the project's modules that it imports. `step`: it is a
+    rule that keeps a state.
     """
 
     file: str
@@ -326,6 +331,7 @@ class PythonFunction:
     source: str
     place: Place = field(compare=False)
     fingerprint: str = ""
+    step: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +405,7 @@ class Table(Keyed):
     `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
     `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
     of them as its branches, so that what is asked of columns is asked of each.
+    `marks`: the watermark that the table keeps, of the one whose windows it reads.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
     modules it imports, and with what is declared of columns and rules; comments and spacing do not count.
     """
@@ -426,6 +433,7 @@ class Table(Keyed):
     choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
     destination: Unit | None = None
+    marks: Watermark | None = None
     fingerprint: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:

@@ -45,6 +45,14 @@ def test_reads_of_a_batch_are_refused(read: str, flow: Flow) -> None:
     assert refusal.startswith(f"E216 {word}(…) is for the queries of a flow query:1:")
 
 
+@pytest.mark.parametrize("word", ["WATERMARK", "NEXT_WATERMARK"])
+def test_a_watermark_is_of_a_batch_and_its_table_is_named_to_who_asks(word: str, flow: Flow) -> None:
+    with pytest.raises(ProjectErrors) as raised:
+        adhoc_query(f"SELECT {word}(raw.orders)", flow)
+    [error] = raised.value.errors
+    assert (error.code, error.fix) == ("E216", "read max(watermark) of raw.orders_mark")
+
+
 @pytest.mark.parametrize("view", ["stg.flat", "stg.over"])
 def test_a_view_of_a_flat_read_is_refused_too(view: str, flow: Flow) -> None:
     assert refusals(f"SELECT * FROM {view}", flow) == [

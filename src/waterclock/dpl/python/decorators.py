@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Texts = str | Sequence[str]
 _ABOUT = ("owner", "tags", "comment")
 _WHEN = ("every", "schedule", "delay", "zone", "start")
+_BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
 _HOW = ("mode", "expect", "sequential", "pool", "on_restate")
 OptionValue = str | int | float | bool | Secret
 
@@ -58,6 +59,7 @@ class Made(Timed, total=False):
     partitioned: bool
     regular: bool
     retain: str | None
+    watermark: str | None
     keep_versions: str | None
 
 
@@ -92,6 +94,13 @@ class TransformArguments(Made, total=False):
     when: Sequence[tuple[str, str]] | None
 
 
+class StatefulArguments(Timed, total=False):
+    """What `stateful` takes beside its own."""
+
+    state_columns: str | None
+    retain: str | None
+
+
 class PublishArguments(Timed, total=False):
     """What `publish` takes."""
 
@@ -112,24 +121,38 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.FUNCTION: ("parameters", "returns", "return_"),
     StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
-                            "retain",
-                            "keep_versions", *_ABOUT),
-    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "partial_after", "retain",
-                              "keep_versions", *_ABOUT, "when", "as_"),
+                            "watermark", "retain", "keep_versions", *_ABOUT),
+    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "partial_after", "watermark",
+                              "retain", "keep_versions", *_ABOUT, "when", "as_"),
     StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
     StatementKind.GRANT: (),
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class StepSaid:
+    """What `stateful` was called with, for one of its two tables."""
+
+    rows: object
+    state: object
+    key: object
+    is_state: bool
+
+
 @dataclass(slots=True, eq=False)
 class Call:
-    """One declaration as it was called; `function` is the one that it decorates."""
+    """One declaration as it was called; `function` is the one that it decorates, `step` what makes it a rule."""
 
     kind: StatementKind
     name: object
     arguments: Mapping[str, object]
     site: Site
     function: object = None
+    step: StepSaid | None = None
+
+    def spelled(self, argument: str) -> str:
+        """Return the name under which an argument was given."""
+        return "state_columns" if argument == "columns" and self.step is not None and self.step.is_state else argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +231,33 @@ def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F
     The function's parameters say what it reads: `flights=wc.table("clean.flights")`. It is given back unchanged.
     """
     return _decorator(_note(StatementKind.TRANSFORM, name, arguments))
+
+
+def stateful(
+    name: str, *, rows: object = None, state: object = None, key: object = None, **arguments: Unpack[StatefulArguments]
+) -> Callable[[F], F]:
+    """Declare a rule that keeps a state: two tables, `name` of what comes out and `state` of what it goes on from.
+
+    The function below is called for each key, `step(key, state_rows, rows, window) -> (state_rows, out_rows)`, with the
+    rows of the table `rows` in the window and those that the state had before it, each a list of dicts.
+    """
+    own: dict[str, Any] = dict(arguments)
+    of_state = {"columns": own.pop("state_columns", None), **{word: own[word] for word in _BOTH if word in own}}
+    calls = [
+        _note(StatementKind.TRANSFORM, name, {"partitioned": True, **own}),
+        _note(StatementKind.TRANSFORM, state, {"regular": True, **of_state}) if state else None,
+    ]
+    for is_state, call in enumerate(calls):
+        if call is not None:
+            call.step = StepSaid(rows, state, key, bool(is_state))
+    keepers = [_decorator(call) for call in calls]
+
+    def keep(found: F) -> F:
+        for each in keepers:
+            each(found)
+        return found
+
+    return keep
 
 
 def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F], F]:

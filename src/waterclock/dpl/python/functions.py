@@ -21,6 +21,7 @@ from waterclock.dpl.syntax.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read
+from waterclock.flow.steps import Step
 from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.window import Window
 
@@ -97,7 +98,11 @@ def transform_function(
 
 
 def declared(
-    found: FoundFunction, texts: Texts, arguments: tuple[Argument, ...], declarations: frozenset[End]
+    found: FoundFunction,
+    texts: Texts,
+    arguments: tuple[Argument, ...],
+    declarations: frozenset[End],
+    step: Step | None = None,
 ) -> PythonFunction:
     """Describe a function so that the engine finds it; `declarations` are the ends of the file's calls of ours."""
     name = found.function.__name__
@@ -113,6 +118,7 @@ def declared(
         source=_source(found.text, found.node),
         place=found.span.place,
         fingerprint=texts.fingerprints.of(found.node, found.text.tree, found.path, declared=declarations),
+        step=step,
     )
 
 

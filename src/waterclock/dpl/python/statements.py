@@ -12,6 +12,7 @@ from waterclock.dpl.python.failures import loading_error
 from waterclock.dpl.python.functions import transform_function
 from waterclock.dpl.python.loader import isolated, run_file
 from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.python.stateful import misnamed, step_function
 from waterclock.dpl.python.udfs import function_said
 from waterclock.dpl.syntax.clause_readers import parse_clause
 from waterclock.dpl.syntax.clause_table import BY_WORD
@@ -71,7 +72,12 @@ class _Reader:
                 raise not_yet("GRANT", self.texts.site(call.site))
             if callable(call.name):
                 raise self._nameless(call)
-            source, _ = self.texts.positional(call.site, 0, call.name, self.texts.site(call.site))
+            if call.step is not None and (error := misnamed(call, self.texts)) is not None:
+                raise error
+            if call.step is not None and call.step.is_state:
+                source = self.texts.argument(call.site, "state", call.name)
+            else:
+                source, _ = self.texts.positional(call.site, 0, call.name, self.texts.site(call.site))
             name, span = self.texts.name(call.kind, source)
         except WaterclockError as error:
             self.errors.append(error)
@@ -80,7 +86,10 @@ class _Reader:
         clauses = self._clauses(call, failed)
         function = None
         try:
-            function, found = self._function(call, name, span, failed)
+            if call.step is not None:
+                function, found = step_function(call, self.texts, span, self.declarations, clauses)
+            else:
+                function, found = self._function(call, name, span, failed)
             clauses.extend(found)
         except WaterclockError as error:
             self.errors.append(error)
@@ -132,7 +141,7 @@ class _Reader:
             else:
                 yield Clause(word, tuple(self._plain_name(source) for source in sources), at)
         else:
-            yield self._parsed(word, self.texts.argument(call.site, argument, value))
+            yield self._parsed(word, self.texts.argument(call.site, call.spelled(argument), value))
 
     def _whens(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
         """Read the conditions with their queries."""

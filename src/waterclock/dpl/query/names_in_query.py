@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlglot import exp
+
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.errors import WaterclockError
@@ -12,13 +14,25 @@ from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration
 
 FLAT = "FLAT"
+_OF_MARKS = "0001-01-01"
+
+
+def mark_in_tree() -> Any:
+    """Return what stands in a syntax tree for the watermark of a table: an instant."""
+    return exp.cast(exp.Literal.string(_OF_MARKS), "timestamp")
+
+
+def is_mark(node: Any) -> bool:
+    """Tell whether a watermark of a table stands at a node."""
+    return isinstance(node, exp.Cast) and node.this.name == _OF_MARKS
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
     """A table or view named in a query; offsets are the source's. `alias` is what must be added at `alias_at`.
 
-    `is_flat`: FLAT stands around it, with `is_exact` where that says so.
+    `is_flat`: FLAT stands around it, with `is_exact` where that says so. `mark`: it is WATERMARK(name) or
+    NEXT_WATERMARK(name), a value, which is read of the table that keeps the watermark of `name`.
     """
 
     name: str
@@ -29,13 +43,14 @@ class FoundTable:
     end: int
     alias: str | None
     alias_at: int
+    mark: str = ""
     is_flat: bool = False
     is_exact: bool = False
 
     @property
     def words(self) -> str:
         """How it is read, as it is written."""
-        return FLAT if self.is_flat else self.kind.name
+        return self.mark or (FLAT if self.is_flat else self.kind.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import BROUGHT, miscalled
 from waterclock.dpl.query.determinism import WATCHED, nondeterministic
-from waterclock.dpl.query.names_in_query import FLAT, Found, FoundTable, FoundValue
+from waterclock.dpl.query.names_in_query import FLAT, Found, FoundTable, FoundValue, mark_in_tree
 from waterclock.dpl.query.scopes import is_cte
 from waterclock.dpl.query.union_by_name import branches_of, misplaced
 from waterclock.dpl.syntax.cursor import timed
@@ -29,8 +29,10 @@ from waterclock.timelabel.duration import Duration, parse_duration
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
 SPANNING = {"PAST": "how far back", "UNTIL": "for how long rows may come late"}
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL", "IS_PARTIAL"})
+MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
+"""How the mark of a table is read for its watermark before a batch, and after it."""
 _READ_WORDS = frozenset({*READS, FLAT})
-_WATCHED = frozenset({*_READ_WORDS, *VALUES, *WATCHED, *BROUGHT})
+_WATCHED = frozenset({*_READ_WORDS, *VALUES, *MARKS, *WATCHED, *BROUGHT})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _BEGIN_A_QUERY = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES})
 _MISTAKEN_READS = {
@@ -112,6 +114,8 @@ class _Finder:
         """Walk over the tree for tables and columns, then over the tokens for values."""
         columns: list[Any] = []
         names: dict[str, None] = {}
+        for call in [node for node in self.found.tree.find_all(exp.Anonymous) if _is_mark(node)]:
+            call.replace(mark_in_tree())
         for node in self.found.tree.walk():
             if isinstance(node, exp.Table):
                 self._guard(self._table, node)
@@ -120,11 +124,11 @@ class _Finder:
                     columns.append(node)
             elif isinstance(node, exp.Placeholder):
                 names[node.name] = None
-        self.found.tables.sort(key=lambda table: table.start)
         for column in columns:
             self._guard(self._column, column)
         self._refuse_scripts()
         self._walk_tokens(names)
+        self.found.tables.sort(key=lambda table: table.start)
 
     def _guard(self, check: Any, node: Any) -> None:
         try:
@@ -171,6 +175,11 @@ class _Finder:
 
     def _function(self, node: exp.Table, index: int) -> None:
         word = self.tokens[index].text.upper()
+        if word in MARKS:
+            self.reads.add(index)
+            raise self._span(index).refuse(
+                "E216", f"{word}(...) is a value, and stands where a table is meant", fix=f"say SELECT {word}(...)"
+            )
         if word in _MISTAKEN_READS:
             raise self._span(index).refuse("E216", f"{word}(...) reads no table", fix=_MISTAKEN_READS[word])
         if word == "IDENTIFIER":
@@ -300,6 +309,8 @@ class _Finder:
                     self._refuse(nondeterministic(self.source, tokens, index, upper))
                 elif upper in VALUES:
                     self._value(index, upper)
+                elif upper in MARKS and index not in self.reads:
+                    self._guard(self._mark, index)
                 elif upper in _READ_WORDS and index not in self.reads:
                     self._stray_read(index, upper)
                 else:
@@ -357,6 +368,22 @@ class _Finder:
         else:
             self.found.values.append(FoundValue(upper, self.tokens[index].start, self.tokens[last].end + 1))
 
+    def _mark(self, index: int) -> None:
+        """Note WATERMARK(u), a value that is read of the table which keeps it; the tree has an instant in its place."""
+        if not self._is_call(index):
+            return
+        word, last = self.tokens[index].text.upper(), self._closing(index + 1)
+        parts, span, rest = self._read_name(index + 2, last, word)
+        if rest < last or len(parts) != 2:
+            raise self._span(index, last).refuse(
+                "E216",
+                f"{word} takes a table, schema.name",
+                fix=f"write {word}({'.'.join(parts) if len(parts) == 2 else 'schema.name'})",
+            )
+        whole = self._span(index, last)
+        found = FoundTable(".".join(parts), span, MARKS[word], None, whole.start, whole.end, None, whole.end, word)
+        self.found.tables.append(found)
+
     def _stray_read(self, index: int, upper: str) -> None:
         if self._is_call(index) and self._behind_from(index):
             return  # reported where the tree showed it
@@ -393,3 +420,7 @@ class _Finder:
     def _span(self, index: int, last: int | None = None) -> Span:
         end = self.tokens[index if last is None else last].end + 1
         return self.source.span(self.tokens[index].start, end)
+
+
+def _is_mark(node: exp.Anonymous) -> bool:
+    return node.name.upper() in MARKS and not isinstance(node.parent, exp.Table)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference, ValueReference
+from waterclock.flow.watermarks import watermark_in
 from waterclock.spark_sql import quoted
 
 MARKERS = {
@@ -177,7 +178,8 @@ def _reference(
     at = reference.start
     read = reference.read or reference.flat
     if read is not None:
-        yield ways.of_read(query, reference, read), source, at, False
+        relation = ways.of_read(query, reference, read)
+        yield watermark_in(relation) if reference.is_mark else relation, source, at, False
         return
     if reference.view is None:
         raise ValueError(f"the reference at {at} names neither a table nor a view")

@@ -25,9 +25,11 @@ from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.names import names_of
 from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.publish_targets import settle_publish
+from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import Known, Schemas
 from waterclock.dpl.resolve.views import Queries, nearest_table
+from waterclock.dpl.resolve.watermarks import MARKS, check_marks, marks_of_step, with_marks
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
@@ -36,6 +38,7 @@ from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import About, Argument, Columns, Flow, Function, Query, Read, Table, View
 from waterclock.flow.graph import order_of
+from waterclock.flow.watermarks import Watermark
 from waterclock.timelabel.duration import Duration
 
 _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
@@ -71,6 +74,7 @@ class _Compiler:
     view_columns: dict[str, Columns] = field(default_factory=dict)
 
     def compile(self) -> Flow | None:
+        self.statements = with_marks(self.statements, self.config.variables, self.errors)
         by_kind = names_of(self.statements, self.errors)
         systems = settle_connections(
             by_kind[StatementKind.CONNECTION].values(), self.config, self.root, self.capabilities, self.errors
@@ -94,6 +98,7 @@ class _Compiler:
         self.drafts.update(publishes)
         self._references(queries)
         self._variables(queries)
+        self.errors.extend(check_marks(self.drafts, self.spans))
         self.errors.extend(check_cycles(self.drafts, self.spans))
         Cadences(self.drafts, self.config, self.errors).settle()
         for draft in self.drafts.values():
@@ -101,6 +106,9 @@ class _Compiler:
             settle_choices(draft, queries_chosen, self.config.variables, self.errors)
         self.errors.extend(check_reads(self.drafts, self.spans))
         self.errors.extend(check_partial(self.drafts, queries.found))
+        for draft in self.drafts.values():
+            known = [queries.found.get(name) for name in (draft.name, *self._views_of(draft, queries))]
+            self.errors.extend(check_reach(draft, [found for found in known if found is not None], self.drafts))
         self.errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
         return None if self.errors else self._flow(systems, functions, queries)
 
@@ -180,7 +188,7 @@ class _Compiler:
         reads: dict[Read, None] = {}
         arguments: list[Argument] = []
         variables: set[str] = set()
-        for argument in function.arguments:
+        for argument in (*function.arguments, *marks_of_step(function, queries.tables)):
             span = draft.at(f"ARGUMENT {argument.name}")
             settled = self._argument(draft, argument, span, queries)
             arguments.append(settled)
@@ -347,6 +355,7 @@ class _Compiler:
             choices=draft.choices,
             function=draft.function,
             destination=draft.destination,
+            marks=draft.statement.value(MARKS, Watermark),
             fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
         )
 

@@ -70,6 +70,7 @@ def fingerprint_of(
         parts.append(sorted(draft.destination.options.items()))
     if draft.function is not None:
         parts += [draft.function.name, draft.function.fingerprint or draft.function.source]
+        parts += [repr(draft.function.step)] if draft.function.step else []
         used |= {argument.variable for argument in draft.function.arguments if argument.variable}
     parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
     for rule in (*draft.rules, *(rule for column in draft.columns.named for rule in column.rules)):

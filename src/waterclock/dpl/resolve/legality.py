@@ -100,7 +100,7 @@ def _spanning(
             "E122",
             f"{back} {'back' if read.kind is ReadKind.PAST else 'behind a window'} is no boundary of {read.table}",
             why=f"{read.table} is {_words(cadence)}",
-            fix=f"say {_fitting_span(back, cadence)}",
+            fix=f"say {fitting_span(back, cadence)}",
         )
     if read.kind is ReadKind.UNTIL:
         return _until_beyond(own, read, back, other.retain, span) if other.retain else None
@@ -144,7 +144,7 @@ def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
     return any(back.before(tick, zone) < retain.before(tick, zone) for tick in ticks)
 
 
-def _fitting_span(back: Duration, cadence: Cadence) -> str:
+def fitting_span(back: Duration, cadence: Cadence) -> str:
     """Name the shortest span of whole windows that reaches at least as far back."""
     period = cadence.period
     if period.unit is not TimeUnit.MINUTE:

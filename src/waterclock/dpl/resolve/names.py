@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from waterclock.dpl.query.builtins import BROUGHT
 from waterclock.dpl.query.names_in_query import FLAT
-from waterclock.dpl.query.references import READS, VALUES
+from waterclock.dpl.query.references import MARKS, READS, VALUES
 from waterclock.dpl.resolve.connections import PROJECT
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -15,7 +15,7 @@ _TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
 _RELATIONS = _TABLES | {StatementKind.VIEW}
 _RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
 _SUFFIXES = ("_late", "_quarantine", "_view")
-_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *VALUES, *BROUGHT})
+_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *VALUES, *MARKS, *BROUGHT})
 
 Names = dict[StatementKind, dict[str, Statement]]
 

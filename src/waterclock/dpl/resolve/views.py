@@ -13,6 +13,7 @@ from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
+from waterclock.flow.watermarks import mark_of
 
 
 @dataclass(slots=True)
@@ -113,6 +114,8 @@ class Queries:
 
     def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)
+        if found.mark:
+            return self._mark(found, own, at)
         if found.is_flat:
             flat = self.flat(found, own)
             return replace(at, flat=flat) if flat else None
@@ -121,6 +124,17 @@ class Queries:
         if found.name in self.views:
             return self._view(found, at)
         self.errors.append(self._unknown(found, own))
+        return None
+
+    def _mark(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
+        """Return the read of the table that keeps the watermark of another."""
+        table = self.tables.get(found.name)
+        if table is not None and table.clause("WATERMARK") is not None and mark_of(found.name) in self.tables:
+            return replace(at, read=Read(mark_of(found.name), found.kind), is_mark=True)
+        if table is None and found.name not in self.views:
+            self.errors.append(self._unknown(found, own))
+        elif table is None or (not table.has_failed("WATERMARK") and table.clause("WATERMARK") is None):
+            self.errors.append(no_watermark(found, self.tables))
         return None
 
     def flat(self, found: FoundTable, own: str) -> Flat | None:
@@ -172,6 +186,20 @@ class Queries:
         return found.span.refuse("E213", f"unknown table {found.name}", fix=nearest_table(found.name, known))
 
 
+def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
+    """Refuse to ask for the watermark of what declares none."""
+    is_view = found.name not in tables
+    having = [name for name, statement in tables.items() if statement.clause("WATERMARK") is not None]
+    return found.span.refuse(
+        "E256",
+        f"{found.name} {'is a view, and has' if is_view else 'has'} no watermark",
+        why=f"those of {', '.join(having)} are known" if having else "no table of the flow declares one",
+        fix="name the table that it reads"
+        if is_view
+        else f"say WATERMARK column 10 MINUTES where {found.name} is made",
+    )
+
+
 def queries_of(statement: Statement) -> list[QuerySaid]:
     """Return the queries that a statement says: those behind its WHENs, then the one that ends it."""
     whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
@@ -196,6 +224,8 @@ def _wrapped(query: Query, found: FoundTable) -> Query:
 def _wrap(reference: TableReference, found: FoundTable) -> TableReference:
     if reference.view is not None:
         return replace(reference, view=_wrapped(reference.view, found))
+    if reference.is_mark and found.kind is ReadKind.PAST:
+        return reference  # the mark is a state, and there is no more of it than the batch's own
     if reference.read is not None and reference.read.kind is ReadKind.PLAIN:
         return replace(reference, read=Read(reference.read.table, found.kind, found.duration))
     return reference

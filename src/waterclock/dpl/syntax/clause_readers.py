@@ -22,6 +22,7 @@ from waterclock.dpl.syntax.statements import (
     OptionsSaid,
     QuerySaid,
     UnitSaid,
+    WatermarkSaid,
 )
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError
@@ -203,6 +204,14 @@ def _await(cursor: Cursor) -> AwaitSaid:
     return AwaitSaid(sign, text, cursor.duration() if cursor.accept("FOR") else None, span)
 
 
+def _watermark(cursor: Cursor) -> WatermarkSaid:
+    column = cursor.name("the column that holds the rows' own time").text
+    start = cursor.index
+    lateness = cursor.duration()
+    elapsed = timed(cursor.since(start), lateness.elapsed)
+    return WatermarkSaid(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
+
+
 def _pool(cursor: Cursor) -> str:
     return cursor.plain_name("a pool").text
 
@@ -248,6 +257,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "SEQUENTIAL": _flag,
     "POOL": _pool,
     "AWAIT": _await,
+    "WATERMARK": _watermark,
     "ON RESTATE": _on_restate,
     "OWNER": _text_of("OWNER"),
     "TAGS": _tags,

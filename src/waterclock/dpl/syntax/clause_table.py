@@ -55,6 +55,7 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("COMMENT", _ALL),
     _clause("WHEN", frozenset({T})),
     _clause("AWAIT", frozenset({C})),
+    _clause("WATERMARK", _MADE),
     _clause("PARTIAL AFTER", frozenset({T})),
     _clause("CLOSE WHEN", frozenset({T}), is_later=True),
     _clause("MAX LATENESS", _MADE, is_later=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -170,6 +171,15 @@ class ChangedSaid:
 
     column: str | None
     span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkSaid:
+    """WATERMARK column lateness PER (columns)."""
+
+    column: str
+    lateness: timedelta
+    per: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import reads_of, splice
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
+from waterclock.engine.batch.marks import require_time
+from waterclock.engine.batch.steps import step_rows
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
@@ -104,7 +106,11 @@ def rows_over(
 ) -> DataFrame:
     """Return the rows that a transform makes of one window, with `frames` for what it reads, FLATs among them."""
     table = table.made_by(table.choice_of(window))
+    if table.marks is not None:
+        require_time(table, table.marks, frames)
     where, known = f"{table.name}@{window.label}", dict(frames)
+    if table.function is not None and table.function.step is not None:
+        return step_rows(work, spark, table, table.function, window, known)
     of = _Window(window, is_partial)
     if table.function is not None:
         return _python_rows(work, spark, table.function, of, known, where)

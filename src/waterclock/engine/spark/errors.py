@@ -54,6 +54,7 @@ _SPARKS_ADVICE = re.compile(
 )
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _JVM_IS_GONE = "E712"
+_STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
 _MOST_WHY = 400
 _MOST_FRAMES = 3
 
@@ -83,6 +84,8 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         return unreached  # so delta-rs tells of its store
     if refusal := refusal_of(error):
         return refusal.at(where)
+    if wrong := _STEP.search(str(error)):
+        return _of_step(wrong, where)
     condition = _condition(error)
     text = _short(str(error))
     if "No space left on device" in str(error):
@@ -93,6 +96,17 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         return _spark_error(error, condition, text, where, spliced)
     return WaterclockError(
         "E790", f"{type(error).__name__}: {text}", where=where, why=_own_frames(error), transient=is_transient(error)
+    )
+
+
+def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
+    """Return what a rule that keeps a state gave, and should not have."""
+    return WaterclockError(
+        "E716",
+        wrong["what"],
+        where=where,
+        why=wrong["why"],
+        fix="give state_rows and out_rows, lists of dicts of the columns that state_columns and columns declare",
     )
 
 

@@ -1,0 +1,84 @@
+"""wc.stateful: one function that makes two tables, what comes out and the state that it goes on from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+
+from waterclock.dpl.python.decorators import Call
+from waterclock.dpl.python.fingerprints import End
+from waterclock.dpl.python.functions import declared, find_function
+from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import Clause, ColumnsSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Argument, PythonFunction, Read
+from waterclock.flow.steps import ROWS, STATE, Step
+
+_PARAMETERS = ("key", "state_rows", "rows", "window")
+_SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, that gives state_rows and out_rows"
+
+
+def step_function(
+    call: Call, texts: Texts, span: Span, declarations: frozenset[End], clauses: Sequence[Clause]
+) -> tuple[PythonFunction, list[Clause]]:
+    """Return the function of a step for one of its two tables, with the places of what it reads.
+
+    Raises  E259 where the function takes something else, or the columns of the table are not all said with types
+    """
+    said = call.step
+    if said is None:
+        raise AssertionError(f"{call.name} is no step")
+    found = find_function(call.function, texts, span)
+    parameters = list(inspect.signature(found.function).parameters.values())
+    if len(parameters) != len(_PARAMETERS) or any(each.kind is not each.POSITIONAL_OR_KEYWORD for each in parameters):
+        raise found.span.refuse(
+            "E259", f"{found.function.__name__} does not take {', '.join(_PARAMETERS)}",
+            why="a rule is called for each key, with the rows of the state and of the window", fix=_SHAPE,
+        )  # fmt: skip
+    if not _are_declared(clauses):
+        argument = "state_columns" if said.is_state else "columns"
+        raise texts.argument_span(call.site, argument).refuse(
+            "E259", f"{argument} of {call.name} are not all said with their types",
+            why="what a rule gives is plain rows, which get the types that are declared",
+            fix=f'as in {argument}="user_id STRING, began TIMESTAMP"',
+        )  # fmt: skip
+    rows, at = texts.table_name(texts.argument(call.site, "rows", said.rows))
+    state, at_state = texts.table_name(texts.argument(call.site, "state", said.state))
+    arguments = (
+        Argument(ROWS, read=Read(rows)),
+        Argument(STATE, read=Read(state, ReadKind.PREVIOUS)),
+        Argument("window", is_window=True),
+    )
+    made = declared(found, texts, arguments, declarations, Step(_keys(call, texts), said.is_state))
+    places = ((ROWS, at), (STATE, at_state))
+    return made, [Clause(f"ARGUMENT {name}", None, place) for name, place in places]
+
+
+def _are_declared(clauses: Sequence[Clause]) -> bool:
+    said = next((clause.value for clause in clauses if isinstance(clause.value, ColumnsSaid)), None)
+    return said is not None and not said.is_open and all(column.type for column in said.columns)
+
+
+def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
+    cursor = texts.cursor(texts.argument(call.site, "key", call.step.key if call.step else None))
+    names = [cursor.name("a column of the key").text]
+    while cursor.accept(","):
+        names.append(cursor.name("a column of the key").text)
+    if not cursor.is_done:
+        cursor.unexpected("nothing more behind the key, as in user_id or user_id, device")
+    return tuple(names)
+
+
+def misnamed(call: Call, texts: Texts) -> WaterclockError | None:
+    """Refuse a rule that says not all of what it needs."""
+    said = call.step
+    lacking = [name for name in ("rows", "state", "key") if said is not None and not getattr(said, name)]
+    if not lacking:
+        return None
+    return texts.site(call.site).refuse(
+        "E259", f"wc.stateful does not say {', '.join(lacking)}",
+        why="it takes the rows of one table, by key, and keeps its state in another",
+        fix='as in rows="web.clicks", state="web.pending", key="user_id"',
+    )  # fmt: skip

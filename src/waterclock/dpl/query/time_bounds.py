@@ -1,0 +1,201 @@
+"""Finds in a query how far apart in time rows may be that it brings together, where that can be said exactly.
+
+Two forms say that each match is to be found once, when its later row has come: rows of several PASTs, the newest label
+being the batch's own, and rows of the window for which none exists in a PAST. What is said otherwise is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.query.column_scope import start_of
+from waterclock.dpl.query.names_in_query import FoundTable, is_mark
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import ReadKind
+from waterclock.timelabel.duration import parse_duration
+from waterclock.timelabel.label import TIMELABEL
+
+_At = tuple[str, str]  # alias and column, in lower case
+_UP_TO = (exp.LT, exp.LTE, exp.EQ)
+_FROM = (exp.GT, exp.GTE, exp.EQ)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBound:
+    """A row of `other` matches one of `read` up to `most` after it, by the times in `column` and `other_column`."""
+
+    read: FoundTable
+    column: str
+    other: FoundTable
+    other_column: str
+    most: timedelta
+
+
+@dataclass(slots=True)
+class _Linear:
+    """A sum of times, each so often, and a length of time."""
+
+    times: dict[_At, int] = field(default_factory=dict)
+    length: timedelta = timedelta()
+
+
+def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBound]:
+    """Yield the bounds of a query's matches; `tables` are what it reads by where they start."""
+    for select in tree.find_all(exp.Select):
+        sources = dict(_sources(select, tables))
+        said = _conditions(select)
+        newest = _newest(said)
+        past = {alias for alias in newest if alias in sources and sources[alias].kind is ReadKind.PAST}
+        if len(past) > 1 and past == newest:
+            yield from _between(sources, said, past, past)
+        yield from _absent(select, sources, tables)
+
+
+def _absent(
+    select: exp.Select, outer: Mapping[str, FoundTable], tables: Mapping[int, FoundTable]
+) -> Iterator[TimeBound]:
+    """Yield the bounds within which no row of a PAST may be, of NOT EXISTS and of an anti join."""
+    own = {alias for alias, table in outer.items() if table.kind is ReadKind.PLAIN}
+    for condition in _conditions(select):
+        inner = (
+            condition.this.this if isinstance(condition, exp.Not) and isinstance(condition.this, exp.Exists) else None
+        )
+        if isinstance(inner, exp.Select):
+            sources = dict(_sources(inner, tables))
+            past = {alias for alias, table in sources.items() if table.kind is ReadKind.PAST} - outer.keys()
+            yield from _between({**outer, **sources}, [*_conditions(select), *_conditions(inner)], past, own)
+    for join in select.args.get("joins") or ():
+        if (join.kind or "").upper() == "ANTI" and isinstance(join.this, exp.Table):
+            sources = dict(_named(join.this, tables))
+            past = {alias for alias, table in sources.items() if table.kind is ReadKind.PAST}
+            said = [*_conditions(select), *_flat(join.args.get("on"))]
+            yield from _between({**outer, **sources}, said, past, own - past)
+
+
+def _between(
+    sources: Mapping[str, FoundTable], said: Sequence[Any], reads: set[str], others: set[str]
+) -> Iterator[TimeBound]:
+    """Yield how long after rows of `reads` those of `others` may come; nothing where more is said of their times."""
+    for (early, late), most in _most_apart(said).items():
+        if early[0] in reads and late[0] in others and early[0] != late[0]:
+            is_more_said = any(
+                _tells(condition, early) != _tells(condition, late) and not _is_acceptance(condition)
+                for condition in said
+            )
+            if not is_more_said:
+                yield TimeBound(sources[early[0]], early[1], sources[late[0]], late[1], most)
+
+
+def _most_apart(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
+    """Return how long after one time another is at most, by the conditions that are differences of two."""
+    found: dict[tuple[_At, _At], timedelta] = {}
+    for difference in (each for condition in said for each in _at_most_none(condition)):
+        ones = {count: time for time, count in difference.times.items()}
+        if len(difference.times) == 2 and ones.keys() == {1, -1}:
+            pair, most = (ones[-1], ones[1]), -difference.length
+            found[pair] = min(most, found.get(pair, most))
+    return found
+
+
+def _at_most_none(condition: Any) -> Iterator[_Linear]:
+    """Yield the sums of which a comparison says that they are not above nothing."""
+    if isinstance(condition, exp.Between):
+        sides = [(condition.args["low"], condition.this), (condition.this, condition.args["high"])]
+    else:
+        sides = [(condition.this, condition.expression)] if isinstance(condition, _UP_TO) else []
+        sides += [(condition.expression, condition.this)] if isinstance(condition, _FROM) else []
+    for low, high in sides:
+        sums = _linear(low), _linear(high)
+        if sums[0] is not None and sums[1] is not None:
+            yield _less(sums[0], sums[1])
+
+
+def _linear(node: Any) -> _Linear | None:
+    """Return what an expression of times and intervals sums up to; None of any other."""
+    if isinstance(node, exp.Paren):
+        return _linear(node.this)
+    if isinstance(node, exp.Column):
+        return _Linear({(node.table.lower(), node.name.lower()): 1}) if node.table else None
+    if isinstance(node, exp.Interval):
+        length = _length(node)
+        return None if length is None else _Linear(length=length)
+    if not isinstance(node, exp.Add | exp.Sub):
+        return None
+    left, right = _linear(node.this), _linear(node.expression)
+    if left is None or right is None:
+        return None
+    return _less(left, right if isinstance(node, exp.Sub) else _less(_Linear(), right))
+
+
+def _less(left: _Linear, right: _Linear) -> _Linear:
+    counts = {time: left.times.get(time, 0) - right.times.get(time, 0) for time in {**left.times, **right.times}}
+    return _Linear({time: count for time, count in counts.items() if count}, left.length - right.length)
+
+
+def _length(node: exp.Interval) -> timedelta | None:
+    unit = node.args.get("unit")
+    try:
+        return parse_duration(f"{node.this.name} {unit.name if unit is not None else ''}").elapsed()
+    except WaterclockError:
+        return None
+
+
+def _newest(said: Sequence[Any]) -> set[str]:
+    """Return the reads of which the newest label is said to be the batch's own."""
+    for condition in said:
+        sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ | exp.GTE) else []
+        calls = [side for side in sides if isinstance(side, exp.Anonymous) and side.name.upper() == "TIMELABEL"]
+        greatest = [side for side in sides if isinstance(side, exp.Greatest)]
+        if not calls or not greatest or (isinstance(condition, exp.GTE) and sides[0] is not greatest[0]):
+            continue
+        labels = [greatest[0].this, *greatest[0].expressions]
+        if all(isinstance(label, exp.Column) and label.name.lower() == TIMELABEL for label in labels):
+            return {label.table.lower() for label in labels}
+    return set()
+
+
+def _is_acceptance(condition: Any) -> bool:
+    """Tell whether a condition leaves out what came too late by a watermark, and nothing else."""
+    sides = [condition.this, condition.expression] if isinstance(condition, exp.GT | exp.GTE) else []
+    if isinstance(condition, exp.LT | exp.LTE):
+        sides = [condition.expression, condition.this]
+    return len(sides) == 2 and isinstance(sides[0], exp.Column) and is_mark(sides[1])
+
+
+def _tells(condition: Any, time: _At) -> bool:
+    return any((node.table.lower(), node.name.lower()) == time for node in condition.find_all(exp.Column))
+
+
+def _conditions(select: exp.Select) -> list[Any]:
+    """Return all that must hold of a row that the query gives: of its WHERE, and of its joins but the anti ones."""
+    where = select.args.get("where")
+    joins = [join for join in select.args.get("joins") or () if (join.kind or "").upper() not in {"ANTI", "SEMI"}]
+    return [*_flat(where.this if where else None), *(each for join in joins for each in _flat(join.args.get("on")))]
+
+
+def _flat(condition: Any) -> list[Any]:
+    if isinstance(condition, exp.Paren):
+        return _flat(condition.this)
+    if isinstance(condition, exp.And):
+        return [*_flat(condition.this), *_flat(condition.expression)]
+    return [] if condition is None else [condition]
+
+
+def _sources(select: exp.Select, tables: Mapping[int, FoundTable]) -> Iterator[tuple[str, FoundTable]]:
+    joins = (join.this for join in select.args.get("joins") or () if (join.kind or "").upper() not in {"ANTI", "SEMI"})
+    first = select.args.get("from_")
+    for node in ([first.this] if first is not None else []) + list(joins):
+        if isinstance(node, exp.Table):
+            yield from _named(node, tables)
+
+
+def _named(node: exp.Table, tables: Mapping[int, FoundTable]) -> Iterator[tuple[str, FoundTable]]:
+    start = start_of(node)
+    table = tables.get(start) if start is not None else None
+    if table is not None and not table.is_flat:
+        yield (node.alias or table.alias or "").lower(), table

@@ -1,0 +1,84 @@
+"""How far back a PAST must reach for the rows that a query brings together by their times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+from waterclock.dpl.query.names_in_query import Found
+from waterclock.dpl.query.time_bounds import TimeBound, time_bounds
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.legality import fitting_span
+from waterclock.dpl.syntax.statements import WatermarkSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching, TableType
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration, elapsed_text, parse_duration
+
+_TICKS = tuple(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=days) for days in range(0, 800, 7))
+_NO_TIME = timedelta()
+
+
+def check_reach(draft: Draft, found: Iterable[Found], drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+    """Refuse each PAST of which it is certain that rows are missed: `found` are the query and its views.
+
+    A row of the window, late as it may be, matches rows up to the bound before it: those must be in what is read.
+    """
+    if draft.cadence is None:
+        return
+    for each in found:
+        for inside in [branch for _, branch in each.branches] or [each]:
+            if inside.tree is not None:
+                for bound in time_bounds(inside.tree, {table.start: table for table in inside.tables}):
+                    yield from _short(draft, draft.cadence, bound, drafts)
+
+
+def _short(draft: Draft, own: Cadence, bound: TimeBound, drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+    table, other = drafts.get(bound.read.name), drafts.get(bound.other.name)
+    if table is None or other is None or table.cadence is None or bound.read.duration is None:
+        return
+    if table.type is not TableType.PARTITIONED or other.type is not TableType.PARTITIONED:
+        return
+    late = _lateness(other, bound.other_column)
+    if late is None or _lateness(table, bound.column) is None:
+        return
+    window = min(own.next(own.floor(tick)) - own.floor(tick) for tick in _TICKS)
+    needed = window + late + bound.most
+    if _farthest(bound.read.duration, own) >= needed:
+        return
+    span = parse_duration(elapsed_text(needed))
+    text = fitting_span(span, table.cadence)
+    at = bound.read.span.source.span(bound.read.start, bound.read.end)
+    lateness = f" that is {elapsed_text(late)} late" if late else ""
+    if bound.read.name == bound.other.name:
+        match = f"a row of {bound.other.name}{lateness} is held against those up to {_said(bound.most)} before it"
+    else:
+        match = f"a row of {bound.other.name}{lateness} comes up to {_said(bound.most)} after its {bound.read.name}"
+    yield at.refuse(
+        "E258",
+        f"PAST reaches {bound.read.duration} back, and rows are brought together over {elapsed_text(needed)}",
+        why=f"{match}, and a window of {draft.name} is {elapsed_text(window)} long",
+        fix=f"say PAST({bound.read.name}, {text})",
+    )
+
+
+def _said(span: timedelta) -> str:
+    return elapsed_text(span) if span >= _NO_TIME else f"-{elapsed_text(-span)}"
+
+
+def _farthest(back: Duration, own: Cadence) -> timedelta:
+    """Return how far back a span reaches at most: a day may have 25 hours."""
+    return max(own.floor(tick) - back.before(own.floor(tick), own.zone) for tick in _TICKS)
+
+
+def _lateness(draft: Draft, column: str) -> timedelta | None:
+    """Return how long after its time a row may come; None where its slices are not known to go by that column."""
+    source = draft.source
+    if source is not None and source.batching is Batching.DATA_TIME and _is(source.time_column, column):
+        return _NO_TIME
+    said = draft.statement.value("WATERMARK", WatermarkSaid)
+    return said.lateness if said is not None and _is(said.column, column) else None
+
+
+def _is(name: str | None, column: str) -> bool:
+    return name is not None and name.lower() == column.lower()

@@ -1,0 +1,156 @@
+"""The tables that keep watermarks: each is a transform of the flow, made of the clause that declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.syntax.parser import parse_text
+from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
+from waterclock.dpl.syntax.statements import Clause, ColumnsSaid, Statement, WatermarkSaid
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import ReadKind, TableType
+from waterclock.flow.declarations import Argument, PythonFunction, Query, Read, Value
+from waterclock.flow.steps import AFTER, BEFORE, ROWS
+from waterclock.flow.watermarks import COLUMNS, MARK, Watermark, mark_of, query_of
+
+MARKS = "MARKS"
+"""The clause, which nobody writes, by which a transform keeps a watermark."""
+
+_AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
+
+
+def with_marks(
+    statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
+) -> list[Statement]:
+    """Return the statements of a project with the transforms that keep the watermarks they declare."""
+    names = {statement.name.lower(): statement for statement in statements}
+    marks: list[Statement] = []
+    for statement in statements:
+        said = statement.value("WATERMARK", WatermarkSaid)
+        if said is None:
+            continue
+        wrong = [*_of_columns(statement, said), *_of_name(statement, names)]
+        errors.extend(wrong)
+        if not wrong:
+            marks.append(_mark(statement, said, variables))
+    return [*statements, *marks]
+
+
+def watermark_of(said: WatermarkSaid) -> Watermark:
+    """Return what a clause says as the rule that it is."""
+    return Watermark(said.column, said.lateness, said.per)
+
+
+def check_marks(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
+    """Refuse the watermark of a table that a transform is not made of: it says nothing of its rows."""
+    for draft in drafts.values():
+        asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
+        if not asked or draft.is_incomplete:
+            continue
+        above = _above(drafts, [read.table for read in draft.reads if read not in asked])
+        for read in asked:
+            table = read.table.removesuffix(MARK)
+            if table not in above:
+                word = "WATERMARK" if read.kind is ReadKind.PREVIOUS else "NEXT_WATERMARK"
+                yield spans.get((draft.name, read), draft.span).refuse(
+                    "E257",
+                    f"{word}({table}) is asked for, and {draft.name} is made of nothing that comes of {table}",
+                    why="a watermark tells how far the rows that are read have come",
+                    fix=f"read {table}, or name the table that is read",
+                )
+
+
+def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> list[Argument]:
+    """Return what a rule that keeps a state reads of the watermark of its rows, where their table has one."""
+    rows = next((it.read.table for it in function.arguments if it.name == ROWS and it.read is not None), None)
+    if function.step is None or rows is None or mark_of(rows) not in tables:
+        return []
+    mark = mark_of(rows)
+    if tables[mark].clause(MARKS) is None:
+        return []
+    return [Argument(BEFORE, read=Read(mark, ReadKind.PREVIOUS)), Argument(AFTER, read=Read(mark))]
+
+
+def _queries(draft: Draft) -> list[Query]:
+    arguments = draft.function.arguments if draft.function else ()
+    return [query for query in (draft.query, *(argument.query for argument in arguments)) if query is not None]
+
+
+def marks_in(query: Query) -> Iterator[Read]:
+    """Yield the reads of a query, views looked into, that are watermarks."""
+    for branch in query.branches:
+        yield from marks_in(branch)
+    for reference in query.tables:
+        if reference.is_mark and reference.read is not None:
+            yield reference.read
+        if reference.view is not None:
+            yield from marks_in(reference.view)
+
+
+def _above(drafts: Mapping[str, Draft], names: list[str]) -> set[str]:
+    found: set[str] = set()
+    while names:
+        name = names.pop()
+        if name in drafts and name not in found:
+            found.add(name)
+            names += [read.table for read in drafts[name].reads]
+    return found
+
+
+def _mark(statement: Statement, said: WatermarkSaid, variables: Mapping[str, Value]) -> Statement:
+    query = query_of(statement.name, watermark_of(said))
+    name = ".".join(f"`{part}`" for part in mark_of(statement.name).split("."))
+    text = f"TRANSFORM {name} ({COLUMNS}) COMMENT 'How far {statement.name} has come' AS {query};"
+    found, errors = parse_text(SourceText(f"the watermark of {statement.name}", text), variables=variables)
+    if errors:
+        raise AssertionError(f"the mark of {statement.name} cannot be read: {errors[0].what}")
+    keeps = Clause(MARKS, watermark_of(said), statement.span)
+    return replace(found[0], span=statement.span, clauses=(*found[0].clauses, keeps))
+
+
+def _of_columns(statement: Statement, said: WatermarkSaid) -> Iterator[WaterclockError]:
+    listed = statement.value("COLUMNS", ColumnsSaid)
+    clause = statement.clause("WATERMARK")
+    if clause is None:
+        return
+    known = {column.name.lower(): column for column in (listed.columns if listed else ())}
+    for name in (said.column, *said.per):
+        if listed is not None and not listed.is_open and name.lower() not in known:
+            yield find_name(name, clause.span).refuse(
+                "E255",
+                f"{statement.name} has no column {name}",
+                why=f"it has {', '.join(column.name for column in listed.columns)}",
+                fix=did_you_mean(name, [column.name for column in listed.columns]) or f"add {name} to its columns",
+            )
+    time = known.get(said.column.lower())
+    if time is not None and time.type is not None and time.type.upper() not in _AS_TIMESTAMP:
+        yield _no_time(find_name(said.column, clause.span), statement.name, time.name, time.type)
+    if said.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
+        yield clause.span.refuse(
+            "E255",
+            f"{statement.name} is regular, and its parts are not heard apart",
+            why="a part is heard where a slice has rows of it, and a state has all that ever came",
+            fix=f"say PARTITIONED behind {statement.name}, or leave PER out",
+        )
+
+
+def _no_time(span: Span, table: str, column: str, written: str) -> WaterclockError:
+    return span.refuse(
+        "E255",
+        f"{column} of {table} is {written}, no TIMESTAMP",
+        why="a watermark is an instant, compared with the ends of windows",
+        fix=f"declare it as {column} TIMESTAMP",
+    )
+
+
+def _of_name(statement: Statement, names: Mapping[str, Statement]) -> Iterable[WaterclockError]:
+    other = names.get(mark_of(statement.name).lower())
+    if other is not None:
+        yield other.span.refuse(
+            "E211",
+            f"{other.name} is ours",
+            why=f"it keeps the watermark of {statement.name}",
+            fix="choose another name",
+        )
