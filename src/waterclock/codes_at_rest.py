@@ -115,6 +115,17 @@ LEDGER: Mapping[str, Code] = {
         "A pause keeps its first reason until it is taken back, and only what was paused can be resumed. A table's "
         "pause and that of all stand side by side: each is taken back as it was made.",
     ),
+    "E434": Code(
+        "a list of files that cannot be given",
+        "Engines that know no Delta are told which files make up a table. Where somebody else turned on deletion "
+        "vectors or mapped columns, or where files of a label lie among replaced ones, no such list says what it "
+        "holds.",
+    ),
+    "E435": Code(
+        "files that are not kept",
+        "The files that held the table as of that tick are gone, or its state there was never stored. `query --as-of` "
+        "makes it again.",
+    ),
 }
 STORAGE: Mapping[str, Code] = {
     "E601": Code(

@@ -69,6 +69,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "temporal": table.temporal and repr(table.temporal),
         "retain": table.retain,
         "keep versions": table.keep_versions,
+        "manifest": table.manifest,
         "pool": table.pool if table.pool != "default" else None,
         "sequential": table.is_sequential or None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,
@@ -109,7 +110,7 @@ def tree_of(flat: Flat, indent: str) -> Iterator[str]:
         yield from tree_of(join.parent, f"{indent}  ")
 
 
-@pytest.mark.parametrize("name", ["choices.dpl", "flights.dpl", "forms.dpl", "temporal.dpl"])
+@pytest.mark.parametrize("name", ["choices.dpl", "flights.dpl", "forms.dpl", "outside.dpl", "temporal.dpl"])
 def test_it_compiles_to_what_its_golden_file_says(name: str, tmp_path: Path) -> None:
     found = "\n".join(lines_of(project_of(name, tmp_path))) + "\n"
     golden = FOLDER / f"{name}.expected"

@@ -390,7 +390,7 @@ class Table(Keyed):
 
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
     (transforms, publishes) or written down by the first run (arrival and snapshot collects).
-    `keep_versions` is None where it is not said: versions are kept for 30 days then.
+    `keep_versions` is None where it is not said: versions are kept for 30 days then. `manifest` is kept for others.
     `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
     of them as its branches, so that what is asked of columns is asked of each.
     `fingerprint` names the code: it changes with the syntax tree of the query or of the function and the project
@@ -409,6 +409,7 @@ class Table(Keyed):
     rules: tuple[Rule, ...] = ()
     retain: Duration | None = None
     keep_versions: Duration | None = None
+    manifest: str | None = None
     pool: str = "default"
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE

@@ -59,6 +59,8 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     pairs += [("expects", f"{rule.expression} ({rule.name}, else {rule.action})") for rule in table.rules]
     if table.retain is not None:
         pairs.append(("keeps", str(table.retain).lower()))
+    if table.manifest is not None:
+        pairs.append(("manifest", table.manifest))
     if table.keep_versions is not None:
         pairs.append(("keeps versions", str(table.keep_versions).lower()))
     if table.about.owner:

@@ -87,6 +87,7 @@ class CollectArguments(Made, total=False):
 class TransformArguments(Made, total=False):
     """What `transform` takes."""
 
+    options: Mapping[str, OptionValue] | str | None
     as_: str | None
     when: Sequence[tuple[str, str]] | None
 
@@ -113,8 +114,8 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
                             "retain",
                             "keep_versions", *_ABOUT),
-    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "retain", "keep_versions", *_ABOUT,
-                              "when", "as_"),
+    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", "options", *_WHEN, *_HOW, "retain", "keep_versions",
+                              *_ABOUT, "when", "as_"),
     StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
     StatementKind.GRANT: (),
 }  # fmt: skip

@@ -333,6 +333,7 @@ class _Compiler:
             rules=draft.rules,
             retain=draft.retain,
             keep_versions=draft.keep_versions,
+            manifest=draft.manifest,
             pool=draft.pool,
             is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
             on_restate=draft.on_restate,

@@ -10,10 +10,11 @@ from typing import Any
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.column_lists import columns_of
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import Systems, check_table_options
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.retention import keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import rule_of
+from waterclock.dpl.resolve.table_options import manifest_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     BatchedSaid,
@@ -77,6 +78,7 @@ class Draft(Keyed):
     start: datetime | None = None
     retain: Duration | None = None
     keep_versions: Duration | None = None
+    manifest: str | None = None
     pool: str = "default"
     on_restate: OnRestate = OnRestate.RECOMPUTE
     about: About = field(default_factory=About)
@@ -114,6 +116,10 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         _settle_mode(draft, config.variables, errors)
         draft.retain = retain_of(draft, config, errors)
         draft.keep_versions = keep_versions_of(draft, config, errors)
+        options = statement.value("OPTIONS", OptionsSaid)
+        draft.manifest = manifest_of(options)
+        if kind is Kind.TRANSFORM and options is not None:
+            check_table_options(options, errors)
     return draft
 
 
