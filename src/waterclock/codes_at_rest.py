@@ -115,6 +115,8 @@ LEDGER: Mapping[str, Code] = {
         "A pause keeps its first reason until it is taken back, and only what was paused can be resumed. A table's "
         "pause and that of all stand side by side: each is taken back as it was made.",
     ),
+}
+STORAGE: Mapping[str, Code] = {
     "E434": Code(
         "a list of files that cannot be given",
         "Engines that know no Delta are told which files make up a table. Where somebody else turned on deletion "
@@ -126,8 +128,6 @@ LEDGER: Mapping[str, Code] = {
         "The files that held the table as of that tick are gone, or its state there was never stored. `query --as-of` "
         "makes it again.",
     ),
-}
-STORAGE: Mapping[str, Code] = {
     "E601": Code(
         "another project's table",
         "A table has one writer, the project its properties name. Read it through a connection of type waterclock, or "
@@ -324,6 +324,17 @@ CONNECTORS: Mapping[str, Code] = {
         "a sign that has not come",
         "AWAIT waits for a source to say that a window is whole. With FOR it waits so long after it is due; then "
         "its batch fails: somebody is to look. Nothing was read.",
+    ),
+    "E830": Code(
+        "a condition that a destination cannot be asked",
+        "REPLACE WHERE names the rows of a destination that a publish replaces. Spark and the database have to find "
+        "the same rows by it, so it compares columns that are published with texts, numbers and truths, each of its "
+        "own kind.",
+    ),
+    "E831": Code(
+        "another condition than before",
+        "A publish with REPLACE WHERE replaces the rows of its condition and no others. With another condition the "
+        "rows of before would stay, or those of others would go: who publishes says which, by OPTIONS (adopt true).",
     ),
     "E825": Code(
         "a driver of a connection that is not installed",

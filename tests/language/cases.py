@@ -33,6 +33,7 @@ CAPABILITIES = {
         frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
         awaits=frozenset({Sign.QUERY}),
+        replaces_some=True,
     ),
 }
 SETTINGS = """\

@@ -13,6 +13,7 @@ from tests.language.cases import CAPABILITIES, HERE
 from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.choices import ReadKind, Scope
+from waterclock.flow.conditions import Term
 from waterclock.flow.declarations import Flat, Merge, Read, Table
 from waterclock.flow.flats import flats_of
 
@@ -73,6 +74,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "pool": table.pool if table.pool != "default" else None,
         "sequential": table.is_sequential or None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,
+        "where": table.where and f"{table.where.text}: {terms_of(table.where.term)}",
         "in order": table.in_label_order or None,
         "about": table.about,
         "reads": ", ".join(str(read) for read in table.reads) or None,
@@ -100,6 +102,11 @@ def parts_of(table: Table) -> Iterator[str]:
         for flat in flats_of(table.query):
             yield from tree_of(flat, "  ")
         yield "    " + "\n    -- by name\n    ".join(map(spliced, texts))
+
+
+def terms_of(term: Term) -> str:
+    inner = " ".join(map(terms_of, term.parts))
+    return f"({term.op} {inner})" if term.parts else repr(term.value)
 
 
 def tree_of(flat: Flat, indent: str) -> Iterator[str]:

@@ -20,7 +20,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a connector type offers. Each connector module holds one as `CAPABILITIES`."""
+    """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
+
+    `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE).
+    """
 
     type: str
     connection_options: Mapping[str, Option] = field(default_factory=dict)
@@ -30,3 +33,4 @@ class Capabilities:
     publishes: frozenset[Mode] = frozenset()
     takes_query: bool = False
     awaits: frozenset[Sign] = frozenset()
+    replaces_some: bool = False

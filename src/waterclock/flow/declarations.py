@@ -420,6 +420,7 @@ class Table(Keyed):
     choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
     destination: Unit | None = None
+    where: Condition | None = None
     fingerprint: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:

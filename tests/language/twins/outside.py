@@ -23,3 +23,6 @@ wc.transform(
     every="day",
     as_="SELECT land, count(*) AS n FROM HISTORY(raw.clicks) GROUP BY land",
 )
+wc.publish(
+    "marts.lands", to="ops.lands", mode="replace where land IN ('DE', :land) AND NOT n BETWEEN 1 AND 2 OR land IS NULL"
+)

@@ -58,6 +58,7 @@ CAPABILITIES = Capabilities(
     publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
     takes_query=True,
     awaits=frozenset({Sign.QUERY}),
+    replaces_some=True,
 )
 
 

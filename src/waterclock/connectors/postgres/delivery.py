@@ -23,8 +23,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.overwrites import refuse_changed
 from waterclock.connectors.postgres.database import Database, quoted, table_of
-from waterclock.connectors.postgres.destination import DELIVERIES, There, columns_there, element_of, settle_table
+from waterclock.connectors.postgres.destination import (
+    DELIVERIES,
+    There,
+    columns_there,
+    element_of,
+    settle_table,
+    some_rows,
+)
 from waterclock.connectors.postgres.rounding import refuse_rounded
 from waterclock.connectors.sealed import batches_of, plain_text
 from waterclock.connectors.values import is_plain
@@ -190,11 +198,12 @@ def _deliver_one(connection: Connection, unit: Unit, delivery: Delivery) -> Deli
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     else:
+        refuse_changed(unit, delivery, newest)
         there = settle_table(connection, unit, delivery, is_ours=newest is not None)
         delivered = _bring(connection, unit, delivery, there)
     key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
     counts = (delivered.rows, delivered.deleted, delivery.note)
-    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode.value, *counts))
+    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode_words, *counts))
     return delivered
 
 
@@ -206,7 +215,7 @@ def _bring(connection: Connection, unit: Unit, delivery: Delivery, there: Mappin
         sql = f"DELETE FROM {table} WHERE {quoted(there[TIMELABEL].name)} = ".replace("%", "%%")
         deleted = connection.execute(f"{sql}%s", (delivery.label_text,)).rowcount
     elif delivery.mode is Mode.REPLACE:
-        deleted = connection.execute(f"DELETE FROM {table}").rowcount
+        deleted = connection.execute(*some_rows("DELETE", unit, delivery, there)).rowcount
     if delivery.mode is not Mode.MERGE:
         rows = _copy(connection, table, names, delivery, there)
         return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)

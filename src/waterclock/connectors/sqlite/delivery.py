@@ -3,7 +3,7 @@
 The table `waterclock_deliveries` in the same database holds a row for each claim and label, written in the transaction
 that brings the rows. A claim that has a row is not delivered again: it is the latch, and the way to see what stands.
 
-REPLACE   of a regular table: all rows of the destination are replaced.
+REPLACE   of a regular table: all rows of the destination are replaced, or with WHERE those of its condition.
 MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key. Columns of the
           destination that the publish does not name keep their values.
 APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.overwrites import refuse_changed, rows_of
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite.database import Database, quoted, table_of
-from waterclock.connectors.sqlite.destination import DELIVERIES, columns_there, settle_table
+from waterclock.connectors.sqlite.destination import DELIVERIES, DIALECT, columns_there, settle_table
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -167,11 +168,12 @@ def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     else:
+        refuse_changed(unit, delivery, newest)
         settle_table(connection, unit, delivery, is_ours=newest is not None)
         delivered = _bring(connection, unit, delivery)
     key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
     counts = (delivered.rows, delivered.deleted, delivery.note)
-    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode.value, *counts))
+    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode_words, *counts))
     return delivered
 
 
@@ -183,7 +185,9 @@ def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> De
         sql = f"DELETE FROM {table} WHERE {quoted(TIMELABEL)} = ?"
         deleted = connection.execute(sql, (delivery.label_text,)).rowcount
     elif delivery.mode is Mode.REPLACE:
-        deleted = connection.execute(f"DELETE FROM {table}").rowcount
+        some, values = rows_of(delivery, DIALECT)
+        where = f" WHERE {some}" if delivery.where else ""  # without one SQLite empties the table at once
+        deleted = connection.execute(f"DELETE FROM {table}{where}", values).rowcount
     put = _insert_sql(table, delivery)
     kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
     condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)

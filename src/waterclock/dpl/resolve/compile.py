@@ -344,6 +344,7 @@ class _Compiler:
             choices=draft.choices,
             function=draft.function,
             destination=draft.destination,
+            where=draft.where,
             fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
         )
 

@@ -29,6 +29,7 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Batching, Kind, Mode, OnRestate, TableType
+from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import (
     About,
     Choice,
@@ -70,6 +71,7 @@ class Draft(Keyed):
     fold: Merge | Temporal | None = None
     source: Source | None = None
     destination: Unit | None = None
+    where: Condition | None = None
     query: Query | None = None
     choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
@@ -253,6 +255,15 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
             errors.append(_needs_by(draft, "is PARTITIONED"))
         return
     draft.mode = said.mode
+    if said.where is not None:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E226",
+                "REPLACE WHERE is not said of a table of the lake",
+                why="a batch replaces its own label, or the whole state",
+                fix=f"say it of the PUBLISH of {draft.name}; in the query, WHERE chooses rows",
+            )
+        )
     if is_partitioned and said.mode is not Mode.APPEND:
         errors.append(
             draft.at("MODE").refuse(

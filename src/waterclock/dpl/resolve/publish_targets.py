@@ -8,8 +8,10 @@ from typing import Any
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.merge_keys import settle_merge
-from waterclock.dpl.syntax.statements import ModeSaid
+from waterclock.dpl.resolve.overwrites import overwrite_of, rule_of_overwrite
+from waterclock.dpl.syntax.statements import Expression, ModeSaid
 from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode, TableType
 from waterclock.flow.declarations import RECORD, Temporal
 
@@ -32,6 +34,8 @@ def settle_publish(
         errors.append(_illegal_publish(draft, table, legal))
         return
     capabilities = systems.of(draft.destination) if draft.destination else None
+    if said is not None and said.where is not None:
+        _settle_overwrite(draft, said.where, capabilities, variables, errors)
     if capabilities and draft.mode not in capabilities.publishes:
         errors.append(
             draft.at("MODE" if said else "TO").refuse(
@@ -44,6 +48,29 @@ def settle_publish(
                 else "publish to a database",
             )
         )
+
+
+def _settle_overwrite(
+    draft: Draft,
+    said: Expression,
+    capabilities: Capabilities | None,
+    variables: Mapping[str, Any],
+    errors: list[WaterclockError],
+) -> None:
+    """Settle REPLACE WHERE: which rows of the destination are replaced, and that no other is published."""
+    if capabilities is not None and not capabilities.replaces_some:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E224",
+                f"{capabilities.type} cannot take REPLACE WHERE",
+                why="only a database replaces some rows and leaves others",
+                fix="leave the WHERE out, or publish to a database",
+            )
+        )
+        return
+    draft.where = overwrite_of(said, variables, errors)
+    if draft.where is not None:
+        draft.rules = (*draft.rules, rule_of_overwrite(said, draft.where))
 
 
 def _of_versions(draft: Draft, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
