@@ -325,6 +325,11 @@ CONNECTORS: Mapping[str, Code] = {
         "AWAIT waits for a source to say that a window is whole. With FOR it waits so long after it is due; then "
         "its batch fails: somebody is to look. Nothing was read.",
     ),
+    "E829": Code(
+        "something else at a destination's name",
+        "A publish behind a view makes the view and the tables under it, and takes no table and no view of others for "
+        "its own. Nothing was changed: whoever owns what is there renames or drops it.",
+    ),
     "E830": Code(
         "a condition that a destination cannot be asked",
         "REPLACE WHERE names the rows of a destination that a publish replaces. Spark and the database have to find "
@@ -335,6 +340,11 @@ CONNECTORS: Mapping[str, Code] = {
         "another condition than before",
         "A publish with REPLACE WHERE replaces the rows of its condition and no others. With another condition the "
         "rows of before would stay, or those of others would go: who publishes says which, by OPTIONS (adopt true).",
+    ),
+    "E832": Code(
+        "what does not stand behind a view",
+        "Behind a view a REPLACE has a table for each version, and a PARTITIONED table one for each label. Changes of "
+        "a MERGE, and rows of a condition, have no table of their own.",
     ),
     "E825": Code(
         "a driver of a connection that is not installed",

@@ -293,6 +293,19 @@ class Deliverer(Protocol):
         ...
 
 
+@runtime_checkable
+class PartKeeper(Protocol):
+    """A destination that keeps each label in a table of its own behind a view, dropped as metadata alone."""
+
+    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+        """The labels that have a table, in order."""
+        ...
+
+    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+        """Drop the tables of labels, all or none; gives how many there were."""
+        ...
+
+
 class Connector(Protocol):
     """A kind of connection. `capabilities` says which of the protocols its collectors satisfy."""
 

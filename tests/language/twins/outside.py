@@ -26,3 +26,5 @@ wc.transform(
 wc.publish(
     "marts.lands", to="ops.lands", mode="replace where land IN ('DE', :land) AND NOT n BETWEEN 1 AND 2 OR land IS NULL"
 )
+wc.publish("marts.lands", to="ops.versions", options={"behind": "view", "keep": "7 DAYS"})
+wc.publish("raw.clicks", to="ops.labels", options={"behind": "view"})

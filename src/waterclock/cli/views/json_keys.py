@@ -191,7 +191,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "export": "the export of the ledger that was written, or null",
             "freed": "the bytes that were freed, or would be",
             "tables": "list of {table, drop_before, is_busy, dropped, joined, unneeded, slices, left_behind, states, "
-            "manifests, failed} where there is something; amounts are {count, bytes}, manifests a number",
+            "manifests, labels, failed} where there is something; amounts are {count, bytes}, manifests a number; "
+            "labels are those dropped behind a destination's view",
         },
         "rebuild": {
             "tables": "list of {table, slices, rows, version, changed, resealed, lost}; changed is a list of "

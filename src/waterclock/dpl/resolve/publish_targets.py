@@ -9,11 +9,12 @@ from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.merge_keys import settle_merge
 from waterclock.dpl.resolve.overwrites import overwrite_of, rule_of_overwrite
-from waterclock.dpl.syntax.statements import Expression, ModeSaid
+from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode, TableType
 from waterclock.flow.declarations import RECORD, Temporal
+from waterclock.timelabel.duration import parse_duration
 
 
 def settle_publish(
@@ -34,6 +35,7 @@ def settle_publish(
         errors.append(_illegal_publish(draft, table, legal))
         return
     capabilities = systems.of(draft.destination) if draft.destination else None
+    _check_view(draft, errors)
     if said is not None and said.where is not None:
         _settle_overwrite(draft, said.where, capabilities, variables, errors)
     if capabilities and draft.mode not in capabilities.publishes:
@@ -48,6 +50,40 @@ def settle_publish(
                 else "publish to a database",
             )
         )
+
+
+def _check_view(draft: Draft, errors: list[WaterclockError]) -> None:
+    """Refuse a view over what is no version and no label, and a time to keep that is none."""
+    options = draft.destination.options if draft.destination else {}
+    said = draft.statement.value("OPTIONS", OptionsSaid)
+    if said is None or not {"behind", "keep"} & options.keys():
+        return
+    is_by_label = draft.type is TableType.PARTITIONED and draft.mode is Mode.APPEND
+    mode = draft.statement.value("MODE", ModeSaid)
+    if "behind" in options and not is_by_label and (draft.mode is not Mode.REPLACE or (mode and mode.where)):
+        errors.append(
+            said.spans["behind"].refuse(
+                "E832",
+                f"{draft.mode.name}{' WHERE' if mode and mode.where else ''} cannot stand behind a view",
+                why="behind a view each version, or each label of a PARTITIONED table, is a table of its own",
+                fix="say REPLACE, publish a PARTITIONED table by APPEND, or leave the option out",
+            )
+        )
+    if "keep" in options:
+        try:
+            parse_duration(str(options["keep"]))
+            is_wrong = "behind" not in options or is_by_label
+        except WaterclockError:
+            is_wrong = True
+        if is_wrong:
+            errors.append(
+                said.spans["keep"].refuse(
+                    "E832",
+                    f"keep is not {options['keep']!r} here",
+                    why="it is how long a version behind a view is kept once another has replaced it",
+                    fix="say OPTIONS (behind 'view', keep '7 DAYS') of a REPLACE; labels go by RETAIN of their table",
+                )
+            )
 
 
 def _settle_overwrite(

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim, Slice
+from waterclock.connectors.behind import BEHIND, is_behind
 from waterclock.connectors.interface import Delivery, Outcome
 from waterclock.connectors.overwrites import note_of
 from waterclock.engine.batch.destinations import unit_of
@@ -161,7 +162,7 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
         label_column=ROW_LABEL if ROW_LABEL in columns else "",
         where=table.where,
-        note=note_of(table.where),
+        note=BEHIND if table.destination and is_behind(table.destination) else note_of(table.where),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.engine.batch.behind import drop_behind, labels_behind
 from waterclock.engine.damage import older_log, older_logs
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
@@ -61,6 +62,7 @@ class Upkeep:
     that no kept version shows. `slices`: sealed slices that nobody needs. `left_behind`: what broken claims left.
     `manifests`: symlink manifests that are behind, or that nobody keeps up any more.
     `states`: those of a MERGE or TEMPORAL table that were made again for a reader of the past.
+    `labels`: those behind a destination's view whose windows RETAIN has dropped from the table that is published.
     `is_busy`: a claim is open, so nothing was looked at. `failed` says what went wrong, step by step.
     """
 
@@ -73,6 +75,7 @@ class Upkeep:
     left_behind: Amount = field(default_factory=Amount)
     states: Amount = field(default_factory=Amount)
     manifests: int = 0
+    labels: tuple[str, ...] = ()
     is_busy: bool = False
     failed: list[str] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
@@ -88,7 +91,9 @@ class Upkeep:
     def is_nothing(self) -> bool:
         """Whether there is nothing to do, and nothing to say."""
         amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind, self.states)
-        return not (any(amount.count for amount in amounts) or self.manifests or self.is_busy or self.failed)
+        return not (
+            any(amount.count for amount in amounts) or self.manifests or self.labels or self.is_busy or self.failed
+        )
 
 
 def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
@@ -121,6 +126,8 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
         _try(found, "mending the symlink manifest", lambda: _mend_manifest(table, folder))
         if found.unneeded.count:
             _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
+    if found.labels:
+        _try(found, "dropping labels behind the view", lambda: drop_behind(work, table, found.labels))
     still_open = {claim.number for claim in work.ledger.claims.open()}
     for leaf in found.leaves:
         if leaf.claim not in still_open:
@@ -133,6 +140,8 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
     found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
     if is_busy or not is_folder(at(folder)):
         return found
+    if table.kind is Kind.PUBLISH:
+        _try(found, "looking at the destination", lambda: _look_behind(work, table, found))
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         found.drop_before = _drop_before(work, table, now, needed)
         if found.drop_before is not None:
@@ -248,6 +257,13 @@ def _mend_manifest(table: Table, folder: str) -> None:
         symlinks.mend(folder)
     elif symlinks.is_kept(folder):
         symlinks.remove(folder)
+
+
+def _look_behind(work: Workplace, table: Table, found: Upkeep) -> None:
+    """Find the labels behind a destination's view that its table has dropped."""
+    before = work.ledger.keeping.dropped_before(table.reads[0].table, by=FOREVER)
+    if before is not None:
+        found.labels = tuple(label for label in labels_behind(work, table) if label < label_of(before))
 
 
 def _hours_kept(work: Workplace, table: Table, now: datetime) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tiny import Tiny, day, described
+from tests.tiny import Tiny, day, described, labels
+from waterclock.engine.upkeep.maintain import do, look
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,10 +18,12 @@ pytestmark = pytest.mark.spark
 
 FLOW = """
 COLLECT raw.parts PARTITIONED (id BIGINT, v BIGINT, land STRING, at TIMESTAMP) FROM shop.facts
-  EVERY DAY BY DATA TIME at RETAIN 30 DAYS;
+  EVERY DAY BY DATA TIME at RETAIN 2 DAYS KEEP VERSIONS 7 DAYS;
 TRANSFORM raw.lands AS SELECT land, sum(v) AS v FROM HISTORY(raw.parts) GROUP BY land;
 TRANSFORM raw.own AS SELECT * FROM raw.lands WHERE land IN ('DE', 'FR');
 PUBLISH raw.own TO out.lands REPLACE WHERE land IN ('DE', 'FR');
+PUBLISH raw.lands TO out.versions OPTIONS (behind 'view');
+PUBLISH raw.parts TO out.labels OPTIONS (behind 'view');
 PUBLISH raw.lands TO out.refused REPLACE WHERE land = 'DE';
 """
 COLUMNS = "id INTEGER, v INTEGER, land TEXT, at TEXT"
@@ -40,3 +44,31 @@ def test_rows_that_are_not_of_the_condition_are_refused(tmp_path: Path, spark: S
     assert (error.code, "REPLACE WHERE: 2 of 3 rows are not (land = 'DE')" in error.what) == ("E740", True)
     assert sorted(tiny.delivered("SELECT land, v FROM lands")) == [("DE", 10), ("FR", 30)]
     assert not tiny.delivered("SELECT 1 FROM sqlite_master WHERE name = 'refused'")
+
+
+def test_versions_and_labels_stand_behind_views_and_windows_that_are_dropped_go(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare("\n".join(line for line in FLOW.splitlines() if "WHERE" not in line))
+    tiny.source("facts", COLUMNS, [(number, 10, "DE", at(number)) for number in range(1, 6)])
+    for number in (3, 6):
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+    assert sorted(tiny.delivered("SELECT id, timelabel FROM labels")) == list(enumerate(labels(1, 2, 3, 4, 5), 1))
+    assert tiny.delivered("SELECT * FROM versions") == [("DE", 20)]  # of the days that RETAIN leaves
+    versions = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name LIKE '\\_versions\\_v%' ESCAPE '\\'"
+    assert tiny.delivered(versions) == [(2,)]
+    much_later = datetime.now(UTC) + timedelta(days=60)
+    for _ in range(2):  # first the windows of the table, then what was published of them
+        with tiny.opened() as work:
+            for each in look(work, ["raw.parts", "out.labels"], much_later):
+                do(work, each, much_later)
+                assert not each.failed
+    kept = labels(4, 5)
+    assert [row[0] for row in tiny.delivered("SELECT timelabel FROM labels ORDER BY 1")] == kept
+    assert [row[0] for row in tiny.rows("SELECT timelabel FROM raw.parts ORDER BY 1")] == kept
+    tiny.source("facts", COLUMNS, [(6, 10, "DE", at(6))])
+    outcome = tiny.run(day(7))
+    assert not outcome.failed, described(outcome)
+    assert [row[0] for row in tiny.delivered("SELECT timelabel FROM labels ORDER BY 1")] == [*kept, *labels(6)]
