@@ -128,6 +128,11 @@ STORAGE: Mapping[str, Code] = {
         "The files that held the table as of that tick are gone, or its state there was never stored. `query --as-of` "
         "makes it again.",
     ),
+    "E436": Code(
+        "windows that are not dropped",
+        "`drop` takes the oldest windows out of a table as RETAIN does: from the oldest on, never the newest, and none "
+        "that a batch which is due, or the next one of a reader, still reads. What was made of them stays.",
+    ),
     "E601": Code(
         "another project's table",
         "A table has one writer, the project its properties name. Read it through a connection of type waterclock, or "

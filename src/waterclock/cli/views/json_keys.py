@@ -178,6 +178,13 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}; {choices} as well where windows choose between queries that read",
         },
+        "drop": {
+            "table": "the table",
+            "dropped": "list of the labels that were dropped",
+            "rows": "how many rows they held",
+            "behind": "how many tables behind views of destinations were dropped with them",
+            "why": "the reason",
+        },
         "files": {
             "table": "the table",
             "as_of": "the tick, or null: as it is now",
