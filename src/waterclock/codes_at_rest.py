@@ -117,22 +117,6 @@ LEDGER: Mapping[str, Code] = {
     ),
 }
 STORAGE: Mapping[str, Code] = {
-    "E434": Code(
-        "a list of files that cannot be given",
-        "Engines that know no Delta are told which files make up a table. Where somebody else turned on deletion "
-        "vectors or mapped columns, or where files of a label lie among replaced ones, no such list says what it "
-        "holds.",
-    ),
-    "E435": Code(
-        "files that are not kept",
-        "The files that held the table as of that tick are gone, or its state there was never stored. `query --as-of` "
-        "makes it again.",
-    ),
-    "E436": Code(
-        "windows that are not dropped",
-        "`drop` takes the oldest windows out of a table as RETAIN does: from the oldest on, never the newest, and none "
-        "that a batch which is due, or the next one of a reader, still reads. What was made of them stays.",
-    ),
     "E601": Code(
         "another project's table",
         "A table has one writer, the project its properties name. Read it through a connection of type waterclock, or "
@@ -231,6 +215,29 @@ STORAGE: Mapping[str, Code] = {
         "a damaged Delta log",
         "A commit or checkpoint of the table's log cannot be read. `rebuild` sets the log aside and makes the table "
         "again from its stage, with a log of its own.",
+    ),
+}
+OUTSIDE: Mapping[str, Code] = {
+    "E434": Code(
+        "a list of files that cannot be given",
+        "Engines that know no Delta are told which files make up a table. Where somebody else turned on deletion "
+        "vectors or mapped columns, or where files of a label lie among replaced ones, no such list says what it "
+        "holds.",
+    ),
+    "E435": Code(
+        "files that are not kept",
+        "The files that held the table as of that tick are gone, or its state there was never stored. `query --as-of` "
+        "makes it again.",
+    ),
+    "E436": Code(
+        "windows that are not dropped",
+        "`drop` takes the oldest windows out of a table as RETAIN does: from the oldest on, never the newest, and none "
+        "that a batch which is due, or the next one of a reader, still reads. What was made of them stays.",
+    ),
+    "E832": Code(
+        "what does not stand behind a view",
+        "Behind a view a REPLACE has a table for each version, and a PARTITIONED table one for each label. Changes of "
+        "a MERGE, and rows of a condition, have no table of their own.",
     ),
 }
 CONNECTORS: Mapping[str, Code] = {
@@ -345,11 +352,6 @@ CONNECTORS: Mapping[str, Code] = {
         "another condition than before",
         "A publish with REPLACE WHERE replaces the rows of its condition and no others. With another condition the "
         "rows of before would stay, or those of others would go: who publishes says which, by OPTIONS (adopt true).",
-    ),
-    "E832": Code(
-        "what does not stand behind a view",
-        "Behind a view a REPLACE has a table for each version, and a PARTITIONED table one for each label. Changes of "
-        "a MERGE, and rows of a condition, have no table of their own.",
     ),
     "E825": Code(
         "a driver of a connection that is not installed",
