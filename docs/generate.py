@@ -37,6 +37,7 @@ LAYERS: Mapping[str, Mapping[str, codes.Code]] = {
     "Selections and questions": codes.SELECTION,
     "Storage": codes.STORAGE,
     "Running": codes.ENGINE,
+    "Files and parts for others": codes.OUTSIDE,
     "Connectors": codes.CONNECTORS,
     "Commands": codes.CLI,
     "Warnings": codes.WARNINGS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_at_rest import CONNECTORS, LEDGER, STORAGE
+from waterclock.codes_at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
 from waterclock.codes_of_state import STATE, STATE_AT_WORK
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
@@ -475,7 +475,7 @@ SPECS: Mapping[str, Code] = {
     "E362": Code("a page that cannot be written", "The living document is one file, in a folder that is there."),
     "E363": Code("an unknown rule", "What a table fails with or warns of is one of its rules, a column, or a code."),
 }
-_BY_LAYER = (TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, CONNECTORS, CLI, WARNINGS)
+_BY_LAYER = (TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, OUTSIDE, CONNECTORS, CLI, WARNINGS)
 CODES: Mapping[str, Code] = {code: said for layer in _BY_LAYER for code, said in layer.items()}
 
 __all__ = [
@@ -485,6 +485,7 @@ __all__ = [
     "ENGINE",
     "LANGUAGE",
     "LEDGER",
+    "OUTSIDE",
     "SELECTION",
     "SPECS",
     "STORAGE",

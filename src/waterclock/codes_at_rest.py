@@ -217,6 +217,29 @@ STORAGE: Mapping[str, Code] = {
         "again from its stage, with a log of its own.",
     ),
 }
+OUTSIDE: Mapping[str, Code] = {
+    "E434": Code(
+        "a list of files that cannot be given",
+        "Engines that know no Delta are told which files make up a table. Where somebody else turned on deletion "
+        "vectors or mapped columns, or where files of a label lie among replaced ones, no such list says what it "
+        "holds.",
+    ),
+    "E435": Code(
+        "files that are not kept",
+        "The files that held the table as of that tick are gone, or its state there was never stored. `query --as-of` "
+        "makes it again.",
+    ),
+    "E436": Code(
+        "windows that are not dropped",
+        "`drop` takes the oldest windows out of a table as RETAIN does: from the oldest on, never the newest, and none "
+        "that a batch which is due, or the next one of a reader, still reads. What was made of them stays.",
+    ),
+    "E832": Code(
+        "what does not stand behind a view",
+        "Behind a view a REPLACE has a table for each version, and a PARTITIONED table one for each label. Changes of "
+        "a MERGE, and rows of a condition, have no table of their own.",
+    ),
+}
 CONNECTORS: Mapping[str, Code] = {
     "E801": Code(
         "a connection type that nobody provides",
@@ -323,6 +346,22 @@ CONNECTORS: Mapping[str, Code] = {
         "past windows that another runner has read meanwhile",
         "Between the look at the source, which found past windows changed, and the claim, another runner collected one "
         "of them. The source is looked at once more, so that no change is taken twice.",
+    ),
+    "E829": Code(
+        "something else at a destination's name",
+        "A publish behind a view makes the view and the tables under it, and takes no table and no view of others for "
+        "its own. Nothing was changed: whoever owns what is there renames or drops it.",
+    ),
+    "E830": Code(
+        "a condition that a destination cannot be asked",
+        "REPLACE WHERE names the rows of a destination that a publish replaces. Spark and the database have to find "
+        "the same rows by it, so it compares columns that are published with texts, numbers and truths, each of its "
+        "own kind.",
+    ),
+    "E831": Code(
+        "another condition than before",
+        "A publish with REPLACE WHERE replaces the rows of its condition and no others. With another condition the "
+        "rows of before would stay, or those of others would go: who publishes says which, by OPTIONS (adopt true).",
     ),
     "E825": Code(
         "a driver of a connection that is not installed",

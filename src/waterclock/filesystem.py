@@ -174,6 +174,21 @@ def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
     return True
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole, over what is there: who reads it finds what it held or what it holds now, never a part."""
+    store = store_of(path)
+    if store is not None:
+        with objects.written_object(store, _key(store, path)) as file:
+            file.write(text.encode())
+        return
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def flush_folder(folder: Path) -> None:
     """Have the disk hold the names in a folder; an object store always does."""
     if is_remote(folder):

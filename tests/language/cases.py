@@ -30,12 +30,13 @@ CAPABILITIES = {
         "sqlite",
         {"path": Option(is_required=True, help="the database file"), "timeout": Option("number")},
         {"partitions": Option("number")},
-        {},
+        {"behind": Option(choices=("view",)), "keep": Option(), "adopt": Option("flag")},
         frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
         awaits=frozenset({Sign.QUERY}),
         changes=Tells.BY_COLUMN,
+        replaces_some=True,
     ),
 }
 SETTINGS = """\

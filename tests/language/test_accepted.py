@@ -13,6 +13,7 @@ from tests.language.cases import CAPABILITIES, HERE
 from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.choices import ReadKind, Scope
+from waterclock.flow.conditions import Term
 from waterclock.flow.declarations import Flat, Merge, Read, Table
 from waterclock.flow.flats import flats_of
 
@@ -69,9 +70,11 @@ def parts_of(table: Table) -> Iterator[str]:
         "temporal": table.temporal and repr(table.temporal),
         "retain": table.retain,
         "keep versions": table.keep_versions,
+        "manifest": table.manifest,
         "pool": table.pool if table.pool != "default" else None,
         "sequential": table.is_sequential or None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,
+        "where": table.where and f"{table.where.text}: {terms_of(table.where.term)}",
         "in order": table.in_label_order or None,
         "about": table.about,
         "reads": ", ".join(str(read) for read in table.reads) or None,
@@ -102,6 +105,11 @@ def parts_of(table: Table) -> Iterator[str]:
         yield "    " + "\n    -- by name\n    ".join(map(spliced, texts))
 
 
+def terms_of(term: Term) -> str:
+    inner = " ".join(map(terms_of, term.parts))
+    return f"({term.op} {inner})" if term.parts else repr(term.value)
+
+
 def tree_of(flat: Flat, indent: str) -> Iterator[str]:
     words = ["temporal"] * flat.is_temporal + ["exact"] * flat.is_exact
     yield f"{indent}{flat}: {flat.read} {' '.join(words)}".rstrip()
@@ -110,7 +118,7 @@ def tree_of(flat: Flat, indent: str) -> Iterator[str]:
         yield from tree_of(join.parent, f"{indent}  ")
 
 
-@pytest.mark.parametrize("name", ["choices.dpl", "flights.dpl", "forms.dpl", "temporal.dpl"])
+@pytest.mark.parametrize("name", ["choices.dpl", "flights.dpl", "forms.dpl", "outside.dpl", "temporal.dpl"])
 def test_it_compiles_to_what_its_golden_file_says(name: str, tmp_path: Path) -> None:
     found = "\n".join(lines_of(project_of(name, tmp_path))) + "\n"
     golden = FOLDER / f"{name}.expected"

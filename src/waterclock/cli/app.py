@@ -17,6 +17,8 @@ from waterclock import __version__
 from waterclock.cli.commands.audit import audit
 from waterclock.cli.commands.backfill import backfill
 from waterclock.cli.commands.check import check
+from waterclock.cli.commands.drop import drop
+from waterclock.cli.commands.files import files
 from waterclock.cli.commands.init import init
 from waterclock.cli.commands.ledger import ledger
 from waterclock.cli.commands.lineage import lineage
@@ -47,8 +49,8 @@ _COMPLETE = "_WATERCLOCK_COMPLETE"
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Declare": (init, check, spec),
     "Run": (plan, run, backfill, retry, skip, recompute, recollect, withdraw, pause, resume),
-    "Look": (status, show, query, audit, lineage, model, runners, ui),
-    "Keep": (maintain, rebuild, ledger, warm),
+    "Look": (status, show, query, files, audit, lineage, model, runners, ui),
+    "Keep": (maintain, drop, rebuild, ledger, warm),
 }
 EPILOG = "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0)."
 

@@ -21,6 +21,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode
+from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import Columns, Unit, Value
 from waterclock.timelabel.window import Window
 
@@ -260,7 +261,8 @@ class Delivery:
     TRUE are rows that went: a MERGE deletes their keys. Rows whose text column `label_column` is not NULL are of that
     older label: they come back for keys that this label holds no longer. `columns` are names with Spark types, without
     `timelabel` and these two, whatever else the Parquet `files` hold; `keys` are spelt as they are, however a
-    declaration spells them. `note` is kept beside the delivery.
+    declaration spells them. `where`: only rows of which it holds are replaced (REPLACE WHERE). `note` is kept beside
+    the delivery.
     """
 
     project: str
@@ -276,11 +278,17 @@ class Delivery:
     deleted_column: str = ""
     label_column: str = ""
     is_whole: bool = False
+    where: Condition | None = None
     note: str = ""
 
     def __post_init__(self) -> None:
         spelt = {name.lower(): name for name, _ in self.columns}
         object.__setattr__(self, "keys", tuple(spelt.get(key.lower(), key) for key in self.keys))
+
+    @property
+    def mode_words(self) -> str:
+        """The mode as the record of deliveries has it."""
+        return f"{self.mode.value} where" if self.where else self.mode.value
 
     @property
     def is_by_label(self) -> bool:
@@ -334,6 +342,19 @@ class Deliverer(Protocol):
         Its record, and what shows at a cost that does not grow with the destination: the table, the file, the newest
         label's rows. The claim is that of the newest label.
         """
+        ...
+
+
+@runtime_checkable
+class PartKeeper(Protocol):
+    """A destination that keeps each label in a table of its own behind a view, dropped as metadata alone."""
+
+    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+        """The labels that have a table, in order."""
+        ...
+
+    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+        """Drop the tables of labels, all or none; gives how many there were."""
         ...
 
 

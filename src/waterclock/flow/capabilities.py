@@ -21,7 +21,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a connector type offers. Each connector module holds one as `CAPABILITIES`."""
+    """What a connector type offers. Each connector module holds one as `CAPABILITIES`.
+
+    `replaces_some`: a delivery may replace the rows of a condition and leave all others (REPLACE WHERE).
+    """
 
     type: str
     connection_options: Mapping[str, Option] = field(default_factory=dict)
@@ -32,3 +35,4 @@ class Capabilities:
     takes_query: bool = False
     awaits: frozenset[Sign] = frozenset()
     changes: Tells | None = None
+    replaces_some: bool = False

@@ -401,7 +401,7 @@ class Table(Keyed):
 
     A publish is named as its unit (`ops.delays`) and has one plain read. `start` is None where it is to be derived
     (transforms, publishes) or written down by the first run (arrival and snapshot collects).
-    `keep_versions` is None where it is not said: versions are kept for 30 days then.
+    `keep_versions` is None where it is not said: versions are kept for 30 days then. `manifest` is kept for others.
     `partial_after`: how long after a window a batch waits for all it reads; None: until all is settled.
     `choices` are the queries between which windows choose; `reads` are those of all of them then, and `query` holds all
     of them as its branches, so that what is asked of columns is asked of each.
@@ -422,6 +422,7 @@ class Table(Keyed):
     rules: tuple[Rule, ...] = ()
     retain: Duration | None = None
     keep_versions: Duration | None = None
+    manifest: str | None = None
     pool: str = "default"
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE
@@ -434,6 +435,7 @@ class Table(Keyed):
     function: PythonFunction | None = None
     destination: Unit | None = None
     marks: Watermark | None = None
+    where: Condition | None = None
     fingerprint: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waterclock.flow.declarations import Table
+from waterclock.flow.declarations import Source, Table
 from waterclock.operations.opening import Reading
 from waterclock.timelabel.label import TIMELABEL
 
@@ -41,13 +41,7 @@ def columns_said(at: Reading, table: Table) -> tuple[ColumnSaid, ...]:
 def declared_pairs(table: Table) -> list[tuple[str, str]]:
     """Return what is declared of a table, as a name and a value each."""
     pairs = [("declared", str(table.place))]
-    if table.source is not None:
-        pairs.append(("from", f"{table.source.unit}, by {table.source.batching}"))
-        if table.source.lookback is not None:
-            said = (str(table.source.lookback), str(table.source.changed or ""))
-            pairs.append(("looks back", " ".join(filter(None, said))))
-        if table.source.awaits is not None:
-            pairs.append(("awaits", str(table.source.awaits)))
+    pairs += _source_pairs(table.source) if table.source is not None else []
     for choice in table.choices:
         word, _, condition = str(choice).partition(" ")
         reads = ", ".join(map(str, choice.reads)) or "nothing"
@@ -60,14 +54,24 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     if table.temporal is not None:
         pairs.append(("temporal", str(table.temporal)))
     pairs += [("expects", f"{rule.expression} ({rule.name}, else {rule.action})") for rule in table.rules]
-    if table.retain is not None:
-        pairs.append(("keeps", str(table.retain).lower()))
-    if table.keep_versions is not None:
-        pairs.append(("keeps versions", str(table.keep_versions).lower()))
-    if table.about.owner:
-        pairs.append(("owner", table.about.owner))
-    if table.about.tags:
-        pairs.append(("tags", ", ".join(table.about.tags)))
+    said = {
+        "partial after": table.partial_after and str(table.partial_after).lower(),
+        "keeps": table.retain and str(table.retain).lower(),
+        "manifest": table.manifest,
+        "keeps versions": table.keep_versions and str(table.keep_versions).lower(),
+        "owner": table.about.owner,
+        "tags": ", ".join(table.about.tags),
+    }
+    return pairs + [(name, text) for name, text in said.items() if text]
+
+
+def _source_pairs(source: Source) -> list[tuple[str, str]]:
+    pairs = [("from", f"{source.unit}, by {source.batching}")]
+    if source.lookback is not None:
+        said = (str(source.lookback), str(source.changed or ""))
+        pairs.append(("looks back", " ".join(filter(None, said))))
+    if source.awaits is not None:
+        pairs.append(("awaits", str(source.awaits)))
     return pairs
 
 

@@ -82,6 +82,10 @@ def _lines(found: Sequence[Upkeep], flow: Flow, *, is_dry: bool) -> Iterator[str
         ):
             if amount.count:
                 yield f"  {what}: {amount.count}, {bytes_words(amount.bytes)}"
+        if each.labels:
+            yield f"  labels dropped behind the view (RETAIN): {len(each.labels)}"
+        if each.manifests:
+            yield f"  symlink manifests that were behind: {each.manifests}"
         yield from (f"  failed: {said}" for said in each.failed)
     freed = sum(each.freed for each in found)
     if all(each.is_nothing for each in found):
@@ -101,5 +105,5 @@ def _parts(each: Upkeep) -> dict[str, Any]:
     return (
         {"table": each.table, "drop_before": each.drop_before, "is_busy": each.is_busy}
         | amounts
-        | {"failed": each.failed}
+        | {"manifests": each.manifests, "labels": list(each.labels), "failed": each.failed}
     )

@@ -182,13 +182,28 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}; {choices} as well where windows choose between queries that read",
         },
+        "drop": {
+            "table": "the table",
+            "dropped": "list of the labels that were dropped",
+            "rows": "how many rows they held",
+            "behind": "how many tables behind views of destinations were dropped with them",
+            "why": "the reason",
+        },
+        "files": {
+            "table": "the table",
+            "as_of": "the tick, or null: as it is now",
+            "known_at": "as known when, or null",
+            "files": "list of {path, label, bytes}; label is null where a file is of no one label",
+            "statements": "with --format hive: list of the SQL statements that register its labels",
+        },
         "maintain": {
             "now": "the instant it looked at, or null where there is no ledger yet",
             "dry_run": "whether nothing was changed",
             "export": "the export of the ledger that was written, or null",
             "freed": "the bytes that were freed, or would be",
             "tables": "list of {table, drop_before, is_busy, dropped, joined, unneeded, slices, left_behind, states, "
-            "failed} where there is something; amounts are {count, bytes}",
+            "manifests, labels, failed} where there is something; amounts are {count, bytes}, manifests a number; "
+            "labels are those dropped behind a destination's view",
         },
         "rebuild": {
             "tables": "list of {table, slices, rows, version, changed, resealed, lost}; changed is a list of "

@@ -56,12 +56,15 @@ CAPABILITIES = Capabilities(
     },
     publish_options={
         "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
+        "behind": Option(choices=("view",), help="a table for each version, or for each label, under a view"),
+        "keep": Option(help="behind a view: how long a version that was replaced is kept; 1 DAY"),
     },
     collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
     takes_query=True,
     awaits=frozenset({Sign.QUERY}),
     changes=Tells.BY_COLUMN,
+    replaces_some=True,
 )
 
 

@@ -19,15 +19,27 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from waterclock.connectors.behind import is_behind, refuse_kind, whole
 from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.overwrites import refuse_changed
+from waterclock.connectors.postgres import behind
 from waterclock.connectors.postgres.database import Database, quoted, table_of
-from waterclock.connectors.postgres.destination import DELIVERIES, There, columns_there, element_of, settle_table
+from waterclock.connectors.postgres.destination import (
+    DELIVERIES,
+    There,
+    columns_there,
+    element_of,
+    settle_table,
+    some_rows,
+)
 from waterclock.connectors.postgres.rounding import refuse_rounded
 from waterclock.connectors.sealed import batches_of, plain_text
 from waterclock.connectors.values import is_plain
+from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -87,8 +99,25 @@ class PostgresDeliverer:
                 return stands
             delivered = tuple(_deliver_one(connection, unit, delivery) for delivery in deliveries)
             fault("deliver.rows")
+        self._clean(unit, deliveries[0])
         fault("deliver.done")
         return delivered
+
+    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+        """Return the labels that have a table of their own behind the unit's view."""
+        return self._read(unit, lambda connection: behind.labels_there(connection, unit, project, publish)) or ()
+
+    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+        """Drop the tables of labels behind the unit's view, in one transaction; gives how many there were."""
+        with self.database.writing(str(unit)) as connection:
+            _prepare(connection, project, publish)
+            return behind.drop_labels(connection, unit, project, publish, labels)
+
+    def _clean(self, unit: Unit, delivery: Delivery) -> None:
+        """Drop versions that are kept no longer; where a reader holds one, another delivery does."""
+        if is_behind(unit) and not delivery.is_by_label:
+            with suppress(WaterclockError), self.database.writing(str(unit)) as connection:
+                behind.drop_old_versions(connection, unit, delivery.project, delivery.publish)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it is there; end who still works for it first."""
@@ -189,12 +218,26 @@ def _deliver_one(connection: Connection, unit: Unit, delivery: Delivery) -> Deli
     newest = _newest(connection, delivery.project, delivery.publish)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+    elif is_behind(unit):
+        refuse_kind(unit, delivery, behind.kind_at(connection, unit), newest)
+        delivered = _bring_behind(connection, unit, delivery)
     else:
+        refuse_kind(unit, delivery, behind.kind_at(connection, unit), newest)
+        refuse_changed(unit, delivery, newest)
         there = settle_table(connection, unit, delivery, is_ours=newest is not None)
         delivered = _bring(connection, unit, delivery, there)
     key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
     counts = (delivered.rows, delivered.deleted, delivery.note)
-    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode.value, *counts))
+    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode_words, *counts))
+    return delivered
+
+
+def _bring_behind(connection: Connection, unit: Unit, delivery: Delivery) -> Delivered:
+    """Fill the table of a version or of a label, and have the view show it."""
+    part, is_ours = behind.begin_part(connection, unit, delivery)
+    there = settle_table(connection, part, whole(delivery), is_ours=is_ours)
+    delivered = _bring(connection, part, whole(delivery), there)
+    behind.show(connection, unit, delivery, part)
     return delivered
 
 
@@ -206,7 +249,7 @@ def _bring(connection: Connection, unit: Unit, delivery: Delivery, there: Mappin
         sql = f"DELETE FROM {table} WHERE {quoted(there[TIMELABEL].name)} = ".replace("%", "%%")
         deleted = connection.execute(f"{sql}%s", (delivery.label_text,)).rowcount
     elif delivery.mode is Mode.REPLACE:
-        deleted = connection.execute(f"DELETE FROM {table}").rowcount
+        deleted = connection.execute(*some_rows("DELETE", unit, delivery, there)).rowcount
     if delivery.mode is not Mode.MERGE:
         rows = _copy(connection, table, names, delivery, there)
         return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)

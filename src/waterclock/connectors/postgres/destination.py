@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.foreign_rows import foreign_rows
 from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.postgres.database import quoted, table_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -115,6 +116,17 @@ def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
     return {str(name).lower(): There(str(name), bool(is_array), places) for name, is_array, places in rows}
 
 
+def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
+    """Return a statement over the rows that a delivery replaces, `SELECT 1` or `DELETE`, and its values."""
+    spelt = {name: column.name for name, column in there.items()}
+    condition, values = rows_of(delivery, _DIALECT, spelt)
+    where = f" WHERE {condition}" if delivery.where else ""
+    return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + where, values
+
+
+_DIALECT = Dialect(lambda name: quoted(name).replace("%", "%%"), "%s", "{}::text", lambda value: value)
+
+
 def _refuse_long(unit: Unit, delivery: Delivery) -> None:
     """Refuse names that the server would cut, so that two could become one."""
     names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
@@ -134,11 +146,14 @@ def _spelt(names: Sequence[str], known: Mapping[str, There]) -> tuple[str, ...]:
 
 
 def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
+    # two projects may each replace rows of their own condition
     other = connection.execute(
-        f"SELECT project FROM {DELIVERIES} WHERE publish = %s AND project <> %s AND outcome = %s LIMIT 1",
-        (delivery.publish, delivery.project, Outcome.DELIVERED.value),
+        f"SELECT project FROM {DELIVERIES} WHERE publish = %s AND project <> %s AND outcome = %s"
+        " AND NOT (mode = %s AND mode LIKE '%% where') LIMIT 1",
+        (delivery.publish, delivery.project, Outcome.DELIVERED.value, delivery.mode_words),
     ).fetchone()
-    has_rows = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
+    rows, values = some_rows("SELECT 1", unit, delivery, columns_there(connection, unit))
+    has_rows = is_ours or connection.execute(f"{rows} LIMIT 1", values).fetchone()
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
     raise foreign_rows(unit, delivery, of=other[0] if other else None)

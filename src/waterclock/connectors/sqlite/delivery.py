@@ -3,7 +3,7 @@
 The table `waterclock_deliveries` in the same database holds a row for each claim and label, written in the transaction
 that brings the rows. A claim that has a row is not delivered again: it is the latch, and the way to see what stands.
 
-REPLACE   of a regular table: all rows of the destination are replaced.
+REPLACE   of a regular table: all rows of the destination are replaced, or with WHERE those of its condition.
 MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key. Columns of the
           destination that the publish does not name keep their values.
 APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
@@ -16,14 +16,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from waterclock.connectors.behind import is_behind, refuse_kind, whole
 from waterclock.connectors.interface import Delivered, Delivery, Outcome
+from waterclock.connectors.overwrites import refuse_changed, rows_of
 from waterclock.connectors.sealed import batches_of, flat
+from waterclock.connectors.sqlite import behind
 from waterclock.connectors.sqlite.database import Database, quoted, table_of
-from waterclock.connectors.sqlite.destination import DELIVERIES, columns_there, settle_table
+from waterclock.connectors.sqlite.destination import DELIVERIES, DIALECT, columns_there, settle_table
+from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -72,8 +77,25 @@ class SqliteDeliverer:
                 return stands
             delivered = tuple(_deliver_one(connection, unit, delivery) for delivery in deliveries)
             fault("deliver.rows")
+        self._clean(unit, deliveries[0])
         fault("deliver.done")
         return delivered
+
+    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+        """Return the labels that have a table of their own behind the unit's view."""
+        return self._read(unit, lambda connection: behind.labels_there(connection, unit, project, publish)) or ()
+
+    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+        """Drop the tables of labels behind the unit's view, in one transaction; gives how many there were."""
+        with self.database.writing(str(unit)) as connection:
+            connection.execute(_CREATE)
+            return behind.drop_labels(connection, unit, project, publish, labels)
+
+    def _clean(self, unit: Unit, delivery: Delivery) -> None:
+        """Drop versions that are kept no longer; where a reader holds one, another delivery does."""
+        if is_behind(unit) and not delivery.is_by_label:
+            with suppress(WaterclockError), self.database.writing(str(unit)) as connection:
+                behind.drop_old_versions(connection, unit, delivery.project, delivery.publish)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it is there."""
@@ -166,12 +188,26 @@ def _deliver_one(connection: sqlite3.Connection, unit: Unit, delivery: Delivery)
     newest = _newest(connection, delivery.project, delivery.publish)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+    elif is_behind(unit):
+        refuse_kind(unit, delivery, behind.kind_at(connection, unit), newest)
+        delivered = _bring_behind(connection, unit, delivery)
     else:
+        refuse_kind(unit, delivery, behind.kind_at(connection, unit), newest)
+        refuse_changed(unit, delivery, newest)
         settle_table(connection, unit, delivery, is_ours=newest is not None)
         delivered = _bring(connection, unit, delivery)
     key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
     counts = (delivered.rows, delivered.deleted, delivery.note)
-    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode.value, *counts))
+    connection.execute(_INSERT, (*key, delivered.outcome.value, delivery.mode_words, *counts))
+    return delivered
+
+
+def _bring_behind(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> Delivered:
+    """Fill the table of a version or of a label, and have the view show it."""
+    part, is_ours = behind.begin_part(connection, unit, delivery)
+    settle_table(connection, part, whole(delivery), is_ours=is_ours)
+    delivered = _bring(connection, part, whole(delivery))
+    behind.show(connection, unit, delivery, part)
     return delivered
 
 
@@ -183,7 +219,9 @@ def _bring(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> De
         sql = f"DELETE FROM {table} WHERE {quoted(TIMELABEL)} = ?"
         deleted = connection.execute(sql, (delivery.label_text,)).rowcount
     elif delivery.mode is Mode.REPLACE:
-        deleted = connection.execute(f"DELETE FROM {table}").rowcount
+        some, values = rows_of(delivery, DIALECT)
+        where = f" WHERE {some}" if delivery.where else ""  # without one SQLite empties the table at once
+        deleted = connection.execute(f"DELETE FROM {table}{where}", values).rowcount
     put = _insert_sql(table, delivery)
     kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
     condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)

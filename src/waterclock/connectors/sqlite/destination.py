@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from waterclock.connectors.foreign_rows import foreign_rows
 from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.overwrites import Dialect, number_or_text, rows_of
 from waterclock.connectors.sqlite.database import quoted, table_of
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -39,6 +40,9 @@ _TYPES = {
     "date": "DATE",
     "binary": "BLOB",
 }
+
+
+DIALECT = Dialect(quoted, "?", "{} COLLATE BINARY", number_or_text)
 
 
 def settle_table(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
@@ -79,11 +83,14 @@ def columns_there(connection: sqlite3.Connection, unit: Unit) -> set[str]:
 
 
 def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
+    # two projects may each replace rows of their own condition
     other = connection.execute(
-        f"SELECT project FROM {DELIVERIES} WHERE publish = ? AND project <> ? AND outcome = ? LIMIT 1",
-        (delivery.publish, delivery.project, Outcome.DELIVERED.value),
+        f"SELECT project FROM {DELIVERIES} WHERE publish = ? AND project <> ? AND outcome = ?"
+        " AND NOT (mode = ? AND mode LIKE '% where') LIMIT 1",
+        (delivery.publish, delivery.project, Outcome.DELIVERED.value, delivery.mode_words),
     ).fetchone()
-    has_rows = connection.execute(f"SELECT 1 FROM {table_of(unit)} LIMIT 1").fetchone()
+    some, values = rows_of(delivery, DIALECT)
+    has_rows = is_ours or connection.execute(f"SELECT 1 FROM {table_of(unit)} WHERE {some} LIMIT 1", values).fetchone()
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
     raise foreign_rows(unit, delivery, of=other[0] if other else None)

@@ -90,6 +90,7 @@ class TransformArguments(Made, total=False):
     """What `transform` takes."""
 
     partial_after: str | None
+    options: Mapping[str, OptionValue] | str | None
     as_: str | None
     when: Sequence[tuple[str, str]] | None
 
@@ -122,8 +123,8 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
                             "watermark", "retain", "keep_versions", *_ABOUT),
-    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", *_WHEN, *_HOW, "partial_after", "watermark",
-                              "retain", "keep_versions", *_ABOUT, "when", "as_"),
+    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", "options", *_WHEN, *_HOW, "partial_after",
+                              "watermark", "retain", "keep_versions", *_ABOUT, "when", "as_"),
     StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
     StatementKind.GRANT: (),
 }  # fmt: skip

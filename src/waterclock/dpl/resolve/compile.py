@@ -344,6 +344,7 @@ class _Compiler:
             rules=draft.rules,
             retain=draft.retain,
             keep_versions=draft.keep_versions,
+            manifest=draft.manifest,
             pool=draft.pool,
             is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
             on_restate=draft.on_restate,
@@ -356,6 +357,7 @@ class _Compiler:
             function=draft.function,
             destination=draft.destination,
             marks=draft.statement.value(MARKS, Watermark),
+            where=draft.where,
             fingerprint=fingerprint_of(draft, queries=used, functions=functions, variables=self.config.variables),
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from waterclock.dpl.config.model import Config, flat_options, option_value
 from waterclock.dpl.resolve.buckets import SpanOf, check_buckets
+from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, without_table_options
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
 from waterclock.errors import WaterclockError, did_you_mean, nearest
@@ -33,14 +34,15 @@ class Systems:
     ) -> Unit:
         """Settle a unit; unknown connections and options are reported."""
         values = options.values if options else {}
-        unit = Unit(said.connection, said.path, said.query, values, said.span.place)
+        unit = without_table_options(Unit(said.connection, said.path, said.query, values, said.span.place))
         connection = self.connections.get(said.connection)
         if connection is None:
             if said.connection not in self.declared:
                 errors.append(self._unknown(said))
             return unit
         capabilities = self.capabilities[connection.type]
-        legal = capabilities.collect_options if is_source else capabilities.publish_options
+        of_unit = capabilities.collect_options if is_source else capabilities.publish_options
+        legal = {**of_unit, **TABLE_OPTIONS} if is_source else of_unit
         where = f"a {'COLLECT from' if is_source else 'PUBLISH to'} {connection.type}"
         errors.extend(_wrong_options(values, legal, where, lambda name: options.spans[name] if options else said.span))
         errors.extend(_missing_options(values, legal, where, said.span))
@@ -199,6 +201,11 @@ def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config:
     options = said[name].value("OPTIONS", OptionsSaid) if name in said else None
     found = options.spans.get(key) if options is not None else None
     return found or config.place(path)
+
+
+def check_table_options(said: OptionsSaid, errors: list[WaterclockError]) -> None:
+    """Report options of a table without a unit that are none, or that have no such value."""
+    errors.extend(_wrong_options(said.values, TABLE_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
 
 
 def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:

@@ -10,11 +10,12 @@ from typing import Any
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.column_lists import columns_of
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import Systems, check_table_options
 from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.retention import keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import rule_of
+from waterclock.dpl.resolve.table_options import manifest_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     BatchedSaid,
@@ -29,6 +30,7 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Batching, Kind, Mode, OnRestate, TableType
+from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import (
     About,
     Choice,
@@ -70,6 +72,7 @@ class Draft(Keyed):
     fold: Merge | Temporal | None = None
     source: Source | None = None
     destination: Unit | None = None
+    where: Condition | None = None
     query: Query | None = None
     choices: tuple[Choice, ...] = ()
     function: PythonFunction | None = None
@@ -78,6 +81,7 @@ class Draft(Keyed):
     start: datetime | None = None
     retain: Duration | None = None
     keep_versions: Duration | None = None
+    manifest: str | None = None
     pool: str = "default"
     on_restate: OnRestate = OnRestate.RECOMPUTE
     about: About = field(default_factory=About)
@@ -115,6 +119,10 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         _settle_mode(draft, config.variables, errors)
         draft.retain = retain_of(draft, config, errors)
         draft.keep_versions = keep_versions_of(draft, config, errors)
+        options = statement.value("OPTIONS", OptionsSaid)
+        draft.manifest = manifest_of(options)
+        if kind is Kind.TRANSFORM and options is not None:
+            check_table_options(options, errors)
     return draft
 
 
@@ -249,6 +257,15 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
             errors.append(_needs_by(draft, "is PARTITIONED"))
         return
     draft.mode = said.mode
+    if said.where is not None:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E226",
+                "REPLACE WHERE is not said of a table of the lake",
+                why="a batch replaces its own label, or the whole state",
+                fix=f"say it of the PUBLISH of {draft.name}; in the query, WHERE chooses rows",
+            )
+        )
     if is_partitioned and said.mode is not Mode.APPEND:
         errors.append(
             draft.at("MODE").refuse(

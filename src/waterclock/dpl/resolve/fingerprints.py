@@ -103,6 +103,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
             table.keep_versions,
             table.is_sequential,
             table.on_restate,
+            *([table.manifest] if table.manifest else []),
         )
         for name, table in sorted(tables.items())
     )

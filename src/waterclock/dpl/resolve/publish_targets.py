@@ -8,10 +8,13 @@ from typing import Any
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.merge_keys import settle_merge
-from waterclock.dpl.syntax.statements import ModeSaid
+from waterclock.dpl.resolve.overwrites import overwrite_of, rule_of_overwrite
+from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
 from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode, TableType
 from waterclock.flow.declarations import RECORD, Temporal
+from waterclock.timelabel.duration import parse_duration
 
 
 def settle_publish(
@@ -32,6 +35,9 @@ def settle_publish(
         errors.append(_illegal_publish(draft, table, legal))
         return
     capabilities = systems.of(draft.destination) if draft.destination else None
+    _check_view(draft, errors)
+    if said is not None and said.where is not None:
+        _settle_overwrite(draft, said.where, capabilities, variables, errors)
     if capabilities and draft.mode not in capabilities.publishes:
         errors.append(
             draft.at("MODE" if said else "TO").refuse(
@@ -44,6 +50,63 @@ def settle_publish(
                 else "publish to a database",
             )
         )
+
+
+def _check_view(draft: Draft, errors: list[WaterclockError]) -> None:
+    """Refuse a view over what is no version and no label, and a time to keep that is none."""
+    options = draft.destination.options if draft.destination else {}
+    said = draft.statement.value("OPTIONS", OptionsSaid)
+    if said is None or not {"behind", "keep"} & options.keys():
+        return
+    is_by_label = draft.type is TableType.PARTITIONED and draft.mode is Mode.APPEND
+    mode = draft.statement.value("MODE", ModeSaid)
+    if "behind" in options and not is_by_label and (draft.mode is not Mode.REPLACE or (mode and mode.where)):
+        errors.append(
+            said.spans["behind"].refuse(
+                "E832",
+                f"{draft.mode.name}{' WHERE' if mode and mode.where else ''} cannot stand behind a view",
+                why="behind a view each version, or each label of a PARTITIONED table, is a table of its own",
+                fix="say REPLACE, publish a PARTITIONED table by APPEND, or leave the option out",
+            )
+        )
+    if "keep" in options:
+        try:
+            parse_duration(str(options["keep"]))
+            is_wrong = "behind" not in options or is_by_label
+        except WaterclockError:
+            is_wrong = True
+        if is_wrong:
+            errors.append(
+                said.spans["keep"].refuse(
+                    "E832",
+                    f"keep is not {options['keep']!r} here",
+                    why="it is how long a version behind a view is kept once another has replaced it",
+                    fix="say OPTIONS (behind 'view', keep '7 DAYS') of a REPLACE; labels go by RETAIN of their table",
+                )
+            )
+
+
+def _settle_overwrite(
+    draft: Draft,
+    said: Expression,
+    capabilities: Capabilities | None,
+    variables: Mapping[str, Any],
+    errors: list[WaterclockError],
+) -> None:
+    """Settle REPLACE WHERE: which rows of the destination are replaced, and that no other is published."""
+    if capabilities is not None and not capabilities.replaces_some:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E224",
+                f"{capabilities.type} cannot take REPLACE WHERE",
+                why="only a database replaces some rows and leaves others",
+                fix="leave the WHERE out, or publish to a database",
+            )
+        )
+        return
+    draft.where = overwrite_of(said, variables, errors)
+    if draft.where is not None:
+        draft.rules = (*draft.rules, rule_of_overwrite(said, draft.where))
 
 
 def _of_versions(draft: Draft, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]) -> None:

@@ -223,16 +223,22 @@ class Schemas:
 
     def _publish(self, draft: Draft) -> None:
         columns = self.columns_of(draft.statement.name)
-        if columns is None:
-            return
         said = draft.statement.value("COLUMNS", ColumnsSaid)
-        if said is not None:
+        if columns is None and (said is None or said.is_open):
+            return
+        if columns is None:
+            columns = {}
+        elif said is not None:
             self.errors.extend(_missing(said.columns, columns, draft.statement.name))
-            if not said.is_open:
-                columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
+        if said is not None and not said.is_open:
+            columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
+            if mode.value.where is not None:
+                # the column that tells labels apart is no column of a whole state
+                published = {name: said for name, said in columns.items() if name != TIMELABEL}
+                self.errors.extend(_in_expression(mode.value.where, published, draft.statement.name))
         for expression in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, columns, draft.statement.name))
 

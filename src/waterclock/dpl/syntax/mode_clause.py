@@ -25,9 +25,10 @@ def take_mode(cursor: Cursor) -> ModeSaid:
             raise not_yet("APPEND ORDER BY", cursor.here())
         return ModeSaid(Mode.APPEND)
     if word.upper == "REPLACE":
-        if cursor.at("WHERE"):
-            raise not_yet("REPLACE WHERE", cursor.here())
-        return ModeSaid(Mode.REPLACE)
+        where = None
+        if cursor.accept("WHERE"):
+            where = take_expression(cursor, "a condition, as in country = 'EU'", begins_clause)
+        return ModeSaid(Mode.REPLACE, where=where)
     if word.upper == "TEMPORAL":
         return _temporal(cursor)
     if word.upper != "MERGE":

@@ -137,6 +137,7 @@ class _Reader:
                 self._type()
         if kind is StatementKind.COLLECT:
             self._take("FROM", needed=True)
+        if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
             self._options()
         if kind is StatementKind.PUBLISH:
             self._take("TO", needed=True)
@@ -349,7 +350,7 @@ _SUBCLAUSES = {
     "WATERMARK": "WATERMARK stands behind CONTINUOUS",
     "OFFLINE": "OFFLINE stands behind MEASURE",
     "RUNTIME": "RUNTIME stands behind DEADLINE",
-    "OPTIONS": "OPTIONS stands right behind the unit, before all clauses",
+    "OPTIONS": "OPTIONS stands right behind the unit, of a TRANSFORM behind its columns, before all clauses",
     "PARTITIONED": "PARTITIONED stands right behind the table's name",
     "REGULAR": "REGULAR stands right behind the table's name",
     "FROM": "FROM stands behind the columns, before all clauses",
@@ -362,7 +363,7 @@ _POSITIONAL = {
     StatementKind.FUNCTION: ("RETURNS", "RETURN"),
     StatementKind.VIEW: ("AS",),
     StatementKind.COLLECT: ("FROM", "OPTIONS", "PARTITIONED", "REGULAR"),
-    StatementKind.TRANSFORM: ("AS", "PARTITIONED", "REGULAR"),
+    StatementKind.TRANSFORM: ("AS", "OPTIONS", "PARTITIONED", "REGULAR"),
     StatementKind.PUBLISH: ("TO", "OPTIONS"),
     StatementKind.GRANT: (),
 }

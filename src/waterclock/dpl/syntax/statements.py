@@ -210,13 +210,17 @@ class TemporalSaid:
 
 @dataclass(frozen=True, slots=True)
 class ModeSaid:
-    """APPEND, REPLACE, or MERGE and TEMPORAL with their sub-clauses; `keys` is empty where there was no ON."""
+    """APPEND, REPLACE, or MERGE and TEMPORAL with their sub-clauses; `keys` is empty where there was no ON.
+
+    `where` is that of REPLACE WHERE.
+    """
 
     mode: Mode
     keys: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     delete_when: Expression | None = None
     temporal: TemporalSaid | None = None
+    where: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

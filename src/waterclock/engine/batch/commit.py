@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import Claim
+from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.batch.publish import deliver
 from waterclock.engine.damage import damaged_file, require_log
 from waterclock.engine.reads.as_of import steps_before
@@ -66,6 +67,7 @@ def commit_group(
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
     if found.kind != "data":
         raise taken_over(table, claim)
+    keep_manifest(work, table)
     return found.version
 
 

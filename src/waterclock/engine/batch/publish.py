@@ -9,7 +9,9 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim, Slice
+from waterclock.connectors.behind import BEHIND, is_behind
 from waterclock.connectors.interface import Delivery, Outcome
+from waterclock.connectors.overwrites import note_of
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import all_rules, never_null
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
@@ -159,6 +161,8 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
         is_whole=bool(manifest.source.get("is_whole")),
         deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
         label_column=ROW_LABEL if ROW_LABEL in columns else "",
+        where=table.where,
+        note=BEHIND if table.destination and is_behind(table.destination) else note_of(table.where),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.batches.records import BatchResult, Claim
+from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.batch.publish import kill_delivery
 from waterclock.engine.damage import require_versions
 from waterclock.engine.spark.errors import to_error
@@ -88,6 +89,8 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
     folder = work.folder(table)
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
     work.ledger.claims.record_done(claim, _results(table, manifests, version))
+    if table.kind is not Kind.PUBLISH:
+        keep_manifest(work, table)
     return True
 
 

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.engine.batch.behind import drop_behind, labels_behind
 from waterclock.engine.damage import older_log, older_logs
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.unneeded_slices import Known, kept_since, may_go, replaced_at
 from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
+from waterclock.storage import symlinks
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.open_tables import opened
@@ -57,7 +60,9 @@ class Upkeep:
 
     `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files that become few. `unneeded`: files
     that no kept version shows. `slices`: sealed slices that nobody needs. `left_behind`: what broken claims left.
+    `manifests`: symlink manifests that are behind, or that nobody keeps up any more.
     `states`: those of a MERGE or TEMPORAL table that were made again for a reader of the past.
+    `labels`: those behind a destination's view whose windows RETAIN has dropped from the table that is published.
     `is_busy`: a claim is open, so nothing was looked at. `failed` says what went wrong, step by step.
     """
 
@@ -69,6 +74,8 @@ class Upkeep:
     slices: Amount = field(default_factory=Amount)
     left_behind: Amount = field(default_factory=Amount)
     states: Amount = field(default_factory=Amount)
+    manifests: int = 0
+    labels: tuple[str, ...] = ()
     is_busy: bool = False
     failed: list[str] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
@@ -84,7 +91,9 @@ class Upkeep:
     def is_nothing(self) -> bool:
         """Whether there is nothing to do, and nothing to say."""
         amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind, self.states)
-        return not (any(amount.count for amount in amounts) or self.is_busy or self.failed)
+        return not (
+            any(amount.count for amount in amounts) or self.manifests or self.labels or self.is_busy or self.failed
+        )
 
 
 def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
@@ -114,8 +123,11 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
             _try(found, "dropping windows", lambda: _drop(work, table, before))
         if found.joined.count:
             _try(found, "joining files", lambda: _optimize(work, table, found.small))
+        _try(found, "mending the symlink manifest", lambda: _mend_manifest(table, folder))
         if found.unneeded.count:
             _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
+    if found.labels:
+        _try(found, "dropping labels behind the view", lambda: drop_behind(work, table, found.labels))
     still_open = {claim.number for claim in work.ledger.claims.open()}
     for leaf in found.leaves:
         if leaf.claim not in still_open:
@@ -128,6 +140,8 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
     found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
     if is_busy or not is_folder(at(folder)):
         return found
+    if table.kind is Kind.PUBLISH:
+        _try(found, "looking at the destination", lambda: _look_behind(work, table, found))
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         found.drop_before = _drop_before(work, table, now, needed)
         if found.drop_before is not None:
@@ -135,6 +149,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
         if table.mode is not Mode.REPLACE:  # the next state brings its own files
             found.small = joinable(folder)
             found.joined = Amount(found.small.files, found.small.bytes)
+        found.manifests = _stale_manifests(table, folder)
         unneeded = unneeded_files(folder, _hours_kept(work, table, now))
         found.unneeded = Amount(len(unneeded), sum(file.size for file in unneeded))
     found.old_states = made_again(work.lake.history(table.name), kept_since(table, now))
@@ -225,6 +240,30 @@ def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
         oldest = oldest_readable(work.folder(table), kept_since(table, now))
         work.ledger.keeping.forget_versions(table.name, oldest)
     vacuum(work.folder(table), _hours_kept(work, table, now), _identity(work, table, VACUUMED))
+
+
+def _stale_manifests(table: Table, folder: str) -> int:
+    if table.manifest is None:
+        return int(symlinks.is_kept(folder))
+    try:
+        return len(symlinks.stale(folder))
+    except WaterclockError:
+        return 1  # what is in the way is told where it is tried
+
+
+def _mend_manifest(table: Table, folder: str) -> None:
+    """Write what is behind; take away what nobody keeps up: it would tell of files that were replaced."""
+    if table.manifest is not None:
+        symlinks.mend(folder)
+    elif symlinks.is_kept(folder):
+        symlinks.remove(folder)
+
+
+def _look_behind(work: Workplace, table: Table, found: Upkeep) -> None:
+    """Find the labels behind a destination's view that its table has dropped."""
+    before = work.ledger.keeping.dropped_before(table.reads[0].table, by=FOREVER)
+    if before is not None:
+        found.labels = tuple(label for label in labels_behind(work, table) if label < label_of(before))
 
 
 def _hours_kept(work: Workplace, table: Table, now: datetime) -> int:

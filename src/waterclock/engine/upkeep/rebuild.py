@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.damage import telling_damage
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.spark.user_functions import register_functions
@@ -123,6 +124,7 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
     who = work.settings.who
     work.ledger.keeping.redeclare(table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log)
     ask_again(work, table, stage.lost)
+    keep_manifest(work, table)
     resealed = tuple(piece.label for piece in stage.resealed)
     return Remade(name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost)
 

@@ -96,12 +96,17 @@ def move_head(database: Database, table: str, version: int) -> None:
             write.execute(_MOVE_STATE, {"of": table, "at": row.head_label, "to": version})
 
 
-def drop_windows(database: Database, table: str, before: datetime, version: int, *, who: str) -> None:
-    """Note that a commit took all windows before an instant out of a table: RETAIN."""
+def drop_windows(database: Database, table: str, before: datetime, version: int, *, who: str, why: str = "") -> None:
+    """Note that a commit took all windows before an instant out of a table: RETAIN, or who said so and `why`."""
     with database.write() as write:
         write.execute(_DROP, {"of": table, "before": before})
         write.execute(_MOVE, {"of": table, "to": version})
-        write.log("dropped", who=who, table=table, data={"before": before.isoformat(), "version": version})
+        write.log(
+            "dropped",
+            who=who,
+            table=table,
+            data={"before": before.isoformat(), "version": version, **({"why": why} if why else {})},
+        )
 
 
 def dropped_before(database: Database, table: str, *, by: datetime) -> datetime | None:

@@ -93,6 +93,12 @@ def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], 
     return fold(spark, folder, manifests, table.merge, table_schema(folder).json())
 
 
+def made_before(lake: Lake, table: Table, steps: Sequence[Step]) -> Path | None:
+    """Return the folder of the state after `steps` where it was made again for a reader; None where it was not."""
+    names = _names(table.merge or temporal_of(table), steps)
+    return _made(_place(lake, table.name, steps[-1], names[-1]))
+
+
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """The newest stored state at or before a label: its rows, the slices it was made of, and those after it."""

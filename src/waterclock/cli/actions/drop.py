@@ -1,0 +1,49 @@
+"""Finds the windows that `drop` takes out, asks, and records who said so and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.views.json import print_json
+from waterclock.cli.views.theme import console
+from waterclock.engine.opening import open_workplace
+from waterclock.engine.upkeep.dropping import drop, look
+from waterclock.errors import WaterclockError
+from waterclock.operations.opening import now_of, one_table, open_project
+from waterclock.operations.reasons import need_reason
+from waterclock.operations.words import count_words, local_range
+from waterclock.timelabel.label import label_of
+
+
+def dropped(folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool) -> None:
+    """Show which windows are meant, ask, and drop them.
+
+    Raises  E436 for what is not dropped, E903 for an empty reason
+    """
+    need_reason(why)
+    to = console(stderr=is_json)
+    project = open_project(folder, env)
+    name, said = one_table(project.flow, which)
+    if said is None:
+        raise WaterclockError(
+            "E436",
+            f"no labels of {name} are named",
+            where=name,
+            why="a table is dropped from its oldest window on, up to a label",
+            fix=f"name the last label that goes: waterclock drop {name}@..2020-01-31",
+        )
+    table = project.flow.tables[name]
+    with open_workplace(project) as work:
+        found = look(work, table, said, now_of(now, project.flow, work.ledger))
+        labels = [label_of(label) for label in found.labels]
+        words = local_range(found.labels[0], found.labels[-1], table.cadence)
+        what = f"{count_words(len(labels), 'label')} of {name} ({words}), {count_words(found.rows, 'row')}"
+        confirm(f"Drop {what}?", yes=yes)
+        behind = drop(work, found, why=why)
+    if is_json:
+        print_json({"table": name, "dropped": labels, "rows": found.rows, "behind": behind, "why": why})
+        return
+    to.print(f"dropped: {what}: {why}", soft_wrap=True)
+    if behind:
+        to.print(f"and {count_words(behind, 'table')} behind views", soft_wrap=True)

@@ -1,0 +1,33 @@
+"""`waterclock drop`: take the oldest windows out of a table, for a reason that is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Because, Env, Now, ProjectDir, Yes
+
+Windows = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE@..LABEL", help="The table, and the last label that goes.", autocompletion=tables_from
+    ),
+]
+
+
+def drop(
+    which: Windows,
+    *,
+    why: Because,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    now: Now = None,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Drop the oldest windows of a table, as RETAIN does: what was made of them stays as it is."""
+    from waterclock.cli.actions.drop import dropped
+
+    dropped(project, env, which, why, now, yes=yes, is_json=json)

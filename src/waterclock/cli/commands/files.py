@@ -1,0 +1,48 @@
+"""`waterclock files`: the files that make up a table, for other engines."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from waterclock.cli.completion import tables_from
+from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+
+OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", autocompletion=tables_from)]
+Tick = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TICK", help="As of a tick: an instant, a timelabel, TABLE@LABEL or latest."),
+]
+Known = Annotated[str | None, typer.Option("--known-at", metavar="TIME", help="With --as-of: as it was known then.")]
+
+
+class Form(StrEnum):
+    """How files are told: one path a line, or as SQL that gives each label its place in a Hive-style catalogue."""
+
+    LIST = "list"
+    HIVE = "hive"
+
+
+Told = Annotated[
+    Form, typer.Option("--format", metavar="list|hive", help="A path a line; or SQL: ADD PARTITION … LOCATION a label.")
+]
+
+
+def files(
+    table: OneTable,
+    *,
+    as_of: Tick = None,
+    known_at: Known = None,
+    form: Told = Form.LIST,
+    project: ProjectDir = HERE,
+    env: Env = None,
+    json: AsJson = False,
+) -> None:
+    """List exactly the files that make up a table, now or at a tick, for DuckDB, pyarrow, Polars, Hive."""
+    from waterclock.cli.views.files import told
+
+    if known_at is not None and as_of is None:
+        raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
+    told(project, env, table, as_of=as_of, known_at=known_at, is_hive=form is Form.HIVE, is_json=json)

@@ -1,0 +1,33 @@
+"""Prints the files of a table as other programs take them: plain lines, without any colour or width."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from waterclock.cli.views.json import print_json
+from waterclock.engine.opening import open_workplace
+from waterclock.operations.data_files import data_files, partition_statements
+from waterclock.operations.opening import one_table, open_project
+
+
+def told(
+    folder: Path,
+    env: str | None,
+    table: str,
+    *,
+    as_of: str | None,
+    known_at: str | None,
+    is_hive: bool,
+    is_json: bool,
+) -> None:
+    """Print the files of a table, or the SQL that registers its labels."""
+    project = open_project(folder, env)
+    with open_workplace(project, is_question=True) as work:
+        name, _ = one_table(project.flow, table)
+        found = data_files(work, name, as_of=as_of, known_at=known_at)
+        lines = partition_statements(found, work.lake.folder(name)) if is_hive else [each.path for each in found.files]
+    if is_json:
+        print_json({**found.to_json(), "statements": lines if is_hive else []})
+        return
+    sys.stdout.writelines(f"{line}\n" for line in lines)

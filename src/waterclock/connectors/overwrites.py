@@ -1,0 +1,114 @@
+"""REPLACE WHERE at a database: the rows of a condition in its SQL, and what may not change between two deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from waterclock.connectors.interface import Delivered, Delivery
+from waterclock.errors import WaterclockError
+from waterclock.flow.conditions import Condition, Term
+from waterclock.flow.declarations import Unit
+
+_WHERE = "WHERE "
+_NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "float", "real", "double", "decimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a database is told of a condition: its names, its places for values, texts and the values themselves."""
+
+    quoted: Callable[[str], str]
+    place: str
+    text: str  # a column as text, with {} for its name
+    value: Callable[[Any], Any]
+
+
+def rows_of(delivery: Delivery, dialect: Dialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
+    """Return the condition of a delivery in SQL, and its values. `spelt` are the destination's names by lower case.
+
+    Raises  E830 where a value and its column are of different kinds
+    """
+    if delivery.where is None:
+        return "TRUE", []
+    kinds = {name.lower(): kind.lower() for name, kind in delivery.columns}
+    values: list[Any] = []
+
+    def column_of(term: Term) -> tuple[str, str]:
+        name = str(term.value).lower()
+        if name not in kinds:
+            raise _refused(delivery, f"{term.value} is no column that is published")
+        return dialect.quoted((spelt or {}).get(name, _spelling(delivery, name))), kinds[name]
+
+    def written(term: Term) -> str:
+        if term.op in {"and", "or"}:
+            return "(" + f" {term.op.upper()} ".join(map(written, term.parts)) + ")"
+        if term.op == "not":
+            return f"(NOT {written(term.parts[0])})"
+        column, kind = column_of(term.parts[0])
+        if term.op == "null":
+            return f"({column} IS NULL)"
+        value = term.parts[1].value
+        _require_kind(delivery, column, kind, value)
+        values.append(dialect.value(value))
+        return f"({dialect.text.format(column) if isinstance(value, str) else column} {term.op} {dialect.place})"
+
+    return written(delivery.where.term), values
+
+
+def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
+    """Refuse a delivery that replaces other rows than the one before did: rows of before would stay, or others' go.
+
+    Raises  E831, unless the option `adopt` says that what is there is known
+    """
+    before = newest.note if newest is not None and newest.note.startswith(_WHERE) else ""
+    now = note_of(delivery.where)
+    if newest is None or before == now or unit.options.get("adopt"):
+        return
+    raise WaterclockError(
+        "E831",
+        f"{unit} would be replaced by another condition than before",
+        where=f"{unit}@{delivery.label_text}",
+        why=f"the delivery before replaced {before or 'all rows'}, this one replaces {now or 'all rows'}: "
+        + ("rows of before would stay as they are" if now else "rows that others put there would go"),
+        fix=(f"DELETE FROM {unit.path} {before} if they are to go; " if before and now else "")
+        + "say OPTIONS (adopt true) for the next delivery, or take the condition back",
+    )
+
+
+def note_of(where: Condition | None) -> str:
+    """Return what the record of deliveries keeps of a condition."""
+    return f"{_WHERE}{where.text}" if where else ""
+
+
+def number_or_text(value: Any) -> Any:
+    """Return a value as SQLite binds it."""
+    return float(value) if isinstance(value, Decimal) else int(value) if isinstance(value, bool) else value
+
+
+def _spelling(delivery: Delivery, name: str) -> str:
+    return next(column for column, _ in delivery.columns if column.lower() == name)
+
+
+def _require_kind(delivery: Delivery, column: str, kind: str, value: Any) -> None:
+    is_right = (
+        kind == "boolean"
+        if isinstance(value, bool)
+        else kind.startswith(("string", "char", "varchar"))
+        if isinstance(value, str)
+        else kind.startswith(_NUMBERS)
+    )
+    if not is_right:
+        raise _refused(delivery, f"{column} is {kind.upper()}, and is compared with {value!r}")
+
+
+def _refused(delivery: Delivery, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E830",
+        f"the condition of {delivery.publish} cannot be asked of its destination",
+        where=f"{delivery.publish}@{delivery.label_text}",
+        why=why,
+        fix="compare texts with texts, numbers with numbers, BOOLEAN with TRUE or FALSE; cast in the transform",
+    )

@@ -1,0 +1,115 @@
+"""REPLACE WHERE of a publish settled: a condition that Spark and any database understand alike, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from waterclock.dpl.resolve.literals import with_literals
+from waterclock.dpl.syntax.cursor import unknown_variable
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import Expression
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Action, Scope
+from waterclock.flow.conditions import Condition, Fixed, Term
+from waterclock.flow.declarations import Rule
+
+RULE = "REPLACE WHERE"
+USABLE = (
+    "columns that are published, texts, numbers, TRUE, FALSE, :values; = <> < <= > >= IN BETWEEN IS NULL; AND OR NOT"
+)
+_COMPARE = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Condition | None:
+    """Settle which rows a publish replaces; None where the condition is refused, and reported."""
+    unknown = [name for name in said.variables if name not in variables]
+    errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
+    if unknown:
+        return None
+    try:
+        term = _Reader(said.span, variables).read(said.tree)
+    except WaterclockError as error:
+        errors.append(error)
+        return None
+    return Condition(with_literals(said, variables), term, "UTC")
+
+
+def rule_of_overwrite(said: Expression, where: Condition) -> Rule:
+    """Return the rule that every published row is one that is replaced: any other would be doubled by the next."""
+    return Rule(where.text, RULE, Scope.ROW, Action.FAIL, said.span.place, said.variables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the tree of one condition; `span` is where it stands as a whole."""
+
+    span: Span
+    variables: Mapping[str, Any]
+
+    def read(self, node: Any) -> Term:  # noqa: PLR0911 - one answer for each sort of node
+        if isinstance(node, exp.Paren):
+            return self.read(node.this)
+        if isinstance(node, exp.And | exp.Or):
+            parts = (self.read(node.this), self.read(node.expression))
+            return Term("and" if isinstance(node, exp.And) else "or", parts)
+        if isinstance(node, exp.Not):
+            return Term("not", (self.read(node.this),))
+        if op := _COMPARE.get(type(node)):
+            return self._compared(op, node.this, node.expression)
+        if isinstance(node, exp.Between):
+            low = self._compared(">=", node.this, node.args["low"])
+            return Term("and", (low, self._compared("<=", node.this, node.args["high"])))
+        if isinstance(node, exp.In) and node.expressions:
+            return Term("or", tuple(self._compared("=", node.this, each) for each in node.expressions))
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return Term("null", (self._column(node.this),))
+        raise self._refused(node)
+
+    def _compared(self, op: str, left: Any, right: Any) -> Term:
+        if isinstance(right, exp.Column):
+            left, right, op = right, left, _TURNED.get(op, op)
+        column, value = self._column(left), self._value(right)
+        if isinstance(value, str | bool) and op not in {"=", "<>"}:
+            why = "texts have another order in each database" if isinstance(value, str) else "they have no order"
+            raise self._refused(right, why)
+        return Term(op, (column, Term("value", value=value)))
+
+    def _column(self, node: Any) -> Term:
+        if isinstance(node, exp.Paren):
+            return self._column(node.this)
+        if isinstance(node, exp.Column) and len(node.parts) == 1:
+            return Term("column", value=node.name)
+        raise self._refused(node)
+
+    def _value(self, node: Any) -> Fixed:
+        if isinstance(node, exp.Paren):
+            return self._value(node.this)
+        found: Any = None
+        if isinstance(node, exp.Boolean):
+            found = bool(node.this)
+        elif isinstance(node, exp.Placeholder):
+            found = self.variables[node.name]
+        elif isinstance(node, exp.Neg):
+            inner = self._value(node.this)
+            found = -inner if isinstance(inner, int | Decimal) and not isinstance(inner, bool) else None
+        elif isinstance(node, exp.Literal):
+            found = node.this if node.is_string else int(node.this) if node.this.isdigit() else Decimal(node.this)
+        found = Decimal(repr(found)) if isinstance(found, float) else found
+        if found is None or isinstance(found, date):
+            raise self._refused(node)
+        return found  # type: ignore[no-any-return] # a text, a number or a truth
+
+    def _refused(self, node: Any, why: str | None = None) -> WaterclockError:
+        return self.span.refuse(
+            "E830",
+            f"{node.sql(dialect='databricks')} cannot say which rows of a destination are replaced",
+            why=why or "Spark and the destination have to find the same rows by it",
+            fix=f"what can: {USABLE}",
+        )

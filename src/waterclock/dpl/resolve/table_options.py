@@ -1,0 +1,25 @@
+"""OPTIONS that are said of a table, not of the unit that it is collected from: how others find its files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from waterclock.dpl.syntax.statements import OptionsSaid
+from waterclock.flow.capabilities import Option
+from waterclock.flow.declarations import Unit
+
+MANIFEST = "manifest"
+TABLE_OPTIONS = {
+    MANIFEST: Option(choices=("symlink",), help="a list of the live files beside the table, for engines without Delta"),
+}
+
+
+def without_table_options(unit: Unit) -> Unit:
+    """Return a unit with the options that its connector knows."""
+    return replace(unit, options={name: value for name, value in unit.options.items() if name not in TABLE_OPTIONS})
+
+
+def manifest_of(said: OptionsSaid | None) -> str | None:
+    """Return which manifest a table keeps beside it; None where it says none, or one that there is not."""
+    value = said.values.get(MANIFEST) if said else None
+    return str(value) if value in TABLE_OPTIONS[MANIFEST].choices else None

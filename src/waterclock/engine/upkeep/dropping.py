@@ -1,0 +1,104 @@
+"""Drops the oldest windows of a table by hand, by the rule of RETAIN: nothing that a batch still reads goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.engine.batch.behind import drop_behind, labels_behind
+from waterclock.engine.batch.outside import keep_manifest
+from waterclock.engine.damage import require_log
+from waterclock.engine.upkeep.ledger_rebuild import RETAINED
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
+from waterclock.planner.planning import Planner
+from waterclock.selection import Labels
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.tidying import drop_windows
+from waterclock.timelabel.label import label_of
+
+
+@dataclass(frozen=True, slots=True)
+class Droppable:
+    """Windows that may be dropped: all of a table before an instant, and how many labels and rows these are."""
+
+    table: Table
+    before: datetime
+    labels: tuple[datetime, ...]
+    rows: int
+
+
+def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppable:
+    """Find the windows that are meant; changes nothing.
+
+    Raises  E436 for a table that is no union of windows, for labels that do not begin with its oldest, for what a batch
+            still reads, for its newest label, and while a batch of it runs
+    """
+    if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
+        kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
+        why = f"it is {kind}, no union of windows"
+        raise _refused(table, "has no windows to drop", why, "`skip` leaves batches out; `recompute` makes them again")
+    if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
+        raise _refused(table, "is at work", "a batch of it is running", "drop its windows once it has ended")
+    low, high = said.bounds(table.cadence)
+    record = work.ledger.reads.table(table.name)
+    pieces = work.ledger.reads.slices(
+        table.name, work.ledger.keeping.dropped_before(table.name, by=FOREVER) or BEGINNING, FOREVER
+    )
+    first = pieces[0].label if pieces else None
+    if first is None or high is None or record.head_label is None or high > record.head_label:
+        newest = f"its newest label is {label_of(record.head_label)}" if record.head_label else "it holds none"
+        fix = "name the last label that goes, as in ..2020-01-31" if first else "nothing is to be dropped"
+        raise _refused(table, "keeps its newest label", newest, fix)
+    if low is not None and low > first:
+        raise _refused(
+            table,
+            f"is dropped from its oldest label on, {label_of(first)}",
+            "what lies in the middle would look as if it had never been",
+            f"say ..{label_of(table.cadence.previous(high))}; `skip` leaves single batches out",
+        )
+    needed = _needed(work, table, now)
+    if high > needed:
+        raise _refused(
+            table,
+            f"is still read from {label_of(needed)} on",
+            "a batch that is due, or the next one of a reader, needs the windows there",
+            f"drop no more than ..{label_of(table.cadence.previous(needed))}; RETAIN bounds what HISTORY and PAST read"
+            if needed > first
+            else "say RETAIN of it, which bounds what HISTORY reads, or take the reader out",
+        )
+    gone = [piece for piece in pieces if piece.label < high]
+    return Droppable(table, high, tuple(piece.label for piece in gone), sum(piece.rows for piece in gone))
+
+
+def drop(work: Workplace, found: Droppable, *, why: str) -> int:
+    """Drop what was found, note who said so and why, and drop it behind views of destinations; gives labels there."""
+    table, folder = found.table, work.folder(found.table)
+    require_log(work, table.name)
+    identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
+    version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
+    version = work.ledger.reads.table(table.name).head_version if version is None else version
+    work.ledger.keeping.drop_windows(table.name, found.before, version, who=work.settings.who, why=why)
+    keep_manifest(work, table)
+    count = 0
+    for each in work.flow.tables.values():
+        if each.kind is Kind.PUBLISH and each.reads[0].table == table.name:
+            labels = [label for label in labels_behind(work, each) if label < label_of(found.before)]
+            drop_behind(work, each, labels)
+            count += len(labels)
+    return count
+
+
+def _needed(work: Workplace, table: Table, now: datetime) -> datetime:
+    """Return the oldest window that a batch which is due, or the next of any reader, may read."""
+    later = max(each.cadence.next(each.cadence.next(now)) for each in work.flow.tables.values())
+    planner, snapshot = Planner(work.flow), work.ledger.reads.snapshot(work.flow)
+    return table.cadence.floor(planner.oldest_needed(snapshot, later).get(table.name, FOREVER))
+
+
+def _refused(table: Table, what: str, why: str, fix: str) -> WaterclockError:
+    return WaterclockError("E436", f"{table.name} {what}", where=table.name, why=why, fix=fix)

@@ -1,0 +1,206 @@
+"""Lists the files that make up a table, as it is or stood at a tick, for engines that know no Delta; starts no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waterclock.engine.damage import require_log
+from waterclock.engine.query.query import require_table
+from waterclock.engine.query.ticks import AsOf, Moment, moment_of
+from waterclock.engine.reads.as_of import commit_records, resolved
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, files_below, is_there
+from waterclock.flow.declarations import Table
+from waterclock.operations.opening import zone_of
+from waterclock.storage.folds.older_states import made_before
+from waterclock.storage.lake import STAGE
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, version_if_kept
+from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.resolving import Resolved
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.symlinks import absolute, require_plain
+from waterclock.timelabel.label import hive_path, label_of, label_of_hive_path
+from waterclock.timelabel.zone import parse_instant
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of a table: where it is for others, in which folder of the table, its bytes, and the label it is of.
+
+    `label` is None for a file that no one label has: of a MERGE or TEMPORAL state, or joined by OPTIMIZE.
+    """
+
+    path: str
+    folder: str
+    bytes: int
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DataFiles:
+    """The files of a table, ordered by label and path; `moment` where it was asked for as of a tick.
+
+    `labels` are all that the table ever held, of a PARTITIONED one.
+    """
+
+    table: Table
+    files: tuple[DataFile, ...]
+    labels: tuple[str, ...] = ()
+    moment: Moment | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is asked for, and the files."""
+        return {
+            "table": self.table.name,
+            "as_of": None if self.moment is None else self.moment.tick,
+            "known_at": None if self.moment is None else self.moment.known_at,
+            "files": [{"path": file.path, "label": file.label, "bytes": file.bytes} for file in self.files],
+        }
+
+
+def data_files(work: Workplace, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
+    """List the files of a table as it is now, or as of a tick.
+
+    Raises  E434 where no list tells what the table holds, E435 where the files of then are not kept, and as
+            `query --as-of`
+    """
+    table = require_table(work.flow, name)
+    require_log(work, name)
+    labels = _labels(work, table)
+    if as_of is None:
+        return DataFiles(table, _live(work, table), labels)
+    zone = zone_of(work.flow)
+    known = None if known_at is None else parse_instant(known_at, zone)
+    moment = moment_of(work, [name], AsOf(as_of, known, zone))
+    found = resolved(work, table, moment.tick, known_at=moment.known_at)
+    return DataFiles(table, _of_state(work, table, found) if table.is_fold else _sealed(work, found), labels, moment)
+
+
+def partitions(found: DataFiles, folder: str) -> dict[str, str]:
+    """Return by label the folder that holds its rows and nothing else, of a PARTITIONED table.
+
+    Raises  E434 for a table without partitions, and where files of a label lie among others
+    """
+    if not found.table.is_partitioned:
+        raise WaterclockError(
+            "E434",
+            f"{found.table.name} has no partitions",
+            where=found.table.name,
+            why="only the labels of a PARTITIONED table lie in folders of their own",
+            fix=f"`waterclock files {found.table.name}` lists its files",
+        )
+    by_label: dict[str, list[DataFile]] = {}
+    for file in found.files:
+        by_label.setdefault(file.label or "", []).append(file)
+    return {label: _only_folder(found.table, folder, label, files) for label, files in by_label.items()}
+
+
+def partition_statements(found: DataFiles, folder: str) -> list[str]:
+    """Return the SQL that has a Hive-style catalogue know each label's current place, and none that is gone."""
+    locations = partitions(found, folder)
+    lines = []
+    for label in sorted({*found.labels, *locations}):
+        parts = (each.partition("=") for each in hive_path(label).split("/"))
+        spec = "PARTITION (" + ", ".join(f"{name}='{value}'" for name, _, value in parts) + ")"
+        lines.append(f"ALTER TABLE {found.table.name} DROP IF EXISTS {spec};")
+        if label in locations:
+            lines.append(f"ALTER TABLE {found.table.name} ADD {spec} LOCATION '{_text(locations[label])}';")
+    return lines
+
+
+def _labels(work: Workplace, table: Table) -> tuple[str, ...]:
+    if not table.is_partitioned:
+        return ()
+    slices = (label for record in commit_records(work.ledger, table.name) for label in record.slices)
+    return tuple(sorted({label_of(label) for label in slices}))
+
+
+def _live(work: Workplace, table: Table) -> tuple[DataFile, ...]:
+    folder = work.folder(table)
+    if not table_exists(folder):
+        return ()
+    with opened(folder) as shown:
+        require_plain(shown)
+        return _listed(folder, list(shown.files.values()))
+
+
+def _listed(folder: str, files: Sequence[LiveFile]) -> tuple[DataFile, ...]:
+    found = [
+        DataFile(absolute(folder, file.path), file.path.rpartition("/")[0], file.size, _label(file)) for file in files
+    ]
+    return tuple(sorted(found, key=lambda file: (file.label or "", file.path)))
+
+
+def _label(file: LiveFile) -> str | None:
+    if file.label:
+        return file.label
+    return label_of_hive_path(file.path) if file.path.startswith(f"{STAGE}/") else None
+
+
+def _sealed(work: Workplace, found: Resolved) -> tuple[DataFile, ...]:
+    """Return the files of the sealed slices that a table is made of as of a tick."""
+    folder = work.lake.folder(found.table)
+    files = []
+    for step in found.steps:
+        try:
+            manifest = read_manifest(folder, step.slice_path)
+        except WaterclockError as error:
+            raise _not_kept(found, f"the slice of {label_of(step.label)} is gone") from error
+        for file in manifest.files:
+            if not is_there(at(folder, file.path)):
+                raise _not_kept(found, f"a file of the slice of {label_of(step.label)} is gone")
+            label = label_of(step.label)
+            files.append(DataFile(absolute(folder, file.path), step.slice_path, file.size, label))
+    return tuple(files)
+
+
+def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[DataFile, ...]:
+    """Return the files of the version that holds a MERGE or TEMPORAL table's state as of a tick."""
+    folder = work.folder(table)
+    if not found.steps:
+        return ()
+    kept = version_if_kept(folder, found.version)
+    if kept is not None and is_plain(kept):
+        return _listed(folder, live_files(kept))
+    made = made_before(work.lake, table, found.steps)
+    if made is None:
+        raise _not_kept(found, "no version that is kept holds the state, and nobody had it made again")
+    written = (file for file in files_below(made) if file.path.endswith(".parquet"))
+    return tuple(DataFile(str(made / file.path), str(made), file.size, None) for file in written)
+
+
+def _only_folder(table: Table, folder: str, label: str, files: Sequence[DataFile]) -> str:
+    """Return the one folder of a label's files, where nothing else lies that a reader would take for rows."""
+    folders = {file.folder for file in files}
+    if len(folders) == 1 and (only := folders.pop()):
+        there = {file.path for file in files_below(at(folder, only)) if file.path.endswith(".parquet")}
+        if there == {file.path.rpartition("/")[2] for file in files}:
+            return absolute(folder, only)
+    raise WaterclockError(
+        "E434",
+        f"{table.name}@{label} has no folder of its own",
+        where=f"{table.name}@{label}",
+        why="its files were joined or rewritten since it was sealed, and lie among replaced ones",
+        fix=f"list its files (`waterclock files {table.name}`), or declare OPTIONS (manifest 'symlink')",
+    )
+
+
+def _not_kept(found: Resolved, why: str) -> WaterclockError:
+    tick: datetime = found.tick
+    return WaterclockError(
+        "E435",
+        f"the files of {found.table} as of {label_of(tick)} are not kept",
+        where=found.table,
+        why=why,
+        fix=f'`waterclock query --as-of {label_of(tick)} "SELECT * FROM {found.table}"` makes it again '
+        "where it can be; then ask once more",
+    )
+
+
+def _text(path: str) -> str:
+    return path.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,0 +1,174 @@
+"""Keeps a symlink manifest beside a table: for engines that know no Delta, the list of the files that make it up.
+
+It lies as Delta's own would, `_symlink_format_manifest/timelabel=<label>/manifest` of a partitioned table and
+`_symlink_format_manifest/manifest` of any other, one absolute path a line. A label without rows has none. Each is
+replaced whole. Between a commit and its manifest a reader sees the label as it was before, whose files still lie there.
+
+A side file names the version that was followed, so that a commit costs what it changed. Whoever wrote looks again
+whether the table has moved on meanwhile: of two writers the later one leaves what is true. What a crash left behind is
+found by `stale`, which compares all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+
+from waterclock.errors import WaterclockError
+from waterclock.filesystem import at, files_below, is_folder, make_folder, read_text, remove_folder, replace_text
+from waterclock.object_stores import is_remote
+from waterclock.storage.log.delta_log import actions_after
+from waterclock.storage.log.open_tables import OpenTable, opened
+from waterclock.timelabel.label import TIMELABEL
+
+FOLDER = "_symlink_format_manifest"
+_NAME = "manifest"
+_FOLLOWED = "_version"
+_WHOLE = ""  # stands for the label of a table that has no partitions
+_MOST_LOOKS = 20
+
+
+def follow(folder: str) -> int:
+    """Bring the manifest to the table's newest version; gives how many of its files were written or removed.
+
+    Cost: a small file for each label that changed since it was followed last; all of them the first time.
+
+    Raises  E434 where no list of files can tell what the table holds
+    """
+    seen, written = _followed(folder), 0
+    for _ in range(_MOST_LOOKS):
+        with opened(folder) as table:
+            version = table.version
+            if version == seen:
+                break
+            wanted = _wanted(table, None if seen is None or seen > version else _changed(table, seen))
+        _put(folder, wanted)
+        replace_text(at(folder, FOLDER, _FOLLOWED), f"{version}\n")
+        written += len(wanted)
+        seen = version
+    return written
+
+
+def stale(folder: str) -> list[str]:
+    """Return the labels whose manifest is not what the table holds, "" for a table without partitions.
+
+    Cost: a small file read for each label.
+    """
+    with opened(folder) as table:
+        wanted = _wanted(table, None)
+    there = _there(folder)
+    return sorted(label for label in {*wanted, *there} if wanted.get(label, "") != there.get(label, ""))
+
+
+def mend(folder: str) -> int:
+    """Write anew what is stale; gives how many files that were."""
+    lacking = stale(folder)
+    if lacking:
+        with opened(folder) as table:
+            wanted = _wanted(table, lacking)
+        _put(folder, wanted)
+    follow(folder)
+    return len(lacking)
+
+
+def is_kept(folder: str) -> bool:
+    """Tell whether there is a manifest, or was begun."""
+    return is_folder(at(folder, FOLDER))
+
+
+def remove(folder: str) -> None:
+    """Take the manifest away: one that nobody keeps up would tell of files that were replaced."""
+    remove_folder(at(folder, FOLDER))
+
+
+def require_plain(table: OpenTable) -> None:
+    """Refuse a table whose rows are not those of its files, as they are.
+
+    Raises  E434 for deletion vectors and column mapping
+    """
+    if table.is_plain and not table.marked:
+        return
+    raise WaterclockError(
+        "E434",
+        "a list of files cannot tell what the table holds",
+        where=table.folder,
+        why="it has deletion vectors or mapped columns, which somebody else turned on: its files hold other rows",
+        fix="rewrite it without them (REORG TABLE … APPLY (PURGE), then `waterclock rebuild`), or read it as Delta",
+    )
+
+
+def absolute(folder: str, path: str) -> str:
+    """Return where a file of a table lies, as engines on this machine or in front of the bucket are told."""
+    return str(at(folder, path)) if not is_remote(folder) else f"{folder.rstrip('/')}/{path}"
+
+
+def _followed(folder: str) -> int | None:
+    try:
+        return int(read_text(at(folder, FOLDER, _FOLLOWED)))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _changed(table: OpenTable, seen: int) -> set[str] | None:
+    """Return the labels whose files changed after a version; None where the log does not tell."""
+    found: set[str] = set()
+    newest = seen
+    for version, actions in actions_after(table.folder, seen):
+        if version > table.version:
+            break
+        newest = version
+        for action in actions:
+            of_file = action.get("add") or action.get("remove")
+            if of_file is None:
+                continue
+            partition = of_file.get("partitionValues")
+            if table.partition_columns and not partition:
+                return None
+            found.add((partition or {}).get(TIMELABEL) or _WHOLE)
+    return found if newest == table.version else None
+
+
+def _wanted(table: OpenTable, labels: Collection[str] | None) -> dict[str, str]:
+    """Return the text of each manifest by label; those that are asked for and have no files are empty."""
+    require_plain(table)
+    found: dict[str, list[str]] = {label: [] for label in labels or ()}
+    if labels is None or not table.partition_columns:
+        files: Iterable[tuple[str, str]] = ((file.label or _WHOLE, file.path) for file in table.files.values())
+    else:
+        files = ((label, file.path) for label in labels for file in table.files_at(label))
+    for label, path in files:
+        if labels is None or label in found:
+            found.setdefault(label, []).append(_uri(table.folder, path))
+    if not table.partition_columns and (labels is None or labels):
+        found.setdefault(_WHOLE, [])
+    return {label: "".join(f"{path}\n" for path in sorted(paths)) for label, paths in found.items()}
+
+
+def _uri(folder: str, path: str) -> str:
+    """Return a path as Hive takes it: not encoded, with the scheme of its file system."""
+    found = absolute(folder, path)
+    return found if is_remote(folder) else f"file://{found}"
+
+
+def _put(folder: str, texts: Mapping[str, str]) -> None:
+    for label, text in texts.items():
+        place = at(folder, FOLDER, *([f"{TIMELABEL}={label}"] if label else []))
+        if not text and label:
+            remove_folder(place)
+            continue
+        make_folder(place)
+        replace_text(place / _NAME, text)
+    make_folder(at(folder, FOLDER))
+
+
+def _there(folder: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    root = at(folder, FOLDER)
+    if not is_folder(root):
+        return found
+    for file in files_below(root):
+        place, _, name = file.path.rpartition("/")
+        if name == _NAME:
+            with suppress(FileNotFoundError):
+                found[place.rpartition("=")[2]] = read_text(at(folder, FOLDER, file.path))
+    return found
