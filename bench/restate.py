@@ -26,7 +26,8 @@ from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import Project, warm_spark
 
 from waterclock.flow.choices import Kind, Mode, TableType
-from waterclock.flow.declarations import Merge, Place, Table
+from waterclock.flow.declarations import Place, Table
+from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.merge import merge_slice, restate_slice

@@ -14,8 +14,9 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.choices import ReadKind, Scope
 from waterclock.flow.conditions import Term
-from waterclock.flow.declarations import Flat, Merge, Read, Table
+from waterclock.flow.declarations import Flat, Read, Table
 from waterclock.flow.flats import flats_of
+from waterclock.flow.folds import Merge
 
 FOLDER = HERE / "accepted"
 SETTINGS = """\

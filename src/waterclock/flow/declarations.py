@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.conditions import Condition
+from waterclock.flow.folds import Merge, Temporal
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.steps import Step
 from waterclock.flow.watermarks import Watermark
@@ -18,8 +19,6 @@ from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
 
 Value = str | int | float | bool | None
-RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
-"""What each version of a temporal table carries: since when it holds, until when, and whether it still does."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -146,58 +145,6 @@ class Source:
     lookback: Duration | None = None
     awaits: Awaits | None = None
     changed: Changed | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """Keyed update: per key the last row by (`order_by`, label) wins; a winner where `delete_when` is TRUE is gone."""
-
-    keys: tuple[str, ...]
-    order_by: tuple[str, ...] = ()
-    delete_when: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Temporal:
-    """All versions of a key on one timeline: which rows say what, and since when.
-
-    A row tells the attributes as of `at`, of its window's end where that is None. Rows of one key and time are ordered
-    by `order_by`, then by label. `consumed` are columns that order or delete and are no attributes. `track` names those
-    whose changes make a version; empty, all do. NULL is missing and filled, but for the `values`, where it says "now
-    empty"; `are_all_values`: for every attribute, as in a snapshot unless it says otherwise. `fills_back`: a life's
-    first versions take its first known value.
-    """
-
-    keys: tuple[str, ...]
-    at: str | None = None
-    order_by: tuple[str, ...] = ()
-    delete_when: str | None = None
-    consumed: tuple[str, ...] = ()
-    track: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    are_all_values: bool = False
-    fills_back: bool = True
-
-    def __str__(self) -> str:
-        said = [
-            f"ON ({', '.join(self.keys)})",
-            f"AT {self.at}" if self.at else "",
-            f"ORDER BY {', '.join(self.order_by)}" if self.order_by else "",
-            f"DELETE WHEN {self.delete_when}" if self.delete_when else "",
-            f"TRACK ({', '.join(self.track)})" if self.track else "",
-            "NULLS VALUE" if self.are_all_values else f"NULLS VALUE ({', '.join(self.values)})" if self.values else "",
-            "" if self.fills_back else "FILL FORWARD",
-        ]
-        return " ".join(part for part in said if part)
-
-    def attributes(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Return those of a row's columns that versions show."""
-        others = {name.lower() for name in (*self.keys, self.at or "", *self.consumed)}
-        return tuple(name for name in columns if name.lower() not in others)
-
-    def outputs(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Return what readers see of rows with these columns: keys, start, attributes, end, whether still in effect."""
-        return (*self.keys, RECORD[0], *self.attributes(columns), *RECORD[1:])
 
 
 @dataclass(frozen=True, slots=True)

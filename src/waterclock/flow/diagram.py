@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from html import escape
 
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import RECORD, Column, Flow, Reference, Table
+from waterclock.flow.declarations import Column, Flow, Reference, Table
+from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 MOST_COLUMNS = 14

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow
+from waterclock.flow.declarations import Flat, FlatJoin, Flow
 from waterclock.flow.diagram import HEAD, QUIET, Field, fields_of, font, heading, marked, quiet_row
+from waterclock.flow.folds import RECORD
 
 _PARENT = "#f4efe2"
 _INDENT = "    "  # no-break spaces: Graphviz drops others

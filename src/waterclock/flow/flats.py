@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Query
+from waterclock.flow.declarations import Flat, FlatJoin, Query
+from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, TableType
-from waterclock.flow.declarations import Column, Columns, Flat, FlatJoin, Read, Reference, Temporal
+from waterclock.flow.declarations import Column, Columns, Flat, FlatJoin, Read, Reference
+from waterclock.flow.folds import Temporal
 
 _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT", "DEC": "DECIMAL",
           "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP"}  # fmt: skip

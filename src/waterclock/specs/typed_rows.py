@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, Mode
-from waterclock.flow.declarations import RECORD, Table
+from waterclock.flow.declarations import Table
+from waterclock.flow.folds import RECORD
 from waterclock.selection import parse_labels
 from waterclock.specs.comparing import Values, doubled
 from waterclock.specs.document import Cell, Grid

@@ -12,8 +12,9 @@ from tests.model.flows import flow as flow_of
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.flow.choices import Mode
-from waterclock.flow.declarations import Column, Columns, Flow, Temporal
+from waterclock.flow.declarations import Column, Columns, Flow
 from waterclock.flow.diagram import MOST_COLUMNS, diagram, fields_of
+from waterclock.flow.folds import Temporal
 
 FLOW = """
 CREATE CONNECTION ops TYPE sqlite;

@@ -10,7 +10,8 @@ from tests.unit.planner.pasts import covered, done, past, read_then
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
-from waterclock.flow.declarations import Flow, Temporal
+from waterclock.flow.declarations import Flow
+from waterclock.flow.folds import Temporal
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick
 from waterclock.planner.unanswered import not_made

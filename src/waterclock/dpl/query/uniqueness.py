@@ -10,7 +10,8 @@ from sqlglot import exp
 from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.projections import makes_rows
 from waterclock.flow.choices import Mode, ReadKind
-from waterclock.flow.declarations import RECORD, Flow, Read, Table
+from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 

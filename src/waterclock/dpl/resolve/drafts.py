@@ -31,20 +31,8 @@ from waterclock.dpl.syntax.statements import (
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Batching, Kind, Mode, OnRestate, TableType
 from waterclock.flow.conditions import Condition
-from waterclock.flow.declarations import (
-    About,
-    Choice,
-    Columns,
-    Keyed,
-    Merge,
-    PythonFunction,
-    Query,
-    Read,
-    Rule,
-    Source,
-    Temporal,
-    Unit,
-)
+from waterclock.flow.declarations import About, Choice, Columns, Keyed, PythonFunction, Query, Read, Rule, Source, Unit
+from waterclock.flow.folds import Merge, Temporal
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 

@@ -13,7 +13,7 @@ from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, ModeSaid, TemporalSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
-from waterclock.flow.declarations import RECORD, Merge, Temporal
+from waterclock.flow.folds import RECORD, Merge, Temporal
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

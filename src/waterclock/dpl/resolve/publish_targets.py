@@ -13,7 +13,7 @@ from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode, TableType
-from waterclock.flow.declarations import RECORD, Temporal
+from waterclock.flow.folds import RECORD, Temporal
 from waterclock.timelabel.duration import parse_duration
 
 

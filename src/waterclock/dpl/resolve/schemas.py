@@ -29,8 +29,9 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import RECORD, Flat
+from waterclock.flow.declarations import Flat
 from waterclock.flow.flats import clashes_of, flat_columns
+from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import RECORD
+from waterclock.flow.folds import RECORD
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.open_tables import opened

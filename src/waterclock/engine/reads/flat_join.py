@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import RECORD, Flat, FlatJoin, Flow, Read
+from waterclock.flow.declarations import Flat, FlatJoin, Flow, Read
+from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

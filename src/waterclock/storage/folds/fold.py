@@ -25,7 +25,7 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from waterclock.flow.declarations import Merge
+    from waterclock.flow.folds import Merge
 
 _SLICE = "_waterclock_slice"
 _ORDER = "_waterclock_order"

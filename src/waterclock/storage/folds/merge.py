@@ -34,7 +34,7 @@ from waterclock.storage.types import fields_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow.declarations import Merge
+    from waterclock.flow.folds import Merge
 
 
 def merge_slice(

@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import at, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Mode
-from waterclock.flow.declarations import Merge, Temporal
+from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.folds.fold import Past, beating, fold, with_all_columns
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.folds.versions import temporal_of, versions_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.declarations import RECORD
+from waterclock.flow.folds import RECORD
 from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
@@ -25,7 +25,8 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow.declarations import Table, Temporal
+    from waterclock.flow.declarations import Table
+    from waterclock.flow.folds import Temporal
 
 EFFECTIVE, EXPIRES, CURRENT = RECORD
 # names the columns that a row's source does not have at all: missing there, even where NULL is a value

@@ -40,7 +40,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow.declarations import Merge
+    from waterclock.flow.folds import Merge
 
 
 @dataclass(frozen=True, slots=True)

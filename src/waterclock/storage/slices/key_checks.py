@@ -25,7 +25,7 @@ from waterclock.storage.types import fields_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.flow.declarations import Merge
+    from waterclock.flow.folds import Merge
 
 # Up to here the key columns are grouped in this process, in milliseconds; beyond, Spark does it.
 _MOST_ROWS_HERE = 2_000_000

@@ -16,7 +16,7 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from waterclock.flow.declarations import Merge
+    from waterclock.flow.folds import Merge
 
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
 _TEXTS = ("string", "date", "timestamp", "timestamp_ntz")

@@ -23,7 +23,7 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.flow.declarations import Merge
+    from waterclock.flow.folds import Merge
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 

@@ -40,7 +40,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from waterclock.flow.declarations import Merge
+    from waterclock.flow.folds import Merge
 
 # Up to here a group's digests are summed label by label in the write's own pass; beyond, and where there are measures
 # to take by label, one grouped scan of the sealed files is as quick for few rows and quicker for many: 24 labels of a

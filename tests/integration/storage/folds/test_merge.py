@@ -12,7 +12,7 @@ import pytest
 from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.flow.declarations import Merge
+from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.folds import commit_merged, write_state

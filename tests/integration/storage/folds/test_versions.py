@@ -16,7 +16,8 @@ from tests.model.temporal_oracle import Rules, versions_of
 from tests.slices import PROJECT, hour, rows_in
 from waterclock.faults import striking
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
-from waterclock.flow.declarations import Place, Source, Table, Temporal, Unit
+from waterclock.flow.declarations import Place, Source, Table, Unit
+from waterclock.flow.folds import Temporal
 from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill

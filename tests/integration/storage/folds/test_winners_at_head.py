@@ -17,7 +17,8 @@ from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
-from waterclock.flow.declarations import Merge, Table
+from waterclock.flow.declarations import Table
+from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.folds import commit_merged, write_state

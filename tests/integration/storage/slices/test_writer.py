@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
-from waterclock.flow.declarations import Merge
+from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.lake import Lake

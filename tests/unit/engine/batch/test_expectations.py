@@ -11,7 +11,8 @@ from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
 from waterclock.engine.batch.expectations import Verdict, all_rules, has_batch_rules, judge, left_aside, refusal
 from waterclock.flow.choices import Action, Mode, Scope
-from waterclock.flow.declarations import Column, Columns, Merge, Rule, Table
+from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.folds import Merge
 
 WHERE = "marts.a@20130101000000"
 
