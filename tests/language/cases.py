@@ -20,7 +20,7 @@ CAPABILITIES = {
         {"path": Option(is_required=True, help="the folder"), "token": Option()},
         {"format": FORMATS, "header": Option("flag")},
         {"format": FORMATS, "compression": Option()},
-        frozenset(Batching),
+        frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE}),
         awaits=frozenset({Sign.MARKER, Sign.NEXT}),
     ),
@@ -33,6 +33,11 @@ CAPABILITIES = {
         frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
         awaits=frozenset({Sign.QUERY}),
+    ),
+    "waterclock": Capabilities(
+        "waterclock",
+        {"path": Option(help="the folder of the other project")},
+        collects=frozenset({Batching.LABELS, Batching.STATE}),
     ),
 }
 SETTINGS = """\

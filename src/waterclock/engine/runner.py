@@ -14,6 +14,7 @@ from waterclock.engine.collect.source_clocks import HeldBack, SourceClocks
 from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import left_claims
+from waterclock.engine.links import problems
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
@@ -112,7 +113,7 @@ class Runner:
 
     def plan(self, now: datetime) -> Plan:
         """Plan at `now` from the ledger as it is."""
-        snapshot = self._work.ledger.reads.snapshot(self._work.flow)
+        snapshot = self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who)
         undone = {
             name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
             for name, labels in self._force.items()
@@ -295,6 +296,10 @@ class Runner:
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
         older = older_logs(self._work)
+        for batch, wrong in problems(self._work.links.look(self._work.ledger), plan.batches).values():
+            if (batch.table, batch.label) not in tried:
+                told = placed(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
+                self._note_unclaimed(GroupReport(Group(batch.table, (batch,)), None, error=told), tried, outcome)
         for group in plan.groups:
             if any((group.table, batch.label) in tried | self._refused for batch in group.batches):
                 continue

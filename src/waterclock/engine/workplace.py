@@ -11,6 +11,7 @@ from waterclock.batches.audit_trail import SPARK_PAGE
 from waterclock.batches.records import Claim
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections
+from waterclock.engine.links import Links, links_of
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
@@ -35,10 +36,14 @@ class Workplace:
     settings: RunSettings = field(default_factory=RunSettings)
     listener: Listener = field(default_factory=Silent)
     run: str | None = None
+    links: Links = field(init=False)
     _held: dict[int, Claim] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _noted: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.links = links_of(self.project, self.connections)
 
     @property
     def flow(self) -> Flow:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.links import upstream_of
 from waterclock.operations.opening import columns_collected
 from waterclock.selection import select
 
@@ -60,6 +61,11 @@ class TableLineage:
                 for name in [*self.up.names(), self.table, *self.down.names()]
                 for read in self.flow.tables[name].reads
             ],
+            "collected": {
+                name: upstream
+                for name in (*self.up.names(), self.table)
+                if (upstream := upstream_of(self.flow.tables[name])) is not None
+            },
         }
 
 

@@ -177,6 +177,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "made_from": "list of tables, nearest first",
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}; {choices} as well where windows choose between queries that read",
+            "collected": "the tables of other projects that these collect, by the table that does",
         },
         "maintain": {
             "now": "the instant it looked at, or null where there is no ledger yet",

@@ -11,6 +11,7 @@ from rich.tree import Tree
 from waterclock.cli.views.theme import console
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.links import upstream_of
 from waterclock.operations.lineage import (
     ColumnTrees,
     Reach,
@@ -50,6 +51,8 @@ def print_lineage(found: TableLineage | ColumnTrees) -> None:
         return
     table = found.flow.tables[found.table]
     to.print(Text.assemble((found.table, "name"), f"  {kind_words(table)}"))
+    if (upstream := upstream_of(table)) is not None:
+        to.print(Text(f"collects {upstream}, of another project", style="quiet"))
     if table.about.comment:
         to.print(Text(table.about.comment, style="quiet"))
     for heading, reach in zip(_DIRECTIONS, (found.up, found.down), strict=True):

@@ -20,8 +20,10 @@ from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.results import Made, Notes
 from waterclock.engine.batch.takeover import record_if_committed
 from waterclock.engine.collect.collect import explain
+from waterclock.engine.collect.linked import pin_link
 from waterclock.engine.collect.lookback import changed, revisited
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
+from waterclock.engine.links import linked_inputs
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
@@ -140,7 +142,7 @@ class _Attempt:
         """Bind what every label reads, and find the done windows that a LOOKBACK reads again."""
         ledger = self.work.ledger
         pins = pin(ledger, self.work.lake, self.work.flow, self.group.batches)
-        return Bound(pins, revisited(ledger, self.table, self.group))
+        return Bound(pins, revisited(ledger, self.table, self.group), pin_link(self.work, self.table, self.group))
 
     def _make(self, bound: Bound) -> Made:
         """Return the group's rows, not yet evaluated."""
@@ -230,7 +232,8 @@ class _Attempt:
             now=self.now,
             lease_seconds=settings.lease,
             target_version=self.work.ledger.reads.table(self.table.name).head_version,
-            inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()},
+            inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()}
+            | linked_inputs(self.table, bound.linked),
             run=self.work.run,
             restates="late rows within LOOKBACK" if bound.again else None,
             pool=(self.table.pool, self.work.flow.pools[self.table.pool])
