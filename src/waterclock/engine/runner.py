@@ -20,6 +20,7 @@ from waterclock.engine.spark.errors import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
+from waterclock.flow.shared import readers_of_shared
 from waterclock.planner.plan import Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
@@ -154,9 +155,18 @@ class Runner:
         ):
             self._drain(now, threads, outcome)
         outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
+        self._forget_shared()
         self._end_following()
         outcome.plan = self.plan(now)
         return outcome
+
+    def _forget_shared(self) -> None:
+        """Remove the rows of SHARED views; what cannot be removed now goes with a later run."""
+        if readers_of_shared(self._work.flow):
+            try:
+                self._work.shared.clear()
+            except (OSError, WaterclockError) as error:
+                self._work.note_once(f"rows of SHARED views are left below {self._work.lake.root}: {error}")
 
     def _is_outdated(self) -> bool:
         """Whether somebody has applied another flow: claims under this one would be refused, one by one."""

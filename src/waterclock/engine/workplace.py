@@ -14,6 +14,7 @@ from waterclock.engine.connections import Connections
 from waterclock.engine.links import Links, links_of
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.run_settings import RunSettings
+from waterclock.engine.shared_rows import SharedRows
 from waterclock.engine.spark.session import Sessions
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
@@ -37,6 +38,7 @@ class Workplace:
     listener: Listener = field(default_factory=Silent)
     run: str | None = None
     links: Links = field(init=False)
+    shared: SharedRows = field(init=False)
     _held: dict[int, Claim] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _noted: set[str] = field(default_factory=set)
@@ -44,6 +46,7 @@ class Workplace:
 
     def __post_init__(self) -> None:
         self.links = links_of(self.project, self.connections)
+        self.shared = SharedRows(self.lake.root, self.settings.runner)
 
     @property
     def flow(self) -> Flow:

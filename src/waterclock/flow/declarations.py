@@ -255,7 +255,7 @@ class TableReference:
 
     `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
     must be given at offset `alias_at` where the user gave none. Exactly one of `read`, `flat` and `view` is set.
-    `view_columns` is the view's allow-list; empty where it lets all columns through.
+    `view_columns` is the view's allow-list; empty where it lets all columns through. `shared` names a SHARED view.
     """
 
     start: int
@@ -266,6 +266,7 @@ class TableReference:
     flat: Flat | None = None
     view: Query | None = None
     view_columns: tuple[str, ...] = ()
+    shared: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,13 +338,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A named query that is put in place of its name."""
+    """A named query that is put in place of its name; where it `is_shared`, its rows are made once for all readers."""
 
     name: str
     columns: Columns
     query: Query
     about: About
     place: Place = field(compare=False)
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

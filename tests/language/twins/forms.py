@@ -148,3 +148,7 @@ wc.collect(
     mode="merge",
 )
 wc.collect("linked.state", from_="upstream.shop.newest", every="hour", delay="5 minutes")
+
+wc.view("w.items", columns="id", shared=True, comment="read once", as_="SELECT * FROM raw.d")
+wc.transform("marts.one", every="day", as_="SELECT i.id FROM w.items i")
+wc.transform("marts.two", every="day", as_="SELECT count(*) AS n FROM w.items")

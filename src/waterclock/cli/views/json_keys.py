@@ -57,6 +57,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "not_needed": "by table, how many due labels nobody reads",
             "stood_for": "by table, how many labels a later snapshot stands for",
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
+            "shared": "by SHARED view, the tables with a due label for which it is read together",
         },
         "run": {
             "now": "the instant it began with",
@@ -177,6 +178,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "made_from": "list of tables, nearest first",
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}; {choices} as well where windows choose between queries that read",
+            "shared": "by SHARED view that they read, the tables that do",
             "collected": "the tables of other projects that these collect, by the table that does",
         },
         "maintain": {

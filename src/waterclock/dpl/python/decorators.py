@@ -72,6 +72,7 @@ class ViewArguments(Described, total=False):
     """What `view` takes."""
 
     columns: str | None
+    shared: bool
     as_: str
 
 
@@ -109,7 +110,7 @@ class FunctionArguments(TypedDict, total=False):
 ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.CONNECTION: ("type", "options", *_ABOUT),
     StatementKind.FUNCTION: ("parameters", "returns", "return_"),
-    StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
+    StatementKind.VIEW: ("columns", "shared", *_ABOUT, "as_"),
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
                             "retain",
                             "keep_versions", *_ABOUT),

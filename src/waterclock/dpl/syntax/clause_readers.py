@@ -231,6 +231,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "RETAIN": _duration,
     "KEEP VERSIONS": _duration,
     "SEQUENTIAL": _flag,
+    "SHARED": _flag,
     "POOL": _pool,
     "AWAIT": _await,
     "ON RESTATE": _on_restate,
