@@ -187,11 +187,14 @@ def linked_inputs(table: Table, pins: Iterable[tuple[Window, Pin]]) -> dict[date
 
 
 def problems(links: Mapping[str, LinkFacts], batches: tuple[Batch, ...]) -> dict[str, tuple[Batch, WaterclockError]]:
-    """Return by table what keeps it from reading the other project, with the first batch that is due for that."""
+    """Return by table what keeps it from reading the other project, with the first batch that is due.
+
+    What passes by itself, such as a server that is away, is waited for.
+    """
     found: dict[str, tuple[Batch, WaterclockError]] = {}
     for batch in batches:
         link = links.get(batch.table)
-        if link is not None and link.problem is not None:
+        if link is not None and link.problem is not None and not link.problem.transient:
             found.setdefault(batch.table, (batch, link.problem))
     return found
 

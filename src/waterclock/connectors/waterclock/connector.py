@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from waterclock.batches.links import LinkFacts
@@ -157,7 +158,7 @@ class WaterclockCollector:
 
         place = self._place()
         try:
-            answer = Ledger.look(place.ledger, ask)
+            answer = Ledger.look(place.ledger, partial(_asked, ask))
         except OlderSchema as older:
             why = f"its schema is {older.found}, this version reads {older.known}"
             fix = "run the other project once with this version: it brings its ledger up to date"
@@ -168,18 +169,19 @@ class WaterclockCollector:
             if error.code == "E402":
                 fix = "install that version here too, or a later one"
                 raise _other_code(shown(place.ledger), error.why or error.what, fix) from error
+            if error.code == "E425":
+                raise self._nowhere(f"{error.what}: {error.why}", "name the ledger where it is now") from error
             if not error.code.startswith("E4") or error.code in _HELD_BACK:
                 raise
             raise unreadable(shown(place.ledger), error) from error
         if answer is None and place.root is None:
-            raise WaterclockError(
-                "E833",
-                "the other project is not there",
-                where=f"connection {self.setting.name}",
-                why=f"there is no ledger at {shown(place.ledger)}",
-                fix="name its storage and the URL of its ledger as its own waterclock.toml has them, or its folder",
-            )
+            fix = "name its storage and the URL of its ledger as its own waterclock.toml has them, or its folder"
+            raise self._nowhere(f"there is no ledger at {shown(place.ledger)}", fix)
         return answer
+
+    def _nowhere(self, why: str, fix: str) -> WaterclockError:
+        where = f"connection {self.setting.name}"
+        return WaterclockError("E833", "the other project is not there", where=where, why=why, fix=fix)
 
     def _facts_of(self, ledger: Ledger, unit: Unit, known: tuple[int, LinkFacts] | None) -> tuple[int, LinkFacts]:
         sequence = ledger.sequence()
@@ -203,6 +205,12 @@ class WaterclockCollector:
             sequence=sequence,
         )
         return sequence, facts
+
+
+def _asked(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
+    """Ask a ledger that was not moved elsewhere: what it left behind stays as it was."""
+    ledger.keeping.refuse_moved()
+    return ask(ledger)
 
 
 def _other_code(where: str, why: str, fix: str) -> WaterclockError:

@@ -100,5 +100,5 @@ def unreadable(where: str, error: BaseException) -> WaterclockError:
         where=where,
         why=f"{type(error).__name__}: {error}",
         fix=f"let {owner} read its ledger and its tables; nothing there is ever written",
-        transient=not isinstance(error, PermissionError),
+        transient=isinstance(error, OSError) and not isinstance(error, PermissionError),
     )

@@ -134,6 +134,15 @@ def test_a_file_that_permits_nobody_is_told(
     assert "PermissionError" in problem(tmp_path, path="other")
 
 
+def test_a_ledger_that_was_moved_elsewhere_is_told(tmp_path: Path, other: OtherProject) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    with closing(sqlite3.connect(other.storage / "ledger.db")) as database, database:
+        database.execute("UPDATE ledger SET moved_to = 'postgresql://server/lake'")
+    found = problem(tmp_path, path="other")
+    assert found.startswith("E833 the other project is not there: ")
+    assert "moved" in found
+
+
 def test_a_table_that_only_reports_restatements_is_settled_all_the_same() -> None:
     def on_restate(statement: str) -> str:
         said = Declared("a.b", "transform", "regular", "append", "DAY", "UTC", True, statement)
