@@ -22,6 +22,7 @@ from waterclock.cli.views.json_keys import ALIKE, SHAPES
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
+from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.operations.json import JSON_VERSION
 from waterclock.ui.openapi import PARAMETERS, described
@@ -106,6 +107,14 @@ is there keeps its own types and columns; a DECIMAL or a time of which its colum
 DOUBLE is rounded as the column says. What is made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
 values; a name has 63 bytes at most. A claim that is taken over ends the connection that still works for it, so all
 runners connect as one user.""",
+    "waterclock": """\
+A unit is a table of another project, as it is named there: `FROM upstream.shop.orders`. `path` alone will do where the
+other project's folder is at hand: its `waterclock.toml` says where storage and ledger are. Else give `storage`, and
+`ledger` where that is no file in it. Nothing of that project is ever written.
+
+A window takes what one flow would read: by labels the slices in it, whose windows must fit (E835); without a BY the
+state as of the table's last boundary at or before the window's end. It waits until that is settled there; what is
+restated there is collected again here. [Link two projects](../howto/link-two-projects.md) tells more.""",
 }
 OF_YOUR_OWN = """\
 ## One of your own
@@ -225,13 +234,19 @@ def connectors_page() -> str:
         "connection `project` (files below the project's folder) is always there.",
         "",
     ]
-    for known in (FILES, SQLITE, POSTGRES):
+    for known in (FILES, SQLITE, POSTGRES, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 
 
 def _connector(known: Capabilities) -> Iterator[str]:
-    batching = {"data time": "BY DATA TIME", "arrival time": "BY ARRIVAL TIME", "snapshot": "without BY: as it is now"}
+    batching = {
+        "data time": "BY DATA TIME",
+        "arrival time": "BY ARRIVAL TIME",
+        "snapshot": "without BY: as it is now",
+        "labels": "BY DATA TIME timelabel",
+        "state": "without BY: as it stands at each window's end",
+    }
     yield from (f"## {known.type}", "", f"*Collects* {_joined(batching[each] for each in known.collects)}.")
     yield f"*Publishes* {_joined(mode.upper() for mode in known.publishes)}."
     yield from (f"*A query as a unit* (`{known.type} QUERY '...'`): {'yes' if known.takes_query else 'no'}.", "")

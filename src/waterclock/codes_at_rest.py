@@ -367,4 +367,33 @@ CONNECTORS: Mapping[str, Code] = {
         "a driver of a connection that is not installed",
         "PostgreSQL is spoken to through psycopg, which comes by an extra.",
     ),
+    "E833": Code(
+        "no other project there",
+        "A connection of type `waterclock` leads to the folder of another project, or to its storage and its ledger. "
+        "Nothing is there, or its project file does not say where they are.",
+    ),
+    "E834": Code(
+        "no such table in the other project",
+        "A linked table names one that the other project's ledger does not know, or one that is read in another way: a "
+        "table of slices by its labels, one that is a state without a BY.",
+    ),
+    "E835": Code(
+        "windows that do not fit those of the other project",
+        "A window takes whole slices of the other project's table. The nearest cadence whose windows are made of whole "
+        "ones is named.",
+    ),
+    "E836": Code(
+        "what the other project does not keep",
+        "A state of a tick that its own project could make again, and nobody else, or a slice that went while it was "
+        "read.",
+    ),
+    "E837": Code(
+        "the other project is of another version",
+        "Its ledger was written by an older or a newer Waterclock. It is only ever read here, so it is not brought up "
+        "to date: its own project does that.",
+    ),
+    "E838": Code(
+        "another project that cannot be read",
+        "This user may not read its ledger or its tables, or they are damaged. Reading is all that is asked for.",
+    ),
 }

@@ -21,7 +21,7 @@ CAPABILITIES = {
         {"path": Option(is_required=True, help="the folder"), "token": Option()},
         {"format": FORMATS, "header": Option("flag")},
         {"format": FORMATS, "compression": Option()},
-        frozenset(Batching),
+        frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE}),
         awaits=frozenset({Sign.MARKER, Sign.NEXT}),
         changes=Tells.BY_ITSELF,
@@ -37,6 +37,11 @@ CAPABILITIES = {
         awaits=frozenset({Sign.QUERY}),
         changes=Tells.BY_COLUMN,
         replaces_some=True,
+    ),
+    "waterclock": Capabilities(
+        "waterclock",
+        {"path": Option(help="the folder of the other project")},
+        collects=frozenset({Batching.LABELS, Batching.STATE}),
     ),
 }
 SETTINGS = """\

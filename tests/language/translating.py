@@ -57,8 +57,8 @@ def arguments_of(statement: Statement) -> dict[str, object]:
 def argument_of(clause: Clause) -> tuple[str, object]:
     if clause.word == "TYPE OF TABLE":
         return clause.value.value, True
-    if clause.word == "SEQUENTIAL":
-        return "sequential", True
+    if clause.word in {"SEQUENTIAL", "SHARED"}:
+        return clause.word.lower(), True
     if isinstance(clause.value, FunctionSaid):
         return "return_", function_arguments(clause.value)
     if isinstance(clause.value, OptionsSaid):

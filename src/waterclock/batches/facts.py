@@ -10,11 +10,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import local_text
+
+if TYPE_CHECKING:
+    from waterclock.batches.links import LinkFacts
 
 # The verb of a request to make a done label again only where what it read has changed, though nobody needs it.
 FOLLOW = "follow"
@@ -151,13 +155,15 @@ class LedgerSnapshot:
     """The past of all tables of a flow at one moment; `flow` is the fingerprint of the applied flow.
 
     `sequence` rises with everything written to the ledger: a snapshot of the same sequence is the same. `paused`: the
-    pause of all tables, those too that the ledger has not seen.
+    pause of all tables, those too that the ledger has not seen. `links`: of tables that collect from other projects,
+    how far these have come.
     """
 
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
     flow: str | None = None
     sequence: int = 0
     paused: Pause | None = None
+    links: Mapping[str, LinkFacts] = field(default_factory=dict)
 
     def of(self, table: str) -> TableFacts:
         """Return the facts of `table`; empty ones for a table the ledger has not seen."""

@@ -17,6 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from waterclock.batches.links import LinkFacts
+from waterclock.batches.records import Pin
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
@@ -42,6 +44,19 @@ class Setting:
     options: Mapping[str, Value]
     folder: Path
     archive: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPlace:
+    """Where a project is: the URL of its ledger, its storage, and the folder of its files where that is known.
+
+    `connections`: how it reaches other systems, by its own project file.
+    """
+
+    ledger: str
+    storage: str
+    root: Path | None = None
+    connections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +255,36 @@ class SnapshotCollector(Collector, Protocol):
         A source that keeps what it held before gives what it held at `now`, so that a replay of the past does not see
         the future; others, and all without `now`, give what they hold.
         """
+        ...
+
+
+@runtime_checkable
+class LinkedCollector(Collector, Protocol):
+    """A table of another project, which says itself what may be read of it, and what that holds.
+
+    Nothing of that project is ever written: neither its ledger nor its tables.
+    """
+
+    def facts(self, unit: Unit) -> LinkFacts:
+        """How far the table has come; what keeps it from being read is told as a `problem`, not raised."""
+        ...
+
+    def contents(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[str]:
+        """What each interval holds now: two texts are equal where the rows are."""
+        ...
+
+    def pins(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[Pin]:
+        """Bind intervals to the versions and slices of one moment; each pin bears the unit's name."""
+        ...
+
+    def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
+        """Name one of our tables `reading` the unit that the unit waits for in turn, as far as that can be told."""
+        ...
+
+    def read_pinned(
+        self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
+    ) -> Collected:
+        """Read what is pinned for each window: slices `by_label`, else the state at its end."""
         ...
 
 

@@ -216,14 +216,14 @@ def _is_of_unread(error: WaterclockError, sources: Mapping[str, str]) -> bool:
 
 def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:
     environment = config.environment
-    storage = _located(root, environment.storage)
+    storage, ledger = addresses(root, config)
     default = config.default("", "owner")
     return Project(
         root=root,
         name=config.name,
         env=config.env,
         storage=storage,
-        ledger=_ledger(root, config.env, environment.ledger, storage),
+        ledger=ledger,
         publish=environment.publish,
         flow=flow,
         pools=dict(config.pools),
@@ -235,6 +235,12 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
         files=tuple(sources),
         sources=sources,
     )
+
+
+def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:
+    """Return where the storage and the ledger of a project are, for the environment that its file was read for."""
+    storage = _located(root, config.environment.storage)
+    return storage, _ledger(root, config.env, config.environment.ledger, storage)
 
 
 def _spark(said: SparkSaid) -> SparkHere:

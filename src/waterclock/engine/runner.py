@@ -14,11 +14,13 @@ from waterclock.engine.collect.source_clocks import HeldBack, SourceClocks
 from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import left_claims
+from waterclock.engine.links import problems
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark, placed, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
+from waterclock.flow.shared import readers_of_shared
 from waterclock.planner.plan import Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
@@ -112,7 +114,7 @@ class Runner:
 
     def plan(self, now: datetime) -> Plan:
         """Plan at `now` from the ledger as it is."""
-        snapshot = self._work.ledger.reads.snapshot(self._work.flow)
+        snapshot = self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who)
         undone = {
             name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
             for name, labels in self._force.items()
@@ -153,9 +155,18 @@ class Runner:
         ):
             self._drain(now, threads, outcome)
         outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
+        self._forget_shared()
         self._end_following()
         outcome.plan = self.plan(now)
         return outcome
+
+    def _forget_shared(self) -> None:
+        """Remove the rows of SHARED views; what cannot be removed now goes with a later run."""
+        if readers_of_shared(self._work.flow):
+            try:
+                self._work.shared.clear()
+            except (OSError, WaterclockError) as error:
+                self._work.note_once(f"rows of SHARED views are left below {self._work.lake.root}: {error}")
 
     def _is_outdated(self) -> bool:
         """Whether somebody has applied another flow: claims under this one would be refused, one by one."""
@@ -295,6 +306,10 @@ class Runner:
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
         older = older_logs(self._work)
+        for batch, wrong in problems(self._work.links.look(self._work.ledger), plan.batches).values():
+            if (batch.table, batch.label) not in tried:
+                told = placed(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
+                self._note_unclaimed(GroupReport(Group(batch.table, (batch,)), None, error=told), tried, outcome)
         for group in plan.groups:
             if any((group.table, batch.label) in tried | self._refused for batch in group.batches):
                 continue

@@ -11,8 +11,10 @@ from waterclock.batches.audit_trail import SPARK_PAGE
 from waterclock.batches.records import Claim
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections
+from waterclock.engine.links import Links, links_of
 from waterclock.engine.progress import Listener, Silent
 from waterclock.engine.run_settings import RunSettings
+from waterclock.engine.shared_rows import SharedRows
 from waterclock.engine.spark.session import Sessions
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
@@ -35,10 +37,16 @@ class Workplace:
     settings: RunSettings = field(default_factory=RunSettings)
     listener: Listener = field(default_factory=Silent)
     run: str | None = None
+    links: Links = field(init=False)
+    shared: SharedRows = field(init=False)
     _held: dict[int, Claim] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _noted: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.links = links_of(self.project, self.connections)
+        self.shared = SharedRows(self.lake.root, self.settings.runner)
 
     @property
     def flow(self) -> Flow:

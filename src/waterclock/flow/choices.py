@@ -46,6 +46,12 @@ class Batching(StrEnum):
     DATA_TIME = "data time"
     ARRIVAL_TIME = "arrival time"
     SNAPSHOT = "snapshot"
+    LABELS = "labels"
+    STATE = "state"
+
+
+# how a table of another project is read: its slices by their labels, or its state at the end of each window
+LINKED = frozenset({Batching.LABELS, Batching.STATE})
 
 
 class Sign(StrEnum):

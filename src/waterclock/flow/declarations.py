@@ -209,8 +209,8 @@ class TableReference:
 
     `start:end` is what is replaced (a name or a read function with its brackets). `alias` is the bare table name that
     must be given at offset `alias_at` where the user gave none. Exactly one of `read`, `flat` and `view` is set.
-    `view_columns` is the view's allow-list; empty where it lets all columns through. `is_mark`: the greatest watermark
-    of what is read stands in its place, a value.
+    `view_columns` is the view's allow-list; empty where it lets all columns through. `shared` names a SHARED view.
+    `is_mark`: the greatest watermark of what is read stands in its place, a value.
     """
 
     start: int
@@ -222,6 +222,7 @@ class TableReference:
     view: Query | None = None
     view_columns: tuple[str, ...] = ()
     is_mark: bool = False
+    shared: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,13 +296,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A named query that is put in place of its name."""
+    """A named query that is put in place of its name; where it `is_shared`, its rows are made once for all readers."""
 
     name: str
     columns: Columns
     query: Query
     about: About
     place: Place = field(compare=False)
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

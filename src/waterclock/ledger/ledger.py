@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal, Self, overload
+from typing import Literal, Self, TypeVar, overload
 
 from waterclock.ledger.maintenance import Keeping
-from waterclock.ledger.read import changes_since, current, durations, looks, notes, provenance, status
+from waterclock.ledger.read import changes_since, current, durations, linked, looks, notes, provenance, status
 from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import pauses as past_pauses
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store.database import Clock, Database, open_database
-from waterclock.ledger.write import applying, claim_endings, claims, completion, decisions, pauses, runners, runs
+from waterclock.ledger.store.looking import look
+from waterclock.ledger.write import (
+    applying,
+    claim_endings,
+    claims,
+    completion,
+    decisions,
+    pauses,
+    runners,
+    runs,
+    upstream,
+)
+
+R = TypeVar("R")
 
 
 class Declared(Section):
@@ -55,6 +68,7 @@ class Decisions(Section):
     withdraw = on_its_database(decisions.withdraw)
     end_following = on_its_database(decisions.end_following)
     note_rule = on_its_database(decisions.note_rule)
+    mark_restated = on_its_database(upstream.mark_restated)
     pause_tables = on_its_database(pauses.pause_tables)
     pause_all = on_its_database(pauses.pause_all)
     resume_tables = on_its_database(pauses.resume_tables)
@@ -80,9 +94,12 @@ class Reads(Section):
     changed_slices = on_its_database(current.changed_slices)
     history = on_its_database(changes_since.history)
     content = on_its_database(current.content)
+    contents = on_its_database(current.contents)
     pins = on_its_database(current.pins)
     taken_items = on_its_database(current.taken_items)
     noted = on_its_database(looks.noted)
+    read_elsewhere = on_its_database(linked.read_elsewhere)
+    declared = on_its_database(linked.declared)
 
 
 class Past(Section):
@@ -147,6 +164,14 @@ class Ledger:
         """
         database = open_database(url, create=create, clock=clock)
         return None if database is None else cls(database)
+
+    @classmethod
+    def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
+        """Ask something of another project's ledger, of which nothing is ever written; None where there is none.
+
+        Raises  as `looking.look`
+        """
+        return look(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:
         """Close the connections."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.links import upstream_of
+from waterclock.flow.shared import readers_of_shared
 from waterclock.operations.opening import columns_collected
 from waterclock.selection import select
 
@@ -60,6 +62,16 @@ class TableLineage:
                 for name in [*self.up.names(), self.table, *self.down.names()]
                 for read in self.flow.tables[name].reads
             ],
+            "shared": {
+                view: list(readers)
+                for view, readers in readers_of_shared(self.flow).items()
+                if not {*self.up.names(), self.table}.isdisjoint(readers)
+            },
+            "collected": {
+                name: upstream
+                for name in (*self.up.names(), self.table)
+                if (upstream := upstream_of(self.flow.tables[name])) is not None
+            },
         }
 
 

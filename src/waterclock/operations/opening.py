@@ -15,6 +15,8 @@ from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, folders_in, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.links import linked_tables
+from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels, Selection, parse_labels, select
 from waterclock.timelabel.zone import parse_instant
@@ -139,7 +141,9 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
 
     Raises  E421 where its ledger is gone, E422 where it is damaged
     """
+    from waterclock.engine.connections import connections_of
     from waterclock.engine.ledger_opening import open_ledger
+    from waterclock.engine.links import links_of
     from waterclock.operations.left_claims import left_claims, told_of
 
     project = open_project(folder, env)
@@ -147,6 +151,8 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
     try:
         at = now_of(now, project.flow, ledger)
         snapshot = LedgerSnapshot() if ledger is None else ledger.reads.snapshot(project.flow)
+        if linked_tables(project.flow):
+            snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
         snapshot = snapshot if ledger is None else told_of(snapshot, left_claims(ledger, snapshot))
         yield Reading(project, ledger, Planner(project.flow), snapshot, at)
     finally:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.facts import FOLLOW, LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Kind
+from waterclock.flow.choices import LINKED, Batching, Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger
@@ -122,7 +122,7 @@ def _span(at: Reading, table: Table, labels: Labels | None, start: datetime) -> 
 
 def _refuse_unaskable(at: Reading, table: Table, labels: tuple[datetime, ...]) -> None:
     batching = None if table.source is None else table.source.batching
-    if not labels or batching is Batching.DATA_TIME:
+    if not labels or batching in {Batching.DATA_TIME, *LINKED}:
         return
     where = f"{table.name}@{label_of(labels[0])}"
     if batching is Batching.ARRIVAL_TIME:

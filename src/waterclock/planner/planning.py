@@ -12,6 +12,7 @@ from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.graph import FlowGraph, Node, graph_of
+from waterclock.planner.links import within_link
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.readiness import Facts, Judge
@@ -154,6 +155,8 @@ class Planner:
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
         reach = within_reach(node, judge.facts.settlement.settled, self.graph.nodes)
         within = front.reached(reach | no_longer_waiting(node, judge.facts.now))
+        if (link := judge.facts.snapshot.links.get(node.table.name)) is not None:
+            within = within.reached(within_link(node.table, link))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
         ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
         return _shared(node, past, tuple(ready), most_together(node, request.group_cap))

@@ -11,8 +11,9 @@ from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, OpenC
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
 from waterclock.planner.graph import FlowGraph, Node, is_circular
+from waterclock.planner.links import expired, waits_for
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
-from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, BoundRead, Cause, Status
+from waterclock.planner.plan import GIVE_UP, NEEDS_SOMEBODY, RECOMPUTE, Batch, BoundRead, Cause, Status
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement, is_dropped
 from waterclock.planner.to_do import ToDo, stands_from
@@ -74,6 +75,8 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if cause := self._before_in_order(node, window, past):
             return self._stopped(node, window, past, (), (cause,))
+        if found := self._linked(node, window, past):
+            return found
         reads, causes = self._reads(node, window, past)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
         if dropped is not None:
@@ -81,10 +84,10 @@ class Judge:
             return self._found(node, window, past, Status.EXPIRED, reason, reads)
         missing: tuple[Missing, ...] = ()
         if causes:
-            found = self._without_the_rest(node, window, past, reads)
-            if found is None:
+            partial = self._without_the_rest(node, window, past, reads)
+            if partial is None:
                 return self._stopped(node, window, past, reads, causes)
-            reads, missing = found.reads, found.missing
+            reads, missing = partial.reads, partial.missing
         reason = f"tried again after: {_first_line(trouble.error)}" if trouble else _why(past, window.start)
         made = self._found(node, window, past, Status.READY, reason, reads)
         return replace(made, missing=missing, reason=f"{reason}, partial: {lacking(missing)}") if missing else made
@@ -125,6 +128,17 @@ class Judge:
             nodes = facts.graph.nodes
             return all(self._comes(nodes[cause.table], cause.window, far - 1) for cause in batch.causes)
         return batch.status in {Status.READY, Status.RUNNING}
+
+    def _linked(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+        """Return a batch that cannot be made of another project's table now; one made of what is kept asks nobody."""
+        link = self.facts.snapshot.links.get(node.table.name)
+        if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP}:
+            return None
+        if expired(node.table, link, window):
+            reason = f"RETAIN of {link.upstream} has dropped what it reads"
+            return self._found(node, window, past, Status.EXPIRED, reason)
+        cause = waits_for(node.table, link, window)
+        return None if cause is None else self._stopped(node, window, past, (), (cause,))
 
     def _known(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
         """Return what a batch is, and why, where that hangs on nothing that it reads."""

@@ -11,6 +11,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER, LedgerSnapshot, TableFa
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.links import newest_served
 from waterclock.planner.reads import bind_read, until_ends
 from waterclock.planner.settlement import Settlement
 from waterclock.timelabel.cadence import Cadence
@@ -137,6 +138,9 @@ def _needed(
     facts, newest = question.snapshot.of(name), _ripe_end(question, name)
     is_begun = _begin(question, node, facts) < newest
     needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
+    due = cadence.last_due(question.now)
+    if name in question.snapshot.links and newest < due:  # said to wait for the other project
+        needed = needed.add(cadence.previous(due), due)
     needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
     if node.is_made_if_needed and open_ - needed:
         needed |= _needed_by_readers(question, node, found)
@@ -151,12 +155,22 @@ def _ripe_end(question: _Question, name: str) -> datetime:
     """
     nodes, ripe = question.graph.nodes, question.ripe
     if not ripe:
-        ripe |= {other: node.table.cadence.last_due(question.now) for other, node in nodes.items()}
+        ripe |= {other: _newest_due(question, node) for other, node in nodes.items()}
         for node in nodes.values():
             members = [nodes[other] for other in node.cycle or (node.table.name,)]
             while any(_lower(question, member) for member in members):
                 pass
     return _newest_ripe(question, nodes[name]) if nodes[name].table.choices else ripe[name]
+
+
+def _newest_due(question: _Question, node: Node) -> datetime:
+    """Return the end of the newest window that is due; of a table of another project, that could be made there too.
+
+    How late windows come there nobody tells: the newest by the clock might always come before that project has.
+    """
+    due, link = node.table.cadence.last_due(question.now), question.snapshot.links.get(node.table.name)
+    served = None if link is None else newest_served(node.table, link)
+    return due if served is None else min(due, served)
 
 
 def _newest_ripe(question: _Question, node: Node) -> datetime:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,6 +29,7 @@ from waterclock.connectors.interface import (
     Collected,
     Connector,
     Deliverer,
+    LinkedCollector,
     Setting,
     SnapshotCollector,
     WindowCollector,
@@ -93,6 +95,22 @@ class Holding(System, Protocol):
         ...
 
 
+class Linked(System, Protocol):
+    """A project that holds a table of hourly slices, with the columns `id` and `note`. The unit is that table."""
+
+    def land(self, label: datetime, rows: Sequence[Mapping[str, str]]) -> None:
+        """Let a label be made, or made again, of these rows."""
+        ...
+
+    def ask_again(self, label: datetime) -> None:
+        """Ask that a label which is done be made again; nobody does yet."""
+        ...
+
+    def files(self) -> Mapping[str, bytes]:
+        """All that the project keeps, to see that reading it changes nothing."""
+        ...
+
+
 def declared(*columns: tuple[str, str | None], is_open: bool = True) -> Columns:
     """Make a column list of names with types; None leaves a type out."""
     return Columns(tuple(Column(name, _HERE, kind) for name, kind in columns), is_open)
@@ -132,6 +150,8 @@ class ConnectorConformance:
             "arrival time": ArrivalCollector,
             "data time": WindowCollector,
             "snapshot": SnapshotCollector,
+            "labels": LinkedCollector,
+            "state": LinkedCollector,
         }
         if can.collects:
             collector = system.connector.collector(system.setting)
@@ -379,6 +399,72 @@ class SnapshotConformance:
     def test_an_error_of_somebody_else_is_not_explained(self, system: Holding) -> None:
         collector = system.connector.collector(system.setting)
         assert collector.explain(system.unit, declared(), ValueError("division by zero")) is None
+
+
+class LinkedConformance:
+    """A collect of another project's table: what may be read there, and what it holds."""
+
+    def test_only_what_is_done_there_is_settled(self, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        facts = _linked(system).facts(system.unit)
+        assert facts.problem is None
+        assert facts.upstream == str(system.unit)
+        assert list(facts.settled) == [(_DAY, _DAY + _HOUR)]
+
+    def test_what_is_to_be_made_again_is_not_settled(self, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        collector = _linked(system)
+        assert collector.facts(system.unit).settled
+        system.ask_again(_DAY)
+        assert not collector.facts(system.unit).settled
+
+    def test_contents_are_equal_where_rows_are(self, system: Linked) -> None:
+        collector, span = _linked(system), [(_DAY, _DAY + _HOUR)]
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        first = collector.contents(system.unit, span)
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        assert collector.contents(system.unit, span) == first
+        system.land(_DAY, [{"id": "b", "note": "n"}])
+        assert collector.contents(system.unit, span) != first
+
+    def test_rows_bear_the_label_of_the_window_that_takes_them(self, spark: SparkSession, system: Linked) -> None:
+        for hour, key in enumerate("abc"):
+            system.land(_DAY + hour * _HOUR, [{"id": key, "note": "n"}])
+        window = Window(_DAY, _DAY + 2 * _HOUR)
+        collector = _linked(system)
+        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
+        rows = _rows(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
+        assert {(row["id"], row[TIMELABEL]) for row in rows} == {("a", window.label), ("b", window.label)}
+
+    def test_what_was_pinned_is_read_though_it_was_restated_since(self, spark: SparkSession, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "old"}])
+        [window], collector = hours(0, 1), _linked(system)
+        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
+        system.land(_DAY, [{"id": "a", "note": "new"}])
+        rows = _rows(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
+        assert [row["note"] for row in rows] == ["old"]
+
+    def test_nothing_there_is_written(self, spark: SparkSession, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        before = system.files()
+        [window], collector = hours(0, 1), _linked(system)
+        collector.facts(system.unit)
+        pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
+        _rows(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
+        assert system.files() == before
+
+    def test_an_unknown_table_is_told_with_the_nearest(self, system: Linked) -> None:
+        system.land(_DAY, [{"id": "a", "note": "n"}])
+        path = system.unit.path
+        problem = _linked(system).facts(replace(system.unit, path=f"{path}s")).problem
+        assert problem is not None
+        assert path in str(problem.fix)
+
+
+def _linked(system: System) -> LinkedCollector:
+    collector = system.connector.collector(system.setting)
+    assert isinstance(collector, LinkedCollector)
+    return collector
 
 
 def _arrivals(system: System) -> ArrivalCollector:

@@ -8,14 +8,18 @@ from pathlib import Path
 
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.dpl.project import Project
+from waterclock.engine.connections import connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
+from waterclock.engine.links import links_of
 from waterclock.engine.reloading import Stamps, stamps_of
 from waterclock.errors import WaterclockError
+from waterclock.flow.links import linked_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.places import shown
 from waterclock.operations.left_claims import Left, left_claims, told_of
 from waterclock.operations.opening import Reading, now_of, open_project
+from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
 from waterclock.ui.memory import Memory
 
@@ -51,6 +55,8 @@ class LiveProject:
             project, planner = self._current()
             ledger = self._opened(project)
             snapshot = LedgerSnapshot() if ledger is None else self._as_it_stands(ledger, project)
+            if linked_tables(project.flow):
+                snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
             return Reading(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def close(self) -> None:

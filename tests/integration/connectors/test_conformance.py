@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.other_project import OtherProject
 from tests.systems import (
     HeldFolder,
     JsonFolder,
@@ -17,7 +18,7 @@ from tests.systems import (
     TimedFolder,
     TimedPostgres,
 )
-from waterclock.testing.connectors import ArrivalConformance, SnapshotConformance, WindowConformance
+from waterclock.testing.connectors import ArrivalConformance, LinkedConformance, SnapshotConformance, WindowConformance
 
 pytestmark = pytest.mark.spark
 
@@ -63,3 +64,9 @@ class TestPostgresAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> PostgresDatabase:
         return PostgresDatabase(tmp_path)
+
+
+class TestAnotherProject(LinkedConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> OtherProject:
+        return OtherProject(tmp_path)

@@ -153,3 +153,27 @@ wc.publish(
 )
 wc.publish("marts.slices", to="ops.slices", mode="merge on (timelabel, id)", expect="id > 0")
 wc.publish("marts.plain", to="ops.plain")
+
+wc.connection("upstream", type="waterclock", options="(path '../other')")
+wc.collect(
+    "linked.slices",
+    partitioned=True,
+    from_="upstream.shop.orders",
+    every="day",
+    start="2024-01-01",
+    by="data time timelabel",
+)
+wc.collect(
+    "linked.merged",
+    columns="id KEY, *",
+    from_="upstream.shop.orders",
+    every="day",
+    start="2024-01-01",
+    by="data time TIMELABEL",
+    mode="merge",
+)
+wc.collect("linked.state", from_="upstream.shop.newest", every="hour", delay="5 minutes")
+
+wc.view("w.items", columns="id", shared=True, comment="read once", as_="SELECT * FROM raw.d")
+wc.transform("marts.one", every="day", as_="SELECT i.id FROM w.items i")
+wc.transform("marts.two", every="day", as_="SELECT count(*) AS n FROM w.items")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.other_project import OtherProject
 from tests.stores import PublishedBucket
 from tests.systems import LandingFolder, PostgresDatabase, PublishedFolder, SqliteDatabase
 from waterclock.flow.declarations import Value
@@ -29,6 +30,12 @@ class TestSqliteDeliveries(DeliveryConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> SqliteDatabase:
         return SqliteDatabase(tmp_path)
+
+
+class TestWaterclockConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> OtherProject:
+        return OtherProject(tmp_path)
 
 
 @pytest.mark.slow

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from tests.ledgers import SOMEWHERE, day, table
 from tests.tiny import Heard
 from waterclock.batches.records import TableRecord
+from waterclock.engine.connections import Connections
+from waterclock.engine.links import Links
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
@@ -133,6 +135,10 @@ class FakeWork:
     ledger: FakeLedger = field(default_factory=FakeLedger)
     sessions: FakeSessions = field(default_factory=FakeSessions)
     lake: Lake = field(default_factory=lambda: Lake("/nowhere"))
+
+    @property
+    def links(self) -> Links:
+        return Links(self.flow, cast("Connections", self.connections))
 
     def left(self) -> frozenset[int]:
         return frozenset()

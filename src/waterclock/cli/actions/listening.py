@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
+from waterclock.planner.links import with_links
 from waterclock.planner.metrics import metrics_of
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import Request
@@ -116,7 +117,7 @@ def _metrics(work: Workplace) -> _Answer:
     if not work.ledger.answers():
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
     flow, now = work.flow, work.real_now()
-    snapshot = work.ledger.reads.snapshot(flow)
+    snapshot = with_links(work.ledger.reads.snapshot(flow), work.links.look(work.ledger))
     plan = Planner(flow).plan(snapshot, now, Request(cap=work.settings.catch_up))
 
     class Told:

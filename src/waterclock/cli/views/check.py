@@ -57,6 +57,7 @@ def checked(folder: Path, env: str | None) -> Checked:
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.row_order import order_warnings
     from waterclock.engine.ledger_opening import ledger_url
+    from waterclock.engine.links import link_errors
     from waterclock.ledger.store.places import require_known
 
     begun = time.perf_counter()
@@ -70,6 +71,8 @@ def checked(folder: Path, env: str | None) -> Checked:
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
         return Checked(None, env, (error,), time.perf_counter() - begun)
+    if errors := link_errors(project):
+        return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun)
     warnings = tuple(in_order(order_warnings(project.flow)))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 

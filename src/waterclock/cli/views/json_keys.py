@@ -59,6 +59,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "stood_for": "by table, how many labels a later snapshot stands for",
             "not_begun": "by table of which no window was due yet, {label, local, end, due} of the first",
             "looked": "by table with LOOKBACK ... CHANGED, {at, changed} of the newest look: past windows, and why",
+            "shared": "by SHARED view, the tables with a due label for which it is read together",
         },
         "run": {
             "now": "the instant it began with",
@@ -181,6 +182,8 @@ SHAPES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "made_from": "list of tables, nearest first",
             "went_into": "list of tables, nearest first",
             "arrows": "list of {from, to, read}; {choices} as well where windows choose between queries that read",
+            "shared": "by SHARED view that they read, the tables that do",
+            "collected": "the tables of other projects that these collect, by the table that does",
         },
         "drop": {
             "table": "the table",

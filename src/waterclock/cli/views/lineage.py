@@ -11,6 +11,8 @@ from rich.tree import Tree
 from waterclock.cli.views.theme import console
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.links import upstream_of
+from waterclock.flow.shared import readers_of_shared
 from waterclock.operations.lineage import (
     ColumnTrees,
     Reach,
@@ -50,6 +52,12 @@ def print_lineage(found: TableLineage | ColumnTrees) -> None:
         return
     table = found.flow.tables[found.table]
     to.print(Text.assemble((found.table, "name"), f"  {kind_words(table)}"))
+    if (upstream := upstream_of(table)) is not None:
+        to.print(Text(f"collects {upstream}, of another project", style="quiet"))
+    for view, readers in readers_of_shared(found.flow).items():
+        if table.name in readers:
+            others = ", ".join(name for name in readers if name != table.name)
+            to.print(Text(f"reads {view}, SHARED with {others}", style="quiet"))
     if table.about.comment:
         to.print(Text(table.about.comment, style="quiet"))
     for heading, reach in zip(_DIRECTIONS, (found.up, found.down), strict=True):

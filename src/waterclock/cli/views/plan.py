@@ -14,6 +14,7 @@ from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.shared import readers_of_shared
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.looks import looks_lines
 from waterclock.operations.pauses import pause_lines
@@ -22,6 +23,7 @@ from waterclock.operations.words import count_words, instant_words, label_range,
 from waterclock.planner.label_states import Quiet
 from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.planner.sharing import Queries
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,6 +118,9 @@ def print_plan(
         tables = ", ".join(f"{name} ({number_words(each)})" for name, each in plan.following.items())
         to.print(Text(f"then, where rows turn out to differ, up to {total}: {tables}", style="quiet"))
     _print_quiet(to, plan, flow, quiet)
+    for view, readers in shared_in_plan(plan, flow).items():
+        to.print()
+        to.print(Text(f"{view} is SHARED: read once a label for {', '.join(readers)}", style="quiet"), soft_wrap=True)
     if waiting:
         to.print()
         for line in not_begun_lines(waiting):
@@ -151,7 +156,24 @@ def plan_json(
         "not_needed": {name: it.not_needed for name, it in quiet.items() if it.not_needed},
         "stood_for": {name: it.stood_for for name, it in quiet.items() if it.stood_for},
         "not_begun": {name: first.to_json() for name, first in waiting.items()},
+        "shared": {view: list(tables) for view, tables in shared_in_plan(plan, flow).items()},
     }
+
+
+def shared_in_plan(plan: Plan, flow: Flow) -> dict[str, tuple[str, ...]]:
+    """Return by SHARED view the tables of which the plan has a batch of the same window, where there are several."""
+    windows: dict[str, set[Window]] = {}
+    for batch in plan.batches:
+        windows.setdefault(batch.table, set()).add(batch.window)
+    found = {}
+    for view, readers in readers_of_shared(flow).items():
+        due = {name: windows[name] for name in readers if name in windows}
+        together = tuple(
+            name for name in due if any(due[name] & others for other, others in due.items() if other != name)
+        )
+        if together:
+            found[view] = together
+    return found
 
 
 def _are_alike(one: Batch, other: Batch) -> bool:

@@ -91,7 +91,7 @@ CAPABILITIES = Capabilities(
     },
     collect_options=_READING_OPTIONS,
     publish_options=_WRITING_OPTIONS,
-    collects=frozenset(Batching),
+    collects=frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
     awaits=frozenset({Sign.MARKER, Sign.NEXT}),
     changes=Tells.BY_ITSELF,

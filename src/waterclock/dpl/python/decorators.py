@@ -74,6 +74,7 @@ class ViewArguments(Described, total=False):
     """What `view` takes."""
 
     columns: str | None
+    shared: bool
     as_: str
 
 
@@ -120,7 +121,7 @@ class FunctionArguments(TypedDict, total=False):
 ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
     StatementKind.CONNECTION: ("type", "options", *_ABOUT),
     StatementKind.FUNCTION: ("parameters", "returns", "return_"),
-    StatementKind.VIEW: ("columns", *_ABOUT, "as_"),
+    StatementKind.VIEW: ("columns", "shared", *_ABOUT, "as_"),
     StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", *_WHEN, "by", "await_", *_HOW,
                             "watermark", "retain", "keep_versions", *_ABOUT),
     StatementKind.TRANSFORM: ("regular", "partitioned", "columns", "options", *_WHEN, *_HOW, "partial_after",

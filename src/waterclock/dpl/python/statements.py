@@ -125,7 +125,7 @@ class _Reader:
             return  # its arguments are one clause, read together
         word = _word(argument)
         clause = BY_WORD.get(word)
-        if argument in _FLAGS or argument == "sequential":
+        if argument in _FLAGS or argument in {"sequential", "shared"}:
             if value is not True:
                 raise at.refuse("E251", f"{argument} is {value!r}, not True or False", fix=f"write {argument}=True")
             yield Clause(word, _FLAGS.get(argument, True), at)

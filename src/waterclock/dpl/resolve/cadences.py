@@ -232,7 +232,7 @@ def settle_start(draft: Draft, config: Config) -> None:
     default = config.default(draft.name, "start") if begins_alone and not draft.is_incomplete else None
     if default is not None:
         draft.start = cadence.ceil(_instant(default[0], cadence.zone, default[1]))
-    elif draft.source is not None and draft.source.batching is Batching.DATA_TIME:
+    elif draft.source is not None and draft.source.batching in {Batching.DATA_TIME, Batching.LABELS}:
         if draft.statement.has_failed("START") or "start" in config.misspelt:
             return
         raise draft.span.refuse(

@@ -383,7 +383,8 @@ class _Compiler:
         about = About(
             statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str)
         )
-        return View(name, self.view_columns[name], query, about, statement.span.place)
+        is_shared = statement.clause("SHARED") is not None
+        return View(name, self.view_columns[name], query, about, statement.span.place, is_shared)
 
 
 def _arguments(statement: Statement) -> tuple[Argument, ...]:

@@ -11,6 +11,7 @@ from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
+from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import changed_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.retention import keep_versions_of, retain_of
@@ -29,7 +30,7 @@ from waterclock.dpl.syntax.statements import (
     UnitSaid,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Batching, Kind, Mode, OnRestate, TableType
+from waterclock.flow.choices import LINKED, Batching, Kind, Mode, OnRestate, TableType
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import About, Choice, Columns, Keyed, PythonFunction, Query, Read, Rule, Source, Unit
 from waterclock.flow.folds import Merge, Temporal
@@ -184,7 +185,9 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
     unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
     by = statement.value("BY", BatchedSaid) or BatchedSaid(Batching.SNAPSHOT)
     capabilities = systems.of(unit)
-    if capabilities and by.batching not in capabilities.collects:
+    if capabilities and capabilities.collects <= LINKED:
+        by = by_link(draft, unit, by, errors)
+    elif capabilities and by.batching not in capabilities.collects:
         legal = ", ".join(sorted(_BATCHINGS[batching] for batching in capabilities.collects))
         errors.append(
             draft.at("BY").refuse(
@@ -200,6 +203,8 @@ _BATCHINGS = {
     Batching.DATA_TIME: "BY DATA TIME",
     Batching.ARRIVAL_TIME: "BY ARRIVAL TIME",
     Batching.SNAPSHOT: "without a BY, as a snapshot",
+    Batching.LABELS: "BY DATA TIME timelabel",
+    Batching.STATE: "without a BY, as it stands at the end of each window",
 }
 
 
@@ -231,7 +236,8 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
     batching = draft.source.batching if draft.source else None
     if said is None:
         draft.mode = Mode.APPEND if is_partitioned else Mode.REPLACE
-        must_say = batching in {Batching.DATA_TIME, Batching.ARRIVAL_TIME} and not is_partitioned
+        by_row = {Batching.DATA_TIME, Batching.ARRIVAL_TIME, Batching.LABELS}
+        must_say = batching in by_row and not is_partitioned
         if must_say and not statement.has_failed("MODE"):
             errors.append(
                 draft.at("BY").refuse(
@@ -241,7 +247,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
                     fix="say PARTITIONED behind the name, or APPEND, MERGE, TEMPORAL or REPLACE",
                 )
             )
-        if is_partitioned and batching is Batching.SNAPSHOT and not statement.has_failed("BY"):
+        if is_partitioned and batching in _WHOLE and not statement.has_failed("BY"):
             errors.append(_needs_by(draft, "is PARTITIONED"))
         return
     draft.mode = said.mode
@@ -263,7 +269,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
                 fix="leave PARTITIONED out, or the mode",
             )
         )
-    elif batching is Batching.SNAPSHOT and said.mode not in _OF_SNAPSHOTS and not statement.has_failed("BY"):
+    elif batching in _WHOLE and said.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
         errors.append(_needs_by(draft, f"says {said.mode.name}"))
     if said.mode is Mode.MERGE:
         settle_merge(draft, said, draft.columns.keys, variables, errors)
@@ -271,7 +277,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
         settle_temporal(draft, said, variables, errors)
 
 
-_OF_SNAPSHOTS = frozenset({Mode.REPLACE, Mode.TEMPORAL})
+_WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}
 
 
 def _needs_by(draft: Draft, what: str) -> WaterclockError:
@@ -279,5 +285,7 @@ def _needs_by(draft: Draft, what: str) -> WaterclockError:
         "E226",
         f"{draft.name} {what}, and not what decides the window of a row",
         why="without a BY the source is taken whole, and REPLACEs what was there",
-        fix="say BY DATA TIME column or BY ARRIVAL TIME",
+        fix="say BY DATA TIME timelabel, where that is a table of slices; a TRANSFORM of this one has any mode"
+        if draft.source and draft.source.batching is Batching.STATE
+        else "say BY DATA TIME column or BY ARRIVAL TIME",
     )

@@ -43,7 +43,7 @@ def settle_publish(
             draft.at("MODE" if said else "TO").refuse(
                 "E224",
                 f"{capabilities.type} cannot take {draft.mode.name}",
-                why=f"it takes {_modes(capabilities.publishes)}"
+                why=f"it takes {_modes(capabilities.publishes) or 'nothing'}"
                 + ("" if said else f"; {table.name} is a {table.mode.name} table"),
                 fix=f"say {_modes(legal & capabilities.publishes)}"
                 if legal & capabilities.publishes

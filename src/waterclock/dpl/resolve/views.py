@@ -168,7 +168,8 @@ class Queries:
             return None
         if found.kind is not ReadKind.PLAIN:
             query = _wrapped(query, found)
-        return replace(at, view=query, view_columns=self.columns_of(found.name))
+        shared = found.name if self.views[found.name].clause("SHARED") else None
+        return replace(at, view=query, view_columns=self.columns_of(found.name), shared=shared)
 
     def _unknown(self, found: FoundTable, own: str) -> WaterclockError:
         known = [name for name in self.known() if name != own]

@@ -255,6 +255,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "KEEP VERSIONS": _duration,
     "PARTIAL AFTER": _duration,
     "SEQUENTIAL": _flag,
+    "SHARED": _flag,
     "POOL": _pool,
     "AWAIT": _await,
     "WATERMARK": _watermark,

@@ -71,11 +71,11 @@ CLAUSES: tuple[ClauseWord, ...] = (
     _clause("SHUFFLE", frozenset({T}), is_later=True),
     _clause("WAS", _ALL, is_later=True),
     _clause("FOR EACH", frozenset({C}), is_later=True),
-    _clause("SHARED", frozenset({V}), is_later=True),
+    _clause("SHARED", frozenset({V})),
 )
 BY_WORD = {clause.word: clause for clause in CLAUSES}
 TEXT_CLAUSES = frozenset({"SCHEDULE", "ZONE", "START", "OWNER", "COMMENT"})
-FLAG_CLAUSES = frozenset({"SEQUENTIAL"})
+FLAG_CLAUSES = frozenset({"SEQUENTIAL", "SHARED"})
 _HABITS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
 _FIRST_WORDS: dict[str, list[tuple[tuple[str, ...], ClauseWord]]] = {}
 for _known in CLAUSES:

@@ -20,9 +20,11 @@ from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.results import Made, Notes
 from waterclock.engine.batch.takeover import record_if_committed
 from waterclock.engine.collect.collect import explain
+from waterclock.engine.collect.linked import pin_link
 from waterclock.engine.collect.lookback import changed
 from waterclock.engine.collect.looks import look_back
 from waterclock.engine.damage import MENDED_ELSEWHERE, as_damage, require_log
+from waterclock.engine.links import linked_inputs
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
@@ -142,7 +144,8 @@ class _Attempt:
     def _bind(self) -> Bound:
         """Bind what every label reads, and find the done windows that a LOOKBACK reads again."""
         with self._step("pin"):
-            self.bound = bound = Bound(pin(self.work.ledger, self.work.lake, self.work.flow, self.group.batches))
+            pins = pin(self.work.ledger, self.work.lake, self.work.flow, self.group.batches)
+            self.bound = bound = Bound(pins, linked=pin_link(self.work, self.table, self.group))
         # a look that fails is an attempt that fails, of the group's own labels
         with self._step("look" if self.table.source and self.table.source.changed else "pin"):
             return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark))
@@ -249,7 +252,8 @@ class _Attempt:
             now=self.now,
             lease_seconds=settings.lease,
             target_version=self.work.ledger.reads.table(self.table.name).head_version,
-            inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()},
+            inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()}
+            | linked_inputs(self.table, bound.linked),
             run=self.work.run,
             restates="late rows within LOOKBACK" if bound.again else None,
             seen=bound.look.seen,

@@ -16,6 +16,7 @@ from waterclock.engine.batch.publish_changes import is_whole
 from waterclock.engine.batch.results import Made, Notes, Part
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.collect.collect import gather
+from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import Look
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
@@ -37,10 +38,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a group is bound to: the pinned reads of each label, and what a look back at its source found."""
+    """What a group is bound to: the pinned reads of each label, and what a look back at its source found.
+
+    `linked`: what each window of a table that collects another project's reads there.
+    """
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]
     look: Look = field(default_factory=Look)
+    linked: tuple[LinkedPin, ...] = ()
 
     @property
     def again(self) -> tuple[Slice, ...]:
@@ -67,7 +72,8 @@ def make(
         shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
         return Made([Part(labels, shaped.frame)], _stored(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
-        gathered = gather(work, spark, table, group, bound.again, now)
+        linked = gather_linked(work, spark, table, bound.linked) if bound.linked else None
+        gathered = linked or gather(work, spark, table, group, bound.again, now)
         try:
             shaped = conform(gathered.collected.frame, table.columns, known, table=table.name, may_lack=table.is_fold)
         except BaseException:

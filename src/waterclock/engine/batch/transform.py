@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import reads_of, splice
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
 from waterclock.engine.batch.marks import require_time
+from waterclock.engine.batch.share import SharedView, shared_rows
 from waterclock.engine.batch.steps import step_rows
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
@@ -20,8 +21,9 @@ from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.user_functions import load_function, register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Flat, PythonFunction, Query, Table
+from waterclock.flow.declarations import Flat, PythonFunction, Query, Table, TableReference
 from waterclock.flow.flats import flats_of
+from waterclock.flow.shared import table_with_rows
 from waterclock.planner.plan import Batch
 from waterclock.planner.sharing import MOST_WINDOWS_OF_A_UNION
 from waterclock.storage.folds.versions import MISSING
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     # the rows of each Read of one window, and of each Flat that was made of them
     _Frames = dict[Any, DataFrame]
+
+_NOTHING_SHARED: Mapping[TableReference, SharedView] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,11 @@ def transform_parts(
         for choice, run in groupby(batches, key=lambda batch: table.choice_of(batch.window)):
             parts += transform_parts(work, spark, table.made_by(choice), list(run), pins)
         return parts
-    if len(batches) == 1 or table.query is None or _flats(table):
-        return _window_by_window(work, spark, table, batches, pins)
+    shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
+    if not batches[0].missing:  # what lacks something reads a view for itself, and goes alone
+        shared = shared_rows(work, spark, table, batches, pins, partial(_rows_of, work, spark))
+    if shared or len(batches) == 1 or table.query is None or _flats(table):
+        return _window_by_window(work, spark, table, batches, pins, shared)
     for share in shares_of(work, batches, pins):
         rows = _together(work, spark, table, share, pins) if len(share) > 1 else None
         parts += _window_by_window(work, spark, table, share, pins) if rows is None else [(share, rows)]
@@ -83,13 +90,21 @@ def _together(
 
 
 def _window_by_window(
-    work: Workplace, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    batches: Sequence[Batch],
+    pins: Pins,
+    shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED,
 ) -> list[tuple[Sequence[Batch], DataFrame]]:
+    """Return the rows of each window by a query of its own; the rows of views that are `shared` are there already."""
+    table = table_with_rows(table, {reference: view.read for reference, view in shared.items()}) if shared else table
     parts: list[tuple[Sequence[Batch], DataFrame]] = []
     for start in range(0, len(batches), MOST_WINDOWS_OF_A_UNION):
         share = batches[start : start + MOST_WINDOWS_OF_A_UNION]
         frames = [
-            labelled(_rows_of(work, spark, table, batch, pins[batch.label]), batch.window.label) for batch in share
+            labelled(_rows_of(work, spark, table, batch, pins[batch.label], shared), batch.window.label)
+            for batch in share
         ]
         parts.append((share, reduce(lambda left, right: left.unionByName(right), frames)))
     return parts
@@ -139,13 +154,20 @@ def _by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
 
 
 def _rows_of(
-    work: Workplace, spark: SparkSession, table: Table, batch: Batch, reads: tuple[PinnedRead, ...]
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    batch: Batch,
+    reads: tuple[PinnedRead, ...],
+    shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED,
 ) -> DataFrame:
     frames: _Frames = {}
     for pinned in reads:
         frame = frame_of(spark, work.lake, work.flow, pinned)
         # where some of what is read is missing, the rest comes in several spans
         frames[pinned.read] = frames[pinned.read].unionByName(frame) if pinned.read in frames else frame
+    for view in shared.values():
+        frames[view.read] = view.rows[batch.label]
     frames |= flat_frames(work, spark, _flats(table.made_by(table.choice_of(batch.window))), reads, frames)
     return rows_over(work, spark, table, batch.window, frames, is_partial=bool(batch.missing))
 

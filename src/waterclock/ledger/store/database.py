@@ -131,6 +131,17 @@ class Database:
         """Close all connections; nothing is lost, for nothing is kept back."""
         self._engine.dispose()
 
+    def use(self, engine: sa.Engine) -> None:
+        """Reach the database by another engine than its kind's own."""
+        self._engine = engine
+
+    def found_schema(self) -> str | None:
+        """Read which schema the database has, without bringing it up to date; None for an empty one.
+
+        Raises  E401 where the database is no ledger, E402 where newer code has written it
+        """
+        return self._schema_version()
+
     def exists(self) -> bool:
         """Whether there is anything where the ledger is to be."""
         with telling(self.url):

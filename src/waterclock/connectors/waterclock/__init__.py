@@ -1,0 +1,3 @@
+"""Tables of another Waterclock project, collected at its ticks."""
+
+from __future__ import annotations

@@ -1,0 +1,217 @@
+"""The connection type `waterclock`: tables of another project, collected at its ticks.
+
+Connection      `path`: the other project's folder, whose file says where its storage and its ledger are; or `storage`
+                and `ledger` themselves.
+Unit            a table as it is named there, `schema.table`.
+Data time       BY DATA TIME timelabel of a PARTITIONED or an APPEND table: each window takes the slices in it.
+Without a BY    of a REPLACE, MERGE or TEMPORAL table: its state as of its last boundary at or before the window's end.
+
+Nothing of the other project is ever written; see `waterclock.ledger.store.looking` of how its ledger is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from waterclock.batches.links import LinkFacts
+from waterclock.batches.records import Pin
+from waterclock.connectors.interface import Collected, Deliverer, ProjectPlace, Setting
+from waterclock.errors import WaterclockError
+from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.choices import FOLDS, Batching
+from waterclock.flow.declarations import Columns, Unit
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from waterclock.ledger.ledger import Ledger
+    from waterclock.timelabel.window import Window
+
+R = TypeVar("R")
+Span = tuple["datetime", "datetime"]
+_HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is away: it may answer later
+CAPABILITIES = Capabilities(
+    type="waterclock",
+    connection_options={
+        "path": Option(help="the folder of the other project, that of its waterclock.toml"),
+        "env": Option(help="which environment of the other project is meant; the one its file chooses"),
+        "storage": Option(help="the other project's storage, where its folder is not at hand"),
+        "ledger": Option(help="the URL of its ledger, or a secret; sqlite:///<storage>/ledger.db"),
+    },
+    collects=frozenset({Batching.LABELS, Batching.STATE}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WaterclockConnector:
+    """Opens other projects."""
+
+    capabilities: Capabilities = CAPABILITIES
+
+    def collector(self, setting: Setting) -> WaterclockCollector:
+        """Open a project to read its tables."""
+        return WaterclockCollector(setting)
+
+    def deliverer(self, setting: Setting) -> Deliverer:
+        """Refuse: another project's tables are its own."""
+        raise AssertionError(f"{setting.name} takes no publishes, which check refuses")
+
+
+CONNECTOR = WaterclockConnector()
+
+
+@dataclass(slots=True)
+class WaterclockCollector:
+    """Collects from another project."""
+
+    setting: Setting
+    _facts: dict[str, tuple[int, LinkFacts]] = field(default_factory=dict)
+
+    def clock(self, unit: Unit) -> None:
+        """What may be read is told by the ledger, window by window."""
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Say that a file is gone that was there when it was looked at."""
+        from waterclock.connectors.waterclock.rows import lost_file
+
+        del columns
+        return lost_file(str(unit), error)
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """Columns of the table as its last batch left them; None before its first."""
+        from waterclock.connectors.waterclock.rows import columns_of
+
+        facts = self.facts(unit)
+        if facts.problem is not None:
+            raise facts.problem
+        return columns_of(self._place().storage, unit)
+
+    def facts(self, unit: Unit) -> LinkFacts:
+        """Return how far the table has come. Cost: some milliseconds where its project has written nothing since."""
+        known = self._facts.get(unit.path)
+        try:
+            found = self._look(lambda ledger: self._facts_of(ledger, unit, known))
+        except WaterclockError as error:
+            return LinkFacts(str(unit), problem=error)
+        if found is None:
+            return LinkFacts(str(unit))
+        self._facts[unit.path] = found
+        return found[1]
+
+    def contents(self, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
+        """Return what each interval holds now."""
+        asked = [(unit.path, *span) for span in spans]
+        found = self._look(lambda ledger: ledger.reads.contents(asked)) or {}
+        return [found[each] for each in asked]
+
+    def pins(self, unit: Unit, spans: Sequence[Span]) -> Sequence[Pin]:
+        """Bind intervals to what is there at one moment."""
+        asked = [(unit.path, *span) for span in spans]
+        found = self._look(lambda ledger: ledger.reads.pins(asked)) or []
+        return [replace(pin, table=str(unit)) for pin in found]
+
+    def read_pinned(
+        self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
+    ) -> Collected:
+        """Read what is pinned; the table's own column `timelabel` is not among the rows' columns."""
+        from waterclock.connectors.waterclock.rows import collected
+
+        folds = self.facts(unit).mode in FOLDS
+        return collected(spark, self._place().storage, unit, pins, columns, by_label=by_label, folds=folds)
+
+    def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
+        """Name a table of ours, one of those `reading` the unit, that the unit's table waits for in turn."""
+        from waterclock.connectors.waterclock.place import leads_to
+
+        place = self._place()
+        leading = [name for name, options in place.connections.items() if leads_to(place, options, own)]
+        if not leading:
+            return None
+        from waterclock.connectors.waterclock.declared import Upstream
+
+        upstream = self._look(lambda ledger: Upstream(ledger.reads.declared()))
+        if upstream is None or unit.path not in upstream.said.tables:
+            return None
+        collected = upstream.collected_by(leading)
+        above = {unit.path, *upstream.made_of(unit.path)}
+        return next((ours for name, ours in sorted(collected.items()) if name in above and ours in reading), None)
+
+    def _place(self) -> ProjectPlace:
+        from waterclock.connectors.waterclock.place import place_of
+
+        return place_of(self.setting)
+
+    def _look(self, ask: Callable[[Ledger], R]) -> R | None:
+        """Ask the other project's ledger; None where it has not run yet.
+
+        Raises  E833 where there is no such project, E837 for a ledger of other code, E838 where it cannot be read
+        """
+        from waterclock.connectors.waterclock.place import unreadable
+        from waterclock.ledger.ledger import Ledger
+        from waterclock.ledger.store.looking import OlderSchema
+        from waterclock.ledger.store.places import shown
+
+        place = self._place()
+        try:
+            answer = Ledger.look(place.ledger, partial(_asked, ask))
+        except OlderSchema as older:
+            why = f"its schema is {older.found}, this version reads {older.known}"
+            fix = "run the other project once with this version: it brings its ledger up to date"
+            raise _other_code(shown(place.ledger), why, fix) from older
+        except OSError as error:
+            raise unreadable(shown(place.ledger), error) from error
+        except WaterclockError as error:
+            if error.code == "E402":
+                fix = "install that version here too, or a later one"
+                raise _other_code(shown(place.ledger), error.why or error.what, fix) from error
+            if error.code == "E425":
+                raise self._nowhere(f"{error.what}: {error.why}", "name the ledger where it is now") from error
+            if not error.code.startswith("E4") or error.code in _HELD_BACK:
+                raise
+            raise unreadable(shown(place.ledger), error) from error
+        if answer is None and place.root is None:
+            fix = "name its storage and the URL of its ledger as its own waterclock.toml has them, or its folder"
+            raise self._nowhere(f"there is no ledger at {shown(place.ledger)}", fix)
+        return answer
+
+    def _nowhere(self, why: str, fix: str) -> WaterclockError:
+        where = f"connection {self.setting.name}"
+        return WaterclockError("E833", "the other project is not there", where=where, why=why, fix=fix)
+
+    def _facts_of(self, ledger: Ledger, unit: Unit, known: tuple[int, LinkFacts] | None) -> tuple[int, LinkFacts]:
+        sequence = ledger.sequence()
+        if known is not None and known[0] == sequence and known[1].problem is None:
+            return known
+        from waterclock.connectors.waterclock.declared import Upstream, graph_of
+        from waterclock.planner.settlement import settle
+
+        upstream = Upstream(ledger.reads.declared())
+        table = upstream.table(unit.path, str(unit))
+        flow = upstream.flow()
+        snapshot = ledger.reads.snapshot(flow)
+        settled = settle(graph_of(flow), snapshot, {}).settled
+        facts = LinkFacts(
+            str(unit),
+            table.cadence,
+            table.mode,
+            settled[table.name],
+            snapshot.of(table.name),
+            is_dropped=upstream.is_dropped(table.name),
+            sequence=sequence,
+        )
+        return sequence, facts
+
+
+def _asked(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
+    """Ask a ledger that was not moved elsewhere: what it left behind stays as it was."""
+    ledger.keeping.refuse_moved()
+    return ask(ledger)
+
+
+def _other_code(where: str, why: str, fix: str) -> WaterclockError:
+    return WaterclockError("E837", "the other project's ledger is of another version", where=where, why=why, fix=fix)

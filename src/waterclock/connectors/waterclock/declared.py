@@ -1,0 +1,98 @@
+"""Reads of a ledger what a project's tables are, so far as a reader of them must know it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind, Mode, OnRestate, TableType
+from waterclock.flow.declarations import Flow, Place, Table
+from waterclock.ledger.read.linked import Declarations, Declared
+from waterclock.planner.graph import FlowGraph, Node
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
+
+_NOWHERE = Place("another project", 1, 1)
+# of a statement in either form: ON RESTATE REPORT, on_restate="report"
+_REPORTS = re.compile(r"\bON[\s_]+RESTATE\b\W*REPORT\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The tables of another project, as its ledger keeps them."""
+
+    said: Declarations
+
+    def table(self, name: str, where: str) -> Table:
+        """Return a table.
+
+        Raises  E834 where the project has none of the name, with the nearest
+        """
+        known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
+        if name not in known:
+            raise WaterclockError(
+                "E834",
+                f"the other project has no table {name}",
+                where=where,
+                why=f"its ledger knows {', '.join(known[:5])}{', …' if len(known) > 5 else ''}"
+                if known
+                else "its ledger knows no table: it has not run yet",
+                fix=did_you_mean(name, known, otherwise="name it as it is declared there; it is known once it ran"),
+            )
+        return _table(self.said.tables[name])
+
+    def is_dropped(self, name: str) -> bool:
+        """Whether the project declares a table no more that it declared once."""
+        return not self.said.tables[name].is_declared
+
+    def flow(self) -> Flow:
+        """Return all tables; of queries only who reads what was recorded is known, and not from here."""
+        return Flow(project=self.said.project or "", tables={name: _table(it) for name, it in self.said.tables.items()})
+
+    def made_of(self, name: str) -> set[str]:
+        """Return the tables that a table's statement names, and theirs in turn, as far as texts tell."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            text = self.said.tables[waiting.pop()].statement
+            new = {other for other in self.said.tables if other not in {*found, name} and _names(text, other)}
+            found |= new
+            waiting += new
+        return found
+
+    def collected_by(self, connections: Iterable[str]) -> Mapping[str, str]:
+        """Return by table what it collects through some connections: `schema.table` of another project."""
+        found: dict[str, str] = {}
+        for connection in connections:
+            said = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
+            found |= {name: hit[1] for name, it in self.said.tables.items() if (hit := said.search(it.statement))}
+        return found
+
+
+def graph_of(flow: Flow) -> FlowGraph:
+    """Return a graph in which any table may read any other: what was read is in the ledger, and is followed there."""
+    together = frozenset(flow.tables)
+    return FlowGraph({
+        name: Node(
+            table, rank, (), together, is_ordered=False, is_single=False, is_newest_only=False, is_made_if_needed=False
+        )
+        for rank, (name, table) in enumerate(flow.tables.items())
+    })  # fmt: skip
+
+
+def _table(said: Declared) -> Table:
+    return Table(
+        name=said.name,
+        kind=Kind(said.kind),
+        type=TableType(said.type),
+        mode=Mode(said.mode),
+        cadence=Cadence(parse_period(said.cadence), zone=said.zone),
+        place=_NOWHERE,
+        on_restate=OnRestate.REPORT if _REPORTS.search(said.statement) else OnRestate.RECOMPUTE,
+    )
+
+
+def _names(text: str, table: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(table)}(?![\w.])", text) is not None

@@ -1,0 +1,104 @@
+"""Finds where another project keeps its ledger and its tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from waterclock.connectors.interface import ProjectPlace, Setting
+from waterclock.dpl.config.file_name import FILE
+from waterclock.errors import WaterclockError
+from waterclock.object_stores import is_remote
+
+_OF_A_FILE = "sqlite:///"
+
+
+def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace) -> bool:
+    """Whether a connection with these options, in the project file of a place, leads to this project."""
+    said = {key: value for key, value in options.items() if isinstance(value, str)}
+    root = place.root or Path()
+    is_path = "path" in said and own.root is not None and (root / said["path"]).resolve() == own.root.resolve()
+    is_storage = "storage" in said and located(root, said["storage"]) == located(root, own.storage)
+    return is_path or is_storage or said.get("ledger") == own.ledger
+
+
+def place_of(setting: Setting) -> ProjectPlace:
+    """Return where the project behind a connection is.
+
+    Raises  E833 where there is none, E838 where its file cannot be read
+    """
+    options = {name: str(value) for name, value in setting.options.items() if value is not None}
+    if "path" in options:
+        return _of_folder(setting, (setting.folder / options["path"]).resolve(), options)
+    if "storage" not in options:
+        raise _nowhere(setting, f"connection {setting.name} says neither path nor storage", "say which project it is")
+    storage = located(setting.folder, options["storage"])
+    return ProjectPlace(_ledger(setting.folder, options, storage), storage)
+
+
+def located(folder: Path, said: str) -> str:
+    """Return a URL as it is, a path below a folder."""
+    return said if is_remote(said) else str((folder / said).resolve())
+
+
+def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> ProjectPlace:
+    from waterclock.dpl.config.model import read_config
+    from waterclock.dpl.project import addresses
+
+    file = root / FILE
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        what = f"there is no {FILE}" if root.is_dir() else "there is no such folder"
+        raise _nowhere(setting, f"{root}: {what}", "name the folder that holds the other project's file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise unreadable(str(file), error) from error
+    config, errors = read_config(text, env=options.get("env"))
+    if config is None or any(error.code == "E243" for error in errors):
+        why = errors[0] if errors else None
+        raise _nowhere(
+            setting,
+            f"{file}: {why.what if why else 'it cannot be read'}",
+            (why.fix if why and why.code == "E243" else None) or "mend that project's file, or name its storage",
+        )
+    storage, ledger = addresses(root, config)
+    storage = located(setting.folder, options["storage"]) if "storage" in options else storage
+    if "ledger" in options:
+        ledger = _ledger(setting.folder, options, storage)
+    if not isinstance(ledger, str):
+        raise _nowhere(
+            setting,
+            f"the ledger of {root} is named by a secret of that project",
+            f'say ledger = {{ secret = "..." }} of a secret of this project at connection {setting.name}',
+        )
+    return ProjectPlace(ledger, storage, root, config.environment.connections)
+
+
+def _ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:
+    said = options.get("ledger")
+    if said is None:
+        return f"{_OF_A_FILE}{storage}/ledger.db"
+    if said.startswith(_OF_A_FILE):
+        return f"{_OF_A_FILE}{folder / said.removeprefix(_OF_A_FILE)}"
+    return said
+
+
+def _nowhere(setting: Setting, why: str, fix: str) -> WaterclockError:
+    return WaterclockError(
+        "E833", "the other project is not there", where=f"connection {setting.name}", why=why, fix=fix
+    )
+
+
+def unreadable(where: str, error: BaseException) -> WaterclockError:
+    """Tell that something of the other project may not be read here."""
+    owner = "this user" if sys.platform != "win32" else "this account"
+    return WaterclockError(
+        "E838",
+        "the other project cannot be read",
+        where=where,
+        why=f"{type(error).__name__}: {error}",
+        fix=f"let {owner} read its ledger and its tables; nothing there is ever written",
+        transient=isinstance(error, OSError) and not isinstance(error, PermissionError),
+    )

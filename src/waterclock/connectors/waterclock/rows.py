@@ -1,0 +1,183 @@
+"""Reads the rows of another project's table, as it keeps them: sealed slices, or a version of its Delta table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import NO_VERSION, Pin
+from waterclock.connectors.interface import Collected
+from waterclock.connectors.waterclock.place import unreadable
+from waterclock.connectors.windowing import TIME, label_by, literal
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Columns, Unit
+from waterclock.spark_sql import quoted
+from waterclock.storage.lake import Lake
+from waterclock.timelabel.label import TIMELABEL, label_of
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.storage.slices.manifest import Manifest
+
+_GONE = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "PATH_NOT_FOUND", "FileNotFoundException")
+_DENIED = ("Permission denied", "AccessControlException")
+
+
+def columns_of(storage: str, unit: Unit) -> Mapping[str, str] | None:
+    """Return the names and types of a table's columns, without Spark; None before its first batch."""
+    from waterclock.storage.log.delta_log import table_exists
+    from waterclock.storage.slices.read import table_schema
+
+    folder = Lake(storage).folder(unit.path)
+    try:
+        if not table_exists(folder):
+            return None
+        fields = table_schema(folder).fields
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    return {each.name: each.dataType.simpleString().upper() for each in fields if each.name != TIMELABEL}
+
+
+def collected(
+    spark: SparkSession,
+    storage: str,
+    unit: Unit,
+    pins: Sequence[tuple[Window, Pin]],
+    columns: Columns,
+    *,
+    by_label: bool,
+    folds: bool,
+) -> Collected:
+    """Read what is pinned for each window, each row with the window's label.
+
+    Raises  E836 where it is not kept any more, or the table has no columns yet; E838 where it cannot be read
+    """
+    from waterclock.storage.log.delta_log import table_exists
+
+    folder = Lake(storage).folder(unit.path)
+    try:
+        if not table_exists(folder):
+            return Collected(_of_nothing(spark, unit, columns), is_empty=True)
+        frame = _labelled(spark, folder, unit, pins) if by_label else _states(spark, folder, unit, pins, folds=folds)
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    is_empty = by_label and not any(piece.rows for _, pin in pins for piece in pin.slices)
+    return Collected(frame, is_empty=is_empty)
+
+
+def _labelled(spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
+    """Return the slices of all windows by one scan, each row with the label of the window that takes it."""
+    from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, no_rows, table_schema
+
+    schema = table_schema(folder)
+    manifests = [_manifest(folder, piece.slice_path, unit) for _, pin in pins for piece in pin.slices]
+    if not manifests:
+        return no_rows(spark, schema)
+    windows = [window for window, _ in pins]
+    if sum(len(each.files) for each in manifests) <= FILES_READ_DIRECTLY:
+        frame = frame_of_slices(spark, folder, manifests, schema)
+    else:
+        low, high = windows[0].start, windows[-1].end
+        version = max(pin.version for _, pin in pins)
+        frame = frame_at(spark, folder, version, low=low, high=high, is_partitioned=_is_partitioned(folder))
+    return _by_window(frame, windows)
+
+
+def _is_partitioned(folder: str) -> bool:
+    from waterclock.storage.log.open_tables import opened
+
+    with opened(folder) as table:
+        return bool(table.partition_columns)
+
+
+def _by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
+    names = [quoted(name) for name in frame.columns if name != TIMELABEL]
+    has_gaps = any(one.end != other.start for one, other in pairwise(windows))
+    timed = frame.selectExpr(*names, f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss') AS {TIME}")
+    within = timed.where(f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}")
+    labelled = within.selectExpr(*names, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS {TIMELABEL}")
+    return labelled.where(f"{TIMELABEL} IS NOT NULL") if has_gaps else labelled
+
+
+def _states(
+    spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]], *, folds: bool
+) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frames = [
+        _state(spark, folder, unit, pin, folds=folds).drop(TIMELABEL).withColumn(TIMELABEL, F.lit(window.label))
+        for window, pin in pins
+    ]
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def _state(spark: SparkSession, folder: str, unit: Unit, pin: Pin, *, folds: bool) -> DataFrame:
+    """Return a state: of a REPLACE table its slice, of one that folds the version that holds it."""
+    from waterclock.storage.log.open_tables import is_readable
+    from waterclock.storage.slices.read import frame_of_slices, frame_of_version, no_rows, table_schema
+
+    if not pin.slices:
+        return no_rows(spark, table_schema(folder))
+    if not folds:
+        return frame_of_slices(
+            spark, folder, [_manifest(folder, each.slice_path, unit) for each in pin.slices], table_schema(folder)
+        )
+    if pin.version == NO_VERSION or not is_readable(folder, pin.version):
+        raise WaterclockError(
+            "E836",
+            f"the state of {unit} as of {label_of(pin.high)} is not kept there",
+            where=str(unit),
+            why="a MERGE or TEMPORAL table keeps the version of each tick for a while, until older labels are restated",
+            fix="only its own project can make it again: leave this label out by `waterclock skip`, and go on",
+        )
+    return frame_of_version(spark, folder, pin.version)
+
+
+def _manifest(folder: str, slice_path: str, unit: Unit) -> Manifest:
+    from waterclock.storage.slices.manifest import read_manifest
+
+    try:
+        return read_manifest(folder, slice_path)
+    except WaterclockError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise unreadable(folder, error.__cause__) from error
+        raise _gone(str(unit), f"{error.what}: {error.why}") from error
+
+
+def _gone(where: str, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E836",
+        "a slice of the other project is gone",
+        where=where,
+        why=why,
+        fix="where it was restated meanwhile, the next run reads the new one; else make it again in its own project",
+        transient=True,
+    )
+
+
+def lost_file(unit: str, error: BaseException) -> WaterclockError | None:
+    """Say in our words that a file of the other project was gone, or may not be read, while Spark read it."""
+    said = str(error)
+    if any(word in said for word in _DENIED):
+        return unreadable(unit, PermissionError(said.partition("\n")[0]))
+    return _gone(unit, said.partition("\n")[0]) if any(word in said for word in _GONE) else None
+
+
+def _of_nothing(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
+    """Return no rows of a table that has no columns yet: its batches so far were left out."""
+    if not columns.are_declared:
+        raise WaterclockError(
+            "E836",
+            f"{unit} has no columns yet",
+            where=str(unit),
+            why="its batches so far were skipped, and its columns come with its first rows",
+            fix="declare the columns here with their types, or skip the label here too",
+        )
+    said = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns.named)
+    return spark.createDataFrame([], f"{said}, {TIMELABEL} STRING")

@@ -1,0 +1,49 @@
+"""Settles how a table of another project is collected: its slices by labels, or its state at each window's end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.syntax.statements import BatchedSaid
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from waterclock.dpl.resolve.drafts import Draft
+
+
+def by_link(draft: Draft, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:
+    """Return what BY means of a table of another project; what it cannot mean there is reported."""
+    if unit.query is None and len(unit.path.split(".")) != 2:
+        errors.append(
+            draft.at("FROM").refuse(
+                "E211",
+                f"{unit.path or 'nothing'} names no table of another project",
+                why="a table is named as it is there: schema.table",
+                fix=f"as in FROM {unit.connection}.shop.orders",
+            )
+        )
+    if by.batching is Batching.SNAPSHOT:
+        return BatchedSaid(Batching.STATE)
+    if by.batching is Batching.ARRIVAL_TIME or (by.time_column or "").lower() != TIMELABEL:
+        said = "BY ARRIVAL TIME" if by.batching is Batching.ARRIVAL_TIME else f"BY DATA TIME {by.time_column}"
+        errors.append(
+            draft.at("BY").refuse(
+                "E224",
+                f"a table of another project cannot be collected {said}",
+                why="it is read at that project's ticks: its slices by their labels, or its state",
+                fix="say BY DATA TIME timelabel of a table of slices, and leave BY out of one that is a state",
+            )
+        )
+    if by.lookback is not None:
+        errors.append(
+            draft.at("BY").refuse(
+                "E224",
+                "a table of another project needs no LOOKBACK",
+                why="what is restated there is collected again by itself",
+                fix="leave LOOKBACK out",
+            )
+        )
+    return BatchedSaid(Batching.LABELS, TIMELABEL)

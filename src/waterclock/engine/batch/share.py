@@ -1,0 +1,132 @@
+"""Makes the rows of SHARED views once for all tables that read them at the same labels.
+
+One job scans what a view reads and writes its rows; each reader goes on from there by itself. What is written is what
+the view's text in the reader's query would have given: whether it is there changes how often is read, never what.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import reduce
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from waterclock.dpl.query.splice import reads_of, splice
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.declarations import Query, Read, Table, TableReference
+from waterclock.flow.shared import queries_in, readers_of_shared, rows_of_view, shared_in
+from waterclock.planner.plan import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waterclock.engine.reads.pin import PinnedRead
+
+LABEL = "_waterclock_label"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedView:
+    """Rows of a view by label, and what stands for them among the reads of a query."""
+
+    read: Read
+    rows: Mapping[datetime, DataFrame]
+
+
+def shared_rows(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    batches: Sequence[Batch],
+    pins: Mapping[Any, tuple[PinnedRead, ...]],
+    rows_of: Callable[[Table, Batch, tuple[PinnedRead, ...]], DataFrame],
+) -> dict[TableReference, SharedView]:
+    """Return the rows of the SHARED views that a table reads, where others need them too.
+
+    `rows_of` makes the rows of one window. Those of a view that fails, or cannot be written, are left out.
+    """
+    references = dict.fromkeys(each for query in queries_in(table) for each in shared_in(query))
+    readers = readers_of_shared(work.flow) if references else {}
+    found: dict[TableReference, SharedView] = {}
+    for reference in references:
+        others = [name for name in readers.get(reference.shared or "", ()) if name != table.name]
+        if any(_needs(work, other, batches) for other in others):
+            rows = _rows(work, spark, table, rows_of_view(reference), batches, pins, rows_of)
+            if rows is not None:
+                found[reference] = SharedView(Read(f"{reference.shared}@{len(found)}"), rows)
+    return found
+
+
+def _needs(work: Workplace, name: str, batches: Sequence[Batch]) -> bool:
+    """Tell whether another reader makes any of these windows too, and has it still to make."""
+    cadence = work.flow.tables[name].cadence
+    alike = [batch.label for batch in batches if cadence.window_of(batch.label) == batch.window]
+    if not alike:
+        return False
+    facts = work.ledger.reads.snapshot(work.flow, tables=[name]).of(name)
+    running = {label for claim in facts.open_claims for label in claim.labels}
+    again = running.union(facts.suspects, facts.requested)
+    return any(label in again or not facts.covered.covers_instant(label) for label in alike)
+
+
+def _rows(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    query: Query,
+    batches: Sequence[Batch],
+    pins: Mapping[Any, tuple[PinnedRead, ...]],
+    rows_of: Callable[[Table, Batch, tuple[PinnedRead, ...]], DataFrame],
+) -> dict[datetime, DataFrame] | None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    read = set(reads_of(query))
+    own = {batch.label: tuple(each for each in pins[batch.label] if each.read in read) for batch in batches}
+    view = replace(table, query=query, function=None, choices=(), fold=None, reads=tuple(read))
+    by_key = {_key(work, query, batch, own[batch.label]): batch for batch in batches}
+
+    def make(folder: str, keys: Sequence[str]) -> str:
+        frames = [
+            rows_of(view, batch, own[batch.label]).withColumn(LABEL, F.lit(batch.window.label))
+            for batch in (by_key[key] for key in keys)
+        ]
+        rows = reduce(lambda left, right: left.unionByName(right), frames)
+        rows.write.mode("overwrite").partitionBy(LABEL).parquet(folder)
+        return rows.schema.json()
+
+    found = work.shared.found(tuple(by_key), make)
+    if found is None:
+        return None
+    frames = {place: _frame(spark, *place) for place in dict.fromkeys(found)}
+    return {
+        batch.label: frames[place].where(F.col(LABEL) == batch.window.label).drop(LABEL)
+        for batch, place in zip(by_key.values(), found, strict=True)
+    }
+
+
+def _frame(spark: SparkSession, folder: str, schema: str) -> DataFrame:
+    from pyspark.sql.types import StringType, StructType
+
+    # Spark puts the partition's column last, and makes what it reads nullable
+    fields = [each for each in StructType.fromJson(json.loads(schema)).fields if each.name != LABEL]
+    return spark.read.schema(StructType(fields).add(LABEL, StringType())).parquet(folder)
+
+
+def _key(work: Workplace, query: Query, batch: Batch, pins: tuple[PinnedRead, ...]) -> str:
+    """Name a label's rows by all that they are made of: the view's text, functions, values, window, what it reads."""
+    text = "\x1e".join(splice(part, lambda read: f"<{read}>").text for part in query.branches or (query,))
+    functions = [
+        (each.name, each.parameters, each.returns, each.body, each.python) for each in work.flow.functions.values()
+    ]
+    read = [_read_as(each) for each in pins]
+    said = repr((text, functions, sorted(work.project.variables.items()), batch.window, read))
+    return blake2b(said.encode(), digest_size=12).hexdigest()
+
+
+def _read_as(pinned: PinnedRead) -> tuple[object, ...]:
+    return str(pinned.read), pinned.input.low, pinned.input.high, pinned.input.content

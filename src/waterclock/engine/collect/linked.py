@@ -1,0 +1,49 @@
+"""Makes the rows of tables that collect another project's: pinned there before the claim, read as they were pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import Pin
+from waterclock.connectors.interface import LinkedCollector
+from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.declarations import Table
+from waterclock.flow.links import upstream_of
+from waterclock.planner.links import is_by_label
+from waterclock.planner.plan import Group
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LinkedPin = tuple[Window, Pin]
+
+
+def pin_link(work: Workplace, table: Table, group: Group) -> tuple[LinkedPin, ...]:
+    """Bind the windows of a group to what they read in another project; nothing where they ask nobody there.
+
+    Raises  E833 to E838 where it cannot be read
+    """
+    if upstream_of(table) is None or group.is_made_of_kept:
+        return ()
+    return tuple(work.links.pins(table, [batch.window for batch in group.batches]))
+
+
+def gather_linked(work: Workplace, spark: SparkSession, table: Table, pins: Sequence[LinkedPin]) -> Gathered:
+    """Read what is pinned; nothing is evaluated yet."""
+    if table.source is None:
+        raise AssertionError(f"{table.name} collects from nowhere")
+    unit = work.connections.opened(table.source.unit)
+    collector = work.connections.collector(unit.connection)
+    if not isinstance(collector, LinkedCollector):
+        raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
+    collected = collector.read_pinned(spark, unit, pins, table.columns, by_label=is_by_label(table))
+    noted = {window.start: _noted(pin) for window, pin in pins}
+    return Gathered(collected, noted)
+
+
+def _noted(pin: Pin) -> dict[str, object]:
+    """Say of which table, which version and which of its batches the rows are."""
+    return {"upstream": pin.table, "version": pin.version, "claims": sorted({piece.claim for piece in pin.slices})}

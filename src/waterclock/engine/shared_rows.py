@@ -1,0 +1,80 @@
+"""Where rows of SHARED views lie while a run needs them, and who makes them: each once, in this process.
+
+They are no part of any table: whoever finds none makes its own. They lie below the storage, where Spark's workers
+reach them, in a folder of the runner's own, and go with the run; what a runner left that was killed goes with the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from waterclock.engine.runner_name import has_ended
+from waterclock.filesystem import at, folders_in, remove_folder
+
+FOLDER = "views"
+_COLON = "~"  # of a runner's name, in that of a folder
+
+
+@dataclass(slots=True)
+class _Rows:
+    is_settled: threading.Event = field(default_factory=threading.Event)
+    folder: str = ""
+    schema: str | None = None
+
+
+class SharedRows:
+    """The rows of SHARED views that this run has made, by label; `made` and `used` count labels."""
+
+    def __init__(self, storage: str, runner: str) -> None:
+        self._storage = storage
+        self._own = runner.replace(":", _COLON)
+        self._rows: dict[str, _Rows] = {}
+        self._lock = threading.Lock()
+        self.made = self.used = 0
+
+    def found(
+        self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]
+    ) -> tuple[tuple[str, str], ...] | None:
+        """Return for each key the folder in which its rows are, and their schema.
+
+        `make` writes those of some keys to a folder, by one job, and returns their schema. What nobody has made or is
+        making is made now; what another is making is waited for, and nothing else of the other's. None where any of it
+        failed: the caller makes its own.
+        """
+        with self._lock:
+            own = [key for key in dict.fromkeys(keys) if key not in self._rows]
+            self._rows |= {key: _Rows() for key in own}
+            wanted = [self._rows[key] for key in keys]
+            self.used += len(set(keys)) - len(own)
+        if own:
+            self._make(own, make)
+        for rows in wanted:
+            rows.is_settled.wait()
+        found = tuple((rows.folder, rows.schema) for rows in wanted if rows.schema is not None)
+        return found if len(found) == len(keys) else None
+
+    def _make(self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]) -> None:
+        folder, schema = str(at(self._storage, FOLDER, self._own, keys[0])), None
+        try:
+            schema = make(folder, keys)
+        except Exception:  # noqa: BLE001, S110 - whoever needs the rows makes its own, and tells what is wrong
+            pass
+        finally:
+            with self._lock:
+                self.made += 0 if schema is None else len(keys)
+                settled = [self._rows[key] for key in keys]
+            for rows in settled:
+                rows.folder, rows.schema = folder, schema
+                rows.is_settled.set()
+
+    def clear(self) -> None:
+        """Remove what was made here, and what runners left that are gone."""
+        with self._lock:
+            had, self._rows = bool(self._rows), {}
+        if had:
+            remove_folder(at(self._storage, FOLDER, self._own))
+        for name in folders_in(at(self._storage, FOLDER)):
+            if has_ended(name.replace(_COLON, ":")):
+                remove_folder(at(self._storage, FOLDER, name))

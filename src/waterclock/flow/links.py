@@ -1,0 +1,19 @@
+"""Tables that collect a table of another project, at its ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.flow.choices import LINKED
+from waterclock.flow.declarations import Flow, Table
+
+
+def upstream_of(table: Table) -> str | None:
+    """Name the table of another project that a table collects, as `connection.schema.table`; None of any other."""
+    is_linked = table.source is not None and table.source.batching in LINKED
+    return str(table.source.unit) if table.source is not None and is_linked else None
+
+
+def linked_tables(flow: Flow) -> Mapping[str, Table]:
+    """Return by name the tables of a flow that collect from other projects."""
+    return {name: table for name, table in flow.tables.items() if upstream_of(table) is not None}

@@ -1,0 +1,86 @@
+"""Views that are SHARED: who reads one, and a query that reads its rows in place of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from waterclock.flow.declarations import Flow, Query, Read, Table, TableReference
+
+
+def shared_in(query: Query) -> tuple[TableReference, ...]:
+    """Return the references to SHARED views in a query, those inside of other views left to these."""
+    return tuple(dict.fromkeys(_references(query)))
+
+
+def _references(query: Query) -> Iterator[TableReference]:
+    for branch in query.branches:
+        yield from _references(branch)
+    for reference in query.tables:
+        if reference.shared is not None:
+            yield reference
+        elif reference.view is not None:
+            yield from _references(reference.view)
+
+
+def queries_in(table: Table) -> tuple[Query, ...]:
+    """Return the queries of a table: its own, or those of the views that its function reads."""
+    own = (table.query,) if table.query is not None else ()
+    arguments = table.function.arguments if table.function is not None else ()
+    return (*own, *(each.query for each in arguments if each.query is not None))
+
+
+def views_shared_by(table: Table) -> tuple[str, ...]:
+    """Name the SHARED views that a table reads, each once."""
+    found = (reference for query in queries_in(table) for reference in shared_in(query))
+    return tuple(dict.fromkeys(each.shared for each in found if each.shared is not None))
+
+
+def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
+    """Return by SHARED view the tables that read it; those that one table alone reads are left out."""
+    found: dict[str, list[str]] = {}
+    for name, table in flow.tables.items():
+        for view in views_shared_by(table):
+            found.setdefault(view, []).append(name)
+    return {view: tuple(names) for view, names in sorted(found.items()) if len(names) > 1}
+
+
+def rows_of_view(reference: TableReference) -> Query:
+    """Return the query that a reference to a view stands for, its allow-list kept."""
+    if reference.view is None:
+        raise ValueError("a reference to a table has no query")
+    if not reference.view_columns:
+        return reference.view
+    name = reference.shared or "w.view"
+    text = f"SELECT * FROM {name}"
+    start = len(text) - len(name)
+    inside = replace(reference, start=start, end=len(text), alias="shown", alias_at=len(text), shared=None)
+    return Query(text, reference.view.place, (inside,))
+
+
+def with_rows(query: Query, rows: Mapping[TableReference, Read]) -> Query:
+    """Return a query that reads `rows` where it refers to views."""
+    branches = tuple(with_rows(branch, rows) for branch in query.branches)
+    tables = tuple(_placed(reference, rows) for reference in query.tables)
+    return replace(query, branches=branches, tables=tables)
+
+
+def _placed(reference: TableReference, rows: Mapping[TableReference, Read]) -> TableReference:
+    if reference in rows:
+        return replace(reference, read=rows[reference], view=None, view_columns=(), shared=None)
+    if reference.view is not None:
+        return replace(reference, view=with_rows(reference.view, rows))
+    return reference
+
+
+def table_with_rows(table: Table, rows: Mapping[TableReference, Read]) -> Table:
+    """Return a table whose queries read `rows` where they refer to views."""
+    query = None if table.query is None else with_rows(table.query, rows)
+    function = table.function
+    if function is not None:
+        arguments = tuple(
+            each if each.query is None else replace(each, query=with_rows(each.query, rows))
+            for each in function.arguments
+        )
+        function = replace(function, arguments=arguments)
+    return replace(table, query=query, function=function)

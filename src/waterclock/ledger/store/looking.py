@@ -1,0 +1,90 @@
+"""Opens the ledger of another project to look at it: nothing is written to it, and nothing is left beside it.
+
+A file at which nobody is at work is read as one that does not change, for SQLite would make files of its own beside it
+otherwise, which then would belong to whoever looked. Each look opens it anew; where it changed meanwhile, the look is
+taken again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from waterclock.ledger.store.backend import parse_url, telling
+from waterclock.ledger.store.database import NEWEST_SCHEMA, Database
+
+R = TypeVar("R")
+_MOST_LOOKS = 50
+_BUSY_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class OlderSchema(Exception):
+    """A ledger that older code has written last, which only its own project may bring up to date."""
+
+    found: str | None
+    known: str = NEWEST_SCHEMA
+
+
+def look(url: str, ask: Callable[[Database], R]) -> R | None:
+    """Ask something of the ledger at a URL, in as many transactions as it takes; None where there is none.
+
+    Raises  OlderSchema, E402 for a ledger of newer code, E415 where it changes at each look, and what `telling` raises
+    """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return _asked(Database(parsed), ask)
+    path = Path(str(parsed.database))
+    for _ in range(_MOST_LOOKS):
+        try:
+            before = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if not before.st_size:
+            return None
+        is_still = not _has_writer(path)
+        answer = _asked(_opened(parsed, path, is_still=is_still), ask)
+        after = path.stat()
+        if not is_still or (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
+            return answer
+    return _asked(_opened(parsed, path, is_still=False), ask)
+
+
+def _has_writer(path: Path) -> bool:
+    """Whether somebody has the file open, or was stopped in the middle: what was written last lies in a log beside."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _opened(url: sa.URL, path: Path, *, is_still: bool) -> Database:
+    database = Database(url)
+    at = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if is_still else ''}"
+
+    def connect() -> sqlite3.Connection:
+        # as `sqlite.create_engine` says: transactions are begun by us
+        return sqlite3.connect(at, uri=True, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
+
+    database.use(sa.create_engine("sqlite://", creator=connect, poolclass=NullPool))
+    return database
+
+
+def _asked(database: Database, ask: Callable[[Database], R]) -> R | None:
+    try:
+        with telling(database.url):
+            if not database.exists():
+                return None
+            found = database.found_schema()
+        if found != NEWEST_SCHEMA:
+            raise OlderSchema(found)
+        return ask(database)
+    finally:
+        database.close()

@@ -1,0 +1,37 @@
+"""Marks batches of which another project has restated what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.schema import batches
+
+_MARK = (
+    sa.update(batches)
+    .where(
+        batches.c.table_name == sa.bindparam("of"),
+        batches.c.label == sa.bindparam("at"),
+        # the revision that was compared, and no newer one that has read what is there now
+        batches.c.current_claim == sa.bindparam("made_by"),
+        batches.c.is_suspect == sa.false(),
+    )
+    .values(is_suspect=True)
+)
+
+
+def mark_restated(database: Database, table: str, made_by: Mapping[datetime, int], *, upstream: str, who: str) -> int:
+    """Mark labels, by the claims that made them, whose inputs another project has restated; give how many were not.
+
+    Whoever looks and however often, each revision is marked once.
+    """
+    marked = []
+    with database.write() as write:
+        for label, claim in sorted(made_by.items()):
+            if write.execute(_MARK, {"of": table, "at": label, "made_by": claim}).rowcount:
+                marked.append(label)
+        write.log("restated upstream", who=who, table=table, labels=marked, data={"upstream": upstream})
+    return len(marked)

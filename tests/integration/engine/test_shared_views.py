@@ -1,0 +1,95 @@
+"""SHARED views: read once for all tables that need them at a label, and never other rows than unshared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tiny import Tiny, day, described, labels
+from waterclock.engine.shared_rows import FOLDER, SharedRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT raw.orders PARTITIONED (id BIGINT, cents BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY
+  START '2020-01-01' BY DATA TIME at;
+CREATE VIEW w.items (id, cents, label) SHARED AS
+  SELECT id, cents * 2 AS cents, TIMELABEL() AS label, at FROM raw.orders WHERE cents > 0;
+TRANSFORM marts.orders PARTITIONED (id KEY, *) AS SELECT id, cents, label FROM w.items;
+TRANSFORM marts.sums (label KEY, *) EVERY DAY MERGE AS SELECT sum(i.cents) AS cents, max(label) AS label FROM w.items i;
+TRANSFORM marts.pairs PARTITIONED AS
+  SELECT a.id, b.id AS other, {broken} AS n FROM w.items a JOIN w.items b ON a.id < b.id
+  UNION ALL BY NAME SELECT id, count(*) AS n FROM w.items GROUP BY id;
+"""
+Shared = list[SharedRows]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Shared:
+    """Every keeper of shared rows that a run has had."""
+    kept: Shared = []
+    real: Callable[..., None] = SharedRows.__init__
+
+    def noted(self: SharedRows, *rest: Any) -> None:
+        real(self, *rest)
+        kept.append(self)
+
+    monkeypatch.setattr(SharedRows, "__init__", noted)
+    return kept
+
+
+def project(folder: Path, spark: SparkSession, *, shared: bool, broken: str = "1L") -> Tiny:
+    tiny = Tiny(folder, spark)
+    rows = [(number, 100 * number - 200, f"2020-01-0{1 + number % 2} 09:00") for number in range(1, 8)]
+    tiny.source("orders", "id INTEGER, cents INTEGER, at TEXT", rows)
+    flow = FLOW.replace("{broken}", broken)
+    tiny.declare(flow if shared else flow.replace(" SHARED", ""))
+    return tiny
+
+
+def test_one_scan_serves_all_readers_with_the_rows_of_an_unshared_view(
+    tmp_path: Path, spark: SparkSession, made: Shared
+) -> None:
+    apart = project(tmp_path / "apart", spark, shared=False)
+    outcome = apart.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert sum(each.made for each in made) == 0
+    together = project(tmp_path / "together", spark, shared=True)
+    outcome = together.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert (sum(each.made for each in made), sum(each.used for each in made)) == (2, 8)
+    tables = ("marts.orders", "marts.sums", "marts.pairs")
+    assert {key: digest for key, digest in together.digests().items() if key[0] in tables} == {
+        key: digest for key, digest in apart.digests().items() if key[0] in tables
+    }
+    assert together.done("marts.pairs") == labels(1, 2)
+    assert not list((together.root / ".waterclock" / FOLDER).glob("*")), "what is shared goes with the run"
+
+
+def test_a_branch_that_fails_leaves_the_others_alone_and_what_cannot_be_written_is_made_by_each(
+    tmp_path: Path, spark: SparkSession, made: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = project(tmp_path, spark, shared=True, broken="raise_error('no')")
+    outcome = tiny.run(day(2))
+    assert {report.group.table for report in outcome.failed} == {"marts.pairs"}
+    assert tiny.done("marts.orders") == tiny.done("marts.sums") == labels(1)
+    assert sum(each.made for each in made) == 1
+    found = SharedRows.found
+
+    def refused(self: SharedRows, keys: Sequence[str], make: object) -> object:
+        def full(_: str, __: Sequence[str]) -> str:
+            raise OSError(28, "No space left on device")
+
+        del make
+        return found(self, keys, full)
+
+    monkeypatch.setattr(SharedRows, "found", refused)
+    outcome = tiny.run(day(3))
+    assert tiny.done("marts.orders") == tiny.done("marts.sums") == labels(1, 2)
+    assert sum(each.made for each in made) == 1

@@ -1,0 +1,173 @@
+"""What a link says of another project: how far it is, and what is wrong with it, without Spark."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.other_project import NAME, OtherProject
+from tests.systems import setting_of, unit_of
+from waterclock.batches.links import LinkFacts
+from waterclock.connectors.waterclock.connector import WaterclockCollector
+from waterclock.connectors.waterclock.declared import Upstream
+from waterclock.flow.declarations import Value
+from waterclock.ledger.read.linked import Declarations, Declared
+
+DAY = datetime(2013, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> OtherProject:
+    return OtherProject(tmp_path)
+
+
+def facts(folder: Path, table: str = NAME, **options: Value) -> LinkFacts:
+    return WaterclockCollector(setting_of("upstream", folder, **options)).facts(unit_of("upstream", table))
+
+
+def problem(folder: Path, /, table: str = NAME, **options: Value) -> str:
+    found = facts(folder, table, **options).problem
+    assert found is not None
+    assert found.fix
+    return f"{found.code} {found.what}: {found.why}"
+
+
+def test_a_project_that_never_ran_is_waited_for(tmp_path: Path, other: OtherProject) -> None:
+    found = facts(tmp_path, path="other")
+    assert (found.problem, found.cadence) == (None, None)
+    assert not other.files().keys() - {str(other.root / "waterclock.toml")}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"path": "nowhere"}, "E833 the other project is not there: {0}/nowhere: there is no such folder"),
+        ({"path": "."}, "E833 the other project is not there: {0}: there is no waterclock.toml"),
+        ({"path": "other", "env": "prod"}, "E833 the other project is not there: {0}/other/waterclock.toml: unknown"),
+        (
+            {"storage": "lake"},
+            "E833 the other project is not there: there is no ledger at sqlite:///{0}/lake/ledger.db",
+        ),
+        ({"env": "dev"}, "E833 the other project is not there: connection upstream says neither path nor storage"),
+    ],
+)
+@pytest.mark.usefixtures("other")
+def test_a_project_that_is_not_there_is_told(tmp_path: Path, options: dict[str, Value], told: str) -> None:
+    assert problem(tmp_path, NAME, **options).startswith(told.format(tmp_path))
+
+
+def test_it_is_found_by_its_storage_and_its_ledger(tmp_path: Path, other: OtherProject) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    by_folder = facts(tmp_path, path="other")
+    assert list(by_folder.settled) == [(DAY, DAY + HOUR)]
+    assert facts(tmp_path, storage="other/.waterclock") == by_folder
+    assert facts(tmp_path, storage="elsewhere", ledger="sqlite:///other/.waterclock/ledger.db") == by_folder
+
+
+def test_what_is_being_made_again_or_stands_on_it_is_not_settled(tmp_path: Path, other: OtherProject) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    with other.open() as ledger:
+        other.claim(ledger, other.slices, DAY)
+        assert not facts(tmp_path, path="other").settled
+    assert not facts(tmp_path, path="other").settled
+
+
+def test_a_runner_at_work_there_is_no_hindrance_and_nothing_is_left_beside_its_ledger(
+    tmp_path: Path, other: OtherProject
+) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    collector = WaterclockCollector(setting_of("upstream", tmp_path, path="other"))
+    with other.open() as ledger:
+        for hour in range(1, 4):
+            with ledger.past.database.read():  # in the middle of something
+                other.land(DAY + hour * HOUR, [{"id": "b", "note": "n"}])
+                assert list(collector.facts(other.unit).settled) == [(DAY, DAY + (hour + 1) * HOUR)]
+    before = other.files()
+    assert list(collector.facts(other.unit).settled) == [(DAY, DAY + 4 * HOUR)]
+    assert other.files() == before
+
+
+def test_an_unknown_table_is_told_with_the_nearest(tmp_path: Path, other: OtherProject) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    told = problem(tmp_path, "shop.order", path="other")
+    assert told.startswith("E834 the other project has no table shop.order: its ledger knows shop.newest, shop.orders")
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [("0001", "its schema is 0001, this version reads "), ("9999", "its schema is 9999, this version knows ")],
+)
+def test_a_ledger_of_another_version_is_told_and_left_as_it_is(
+    tmp_path: Path, other: OtherProject, schema: str, told: str
+) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    with closing(sqlite3.connect(other.storage / "ledger.db")) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = ?", [schema])
+    before = other.files()
+    found = problem(tmp_path, path="other")
+    assert found.startswith(f"E837 the other project's ledger is of another version: {told}")
+    assert other.files() == before
+
+
+def test_a_ledger_that_may_not_be_read_is_told(tmp_path: Path, other: OtherProject) -> None:
+    (other.storage / "ledger.db").write_text("no ledger, but as long as a page of one\n" * 999)
+    assert problem(tmp_path, path="other").startswith("E838 the other project cannot be read")
+
+
+def test_a_file_that_permits_nobody_is_told(
+    tmp_path: Path, other: OtherProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    real = Path.stat
+
+    def denied(path: Path, *rest: object, **more: object) -> object:
+        if path.name == "ledger.db":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "stat", denied)
+    assert "PermissionError" in problem(tmp_path, path="other")
+
+
+def test_a_ledger_that_was_moved_elsewhere_is_told(tmp_path: Path, other: OtherProject) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    with closing(sqlite3.connect(other.storage / "ledger.db")) as database, database:
+        database.execute("UPDATE ledger SET moved_to = 'postgresql://server/lake'")
+    found = problem(tmp_path, path="other")
+    assert found.startswith("E833 the other project is not there: ")
+    assert "moved" in found
+
+
+def test_a_table_that_only_reports_restatements_is_settled_all_the_same() -> None:
+    def on_restate(statement: str) -> str:
+        said = Declared("a.b", "transform", "regular", "append", "DAY", "UTC", True, statement)
+        return Upstream(Declarations("other", {"a.b": said})).table("a.b", "here").on_restate
+
+    assert on_restate("TRANSFORM a.b ON RESTATE REPORT AS SELECT 1") == "report"
+    assert on_restate('wc.transform("a.b", on_restate="report", as_="SELECT 1")') == "report"
+    assert on_restate("TRANSFORM a.b AS SELECT 1") == "recompute"
+
+
+def test_a_table_that_waits_for_ours_in_turn_is_found_by_statements() -> None:
+    def said(name: str, statement: str) -> Declared:
+        return Declared(name, "transform", "regular", "append", "DAY", "UTC", True, statement)
+
+    upstream = Upstream(
+        Declarations(
+            "other",
+            {
+                "x.raw": said("x.raw", "COLLECT x.raw FROM ours.here.out BY DATA TIME timelabel"),
+                "x.mid": said("x.mid", "TRANSFORM x.mid AS SELECT * FROM x.raw"),
+                "x.end": said("x.end", "TRANSFORM x.end AS SELECT * FROM x.mid JOIN y.x.raws"),
+                "x.other": said("x.other", "TRANSFORM x.other AS SELECT * FROM x.raws"),
+            },
+        )
+    )
+    assert upstream.collected_by(["ours"]) == {"x.raw": "here.out"}
+    assert upstream.made_of("x.end") == {"x.mid", "x.raw"}
+    assert upstream.made_of("x.other") == set()

@@ -1,0 +1,88 @@
+"""Who makes the rows of a SHARED view, and when they go."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from waterclock.engine.runner_name import runner_name
+from waterclock.engine.shared_rows import FOLDER, SharedRows
+
+
+def made(folder: str, _: Sequence[str]) -> str:
+    Path(folder).mkdir(parents=True)
+    return "a schema"
+
+
+def refused(_: str, __: Sequence[str]) -> str:
+    raise OSError(28, "No space left on device")
+
+
+def test_who_comes_first_makes_them_and_the_others_use_them(tmp_path: Path) -> None:
+    rows = SharedRows(str(tmp_path), runner_name())
+    found = [rows.found(["k"], made) for _ in range(3)]
+    assert found[0] == found[1] == found[2]
+    assert (rows.made, rows.used) == (1, 2)
+
+
+def test_of_several_labels_those_are_made_that_nobody_has_made_by_one_job(tmp_path: Path) -> None:
+    rows, jobs = SharedRows(str(tmp_path), runner_name()), []
+
+    def noted(folder: str, keys: Sequence[str]) -> str:
+        jobs.append(tuple(keys))
+        return made(folder, keys)
+
+    rows.found(["b"], noted)
+    places = rows.found(["a", "b", "c"], noted)
+    assert jobs == [("b",), ("a", "c")]
+    assert places is not None
+    assert places[0] == places[2] != places[1]
+    assert rows.found(["c", "a"], refused) == (places[2], places[0])
+
+
+def test_others_wait_for_those_rows_and_for_nothing_else(tmp_path: Path) -> None:
+    rows, begun, may_end = SharedRows(str(tmp_path), runner_name()), threading.Event(), threading.Event()
+
+    def slowly(folder: str, keys: Sequence[str]) -> str:
+        begun.set()
+        assert may_end.wait(10)
+        return made(folder, keys)
+
+    first = threading.Thread(target=rows.found, args=(["slow"], slowly))
+    second = threading.Thread(target=rows.found, args=(["slow"], refused))
+    first.start()
+    assert begun.wait(10)
+    second.start()
+    assert rows.found(["other"], made) is not None  # while the slow ones are made
+    may_end.set()
+    first.join()
+    second.join()
+    assert (rows.made, rows.used) == (2, 1)
+
+
+def test_where_they_cannot_be_made_each_reader_makes_its_own(tmp_path: Path) -> None:
+    rows = SharedRows(str(tmp_path), runner_name())
+    assert rows.found(["k"], refused) is None
+    assert rows.found(["k"], made) is None
+    assert rows.made == 0
+
+
+def test_they_go_with_the_run_and_what_a_killed_runner_left_with_the_next(tmp_path: Path) -> None:
+    rows = SharedRows(str(tmp_path), runner_name())
+    rows.found(["k"], made)
+    name = runner_name()
+    gone = name.replace(f"{socket.gethostname()}:{os.getpid()}:", f"{socket.gethostname()}:4194304:")
+    elsewhere = name.replace(socket.gethostname(), "another-machine", 1)
+    for runner in (gone, elsewhere):
+        assert SharedRows(str(tmp_path), runner).found(["k"], made)
+    rows.clear()
+    assert [each.name for each in (tmp_path / FOLDER).iterdir()] == [elsewhere.replace(":", "~")]
+    assert rows.found(["k"], made), "a later look makes them again"
+
+
+def test_nothing_is_there_to_clear_at_first(tmp_path: Path) -> None:
+    SharedRows(str(tmp_path / "new"), runner_name()).clear()
+    assert not (tmp_path / "new").exists()
